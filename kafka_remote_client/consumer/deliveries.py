@@ -1,10 +1,10 @@
 """Deliveries: records of both tiers, gathered into one list and handed out when the application's call returns.
 
-Every call that delivers also polls the inner consumer, because only that counts for ``max.poll.interval.ms`` and serves
-callbacks. A callback that runs in between may seek, pause or revoke; gathered records of that partition are then taken back.
-An exception of a callback is held until the inner call has returned its records (held_exceptions.py), and the rest of the list
-then belongs to the next call. Records that :meth:`Deliveries.poll` gathers ahead, from either tier, wait in delivery_queue.py:
-nearly all calls of ``poll`` only take the next message of it.
+Calls that deliver also poll the inner consumer, because only that counts for ``max.poll.interval.ms`` and serves callbacks:
+each call, or ten times a second while the tier alone delivers. A callback that runs in between may seek, pause or revoke;
+gathered records of that partition are then taken back. An exception of a callback is held until the inner call has returned
+its records (held_exceptions.py), and the rest of the list then belongs to the next call. Records that :meth:`Deliveries.poll`
+gathers ahead, from either tier, wait in delivery_queue.py: nearly all calls of ``poll`` only take the next message of it.
 
 Positions and stored offsets follow the delivered records, and pass later markers by librdkafka's rule (passed_markers.py).
 tier_log.py records the tiers at each change of a route, so this adds no cost per record.
@@ -206,19 +206,33 @@ class Deliveries:
             self._gather_broker(self._ahead, 0)
 
     def _gather_both(self, wanted: int, take: Callable[[int], Sequence[Piece] | None]) -> None:
-        """Gathers available records: up to half from the broker, then from the tier, then the rest from the broker."""
+        """Gathers available records: up to half from the broker, then from the tier, then the rest from the broker.
+
+        If the broker has no partition to deliver, and the tier fills the call, ten polls of the inner consumer a second do.
+        Each of them releases the interpreter's lock, and the threads that read the store hold it when the poll returns.
+        """
+        now, routes = self._clock.monotonic(), self._flows.routes
+        if now < self._serve_at and not routes.by_broker and not routes.undecided:
+            self._gather_tier(wanted, take)
+            if self._count_gathered >= wanted:
+                return
+        self._serve_at = now + _INNER_SECONDS
         self._broker_turn = not self._broker_turn
         room = wanted - self._count_gathered
         # With enough records the inner consumer is still polled; its records then wait for the next call.
         share = (room + self._broker_turn) // 2 if room > 0 else 1
         more = self._gather_broker(len(self.gathered) + share, 0) == share
+        self._gather_tier(wanted, take)
+        if more:
+            self._gather_broker(wanted - self._in_runs, 0)
+
+    def _gather_tier(self, wanted: int, take: Callable[[int], Sequence[Piece] | None]) -> None:
+        """Gathers available records of the tier until there are ``wanted``."""
         while (room := wanted - self._count_gathered) > 0:
             taken = take(room)
             if taken is None:
-                break
+                return
             self.gathered += taken
-        if more:
-            self._gather_broker(wanted - self._in_runs, 0)
 
     def _take_run(self, limit: int) -> Sequence[Piece] | None:
         run = self._routing.take_run(limit)

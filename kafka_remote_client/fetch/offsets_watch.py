@@ -1,6 +1,9 @@
 """Requests the bounds of a partition's tiers in the background, for callers that must not wait.
 
 One daemon thread, started by the first question. An answer is returned once: the next question asks again.
+
+A request about a thousand partitions takes a fifth of a second, and no partition can begin before its bounds are known. So
+the first request is about a few partitions only, and each following one about four times as many, until none waits.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from itertools import islice
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
@@ -19,9 +23,11 @@ __all__ = ["OffsetsWatch"]
 
 _log = logging.getLogger(__name__)
 
+_FIRST_PARTITIONS, _GROWTH = 64, 4
+
 
 class OffsetsWatch:
-    """Thread-safe. ``timeout`` bounds one question (about all partitions that wait for an answer), in seconds."""
+    """Thread-safe. ``timeout`` bounds one request, in seconds."""
 
     def __init__(self, source: GuardedLocationSource, clock: Clock, timeout: float) -> None:
         self._source = source
@@ -41,7 +47,7 @@ class OffsetsWatch:
         return found
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Asks about partitions (topic, number) in one question. Answers to earlier ones are forgotten."""
+        """Asks about partitions (topic, number). Answers to earlier questions about them are forgotten."""
         with self._changed:
             if self._closed:
                 return
@@ -66,13 +72,14 @@ class OffsetsWatch:
             self._thread.join(timeout)
 
     def _run(self) -> None:
+        partitions = _FIRST_PARTITIONS
         while True:
             with self._changed:
                 while not self._asked and not self._closed:
                     self._changed.wait()
                 if self._closed:
                     return
-                asked = list(self._asked)
+                asked = list(islice(self._asked, partitions))
             answers = self._source.offsets_of(asked, Deadline(self._clock, self._timeout))
             with self._changed:
                 for key in asked:
@@ -81,3 +88,4 @@ class OffsetsWatch:
                         _log.debug("cannot get the bounds of the tiers of %s-%d: %s", *key, answer.cause)
                     self._asked.pop(key, None)
                     self._answers[key] = answer
+                partitions = _GROWTH * partitions if self._asked else _FIRST_PARTITIONS

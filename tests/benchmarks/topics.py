@@ -79,7 +79,7 @@ def write_topic(
     local = {"local_retention_bytes": "-2"} if shape.local else {}
     broker.create_topic(name, segment_bytes=segment_bytes, partitions=shape.partitions, index_interval_bytes="4096", **local)
     count = megabytes * 1_000_000 // record_bytes
-    if shape.keys or shape.headers:
+    if shape.keys or shape.headers or shape.partitions > 1:
         _write(broker, name, record_bytes, count, shape)
     else:
         _write_by_java(broker, name, record_bytes, count, shape)
@@ -101,7 +101,7 @@ def _write_by_java(broker: KafkaBroker, name: str, record_bytes: int, count: int
     with tempfile.TemporaryDirectory() as scratch:
         if shape.json or shape.codec != "none":
             path = Path(scratch) / "values"
-            path.write_text("\n".join((_documents if shape.json else _words)(record_bytes)))
+            path.write_text("\n".join(_lines(record_bytes, shape)))
             values = ["--payload-file", str(path)]
         else:
             values = ["--record-size", str(record_bytes)]
@@ -111,11 +111,13 @@ def _write_by_java(broker: KafkaBroker, name: str, record_bytes: int, count: int
 
 
 def _write(broker: KafkaBroker, name: str, record_bytes: int, count: int, shape: Shape) -> None:
-    """What Java's tool cannot write: keys and headers."""
-    source = random.Random(1)
-    values = [bytes(source.choices(range(65, 91), k=record_bytes)) for _ in range(_LINES)]
+    """What Java's tool cannot write: keys, headers, and as many records for each of many partitions.
+
+    Its partitioner chooses at random. With 1,000 partitions some get too few batches to fill a segment.
+    """
+    values = [line.encode() for line in _lines(record_bytes, shape)]
     headers: list[tuple[str, str | bytes | None]] = [(f"header-{number}", b"%08d" % number) for number in range(shape.headers)]
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "batch.size": _JAVAS_BATCH_BYTES, "linger.ms": 20}
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "batch.size": _JAVAS_BATCH_BYTES, "linger.ms": 1000}
     producer = Producer({**settings, "compression.type": shape.codec, "log_level": 0})
     for number, value in enumerate(islice(cycle(values), count)):
         key = b"%0*d" % (_KEY_BYTES, number) if shape.keys else None
@@ -126,6 +128,14 @@ def _write(broker: KafkaBroker, name: str, record_bytes: int, count: int, shape:
             except BufferError:
                 producer.poll(0.1)
     assert producer.flush(600) == 0
+
+
+def _lines(record_bytes: int, shape: Shape) -> list[str]:
+    """Values of that length: JSON, words that a codec can compress, or random capital letters."""
+    if shape.json or shape.codec != "none":
+        return (_documents if shape.json else _words)(record_bytes)
+    source = random.Random(1)
+    return ["".join(source.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=record_bytes)) for _ in range(_LINES)]
 
 
 def _words(record_bytes: int) -> list[str]:

@@ -104,13 +104,19 @@ def gather(consumer: SeamedConsumer, count: int = 0) -> int:
     return len(consumer._deliveries.gathered)
 
 
+def in_next_call(consumer: SeamedConsumer, hook: Callable[[], object]) -> None:
+    """The inner consumer runs ``hook`` as a callback, as soon as the application's next call polls it."""
+    consumer.during = hook
+    consumer._deliveries._serve_at = 0.0
+
+
 def position(consumer: Consumer) -> int:
     return consumer.position([TopicPartition(TOPIC, 0)])[0].offset
 
 
 def test_what_was_gathered_before_a_seek_in_a_callback_is_not_handed_out(consumer: SeamedConsumer, expected: list[Row]) -> None:
     gather(consumer)
-    consumer.during = lambda: consumer.seek(at(100))
+    in_next_call(consumer, lambda: consumer.seek(at(100)))
     assert rows_of(consumer.consume(5, PATIENCE_SECONDS)) == expected[100:105]
 
 
@@ -120,8 +126,7 @@ def test_records_gathered_before_a_pause_in_a_callback_come_after_resume(
 ) -> None:
     gather(consumer)
     before = position(consumer)
-    consumer.during = lambda: consumer.pause([at(0)])
-    consumer._deliveries._serve_at = 0.0
+    in_next_call(consumer, lambda: consumer.pause([at(0)]))
     assert (consumer.consume(COUNT, 0.2) if call == "consume" else consumer.poll(0.2)) in ([], None)
     assert position(consumer) == before
     consumer.resume([at(0)])
@@ -178,7 +183,7 @@ def test_inner_poll_sleeps_as_long_as_it_may_without_a_direct_read(
 @pytest.mark.fault("F66")
 def test_what_was_gathered_before_a_revocation_is_not_handed_out(consumer: SeamedConsumer) -> None:
     gather(consumer)
-    consumer.during = lambda: consumer.incremental_unassign([at(0)])
+    in_next_call(consumer, lambda: consumer.incremental_unassign([at(0)]))
     assert consumer.consume(COUNT, 0.3) == []
 
 
@@ -202,7 +207,7 @@ def test_nothing_is_lost_when_a_callback_raises(consumer: SeamedConsumer, expect
         raise LookupError("the application's own")
 
     ahead = gather(consumer)
-    consumer.during = fail
+    in_next_call(consumer, fail)
     with pytest.raises(LookupError):
         consumer.consume(ahead + 10, PATIENCE_SECONDS)
     assert rows_of(consumer.consume(ahead + 10, PATIENCE_SECONDS)) == expected[1 : ahead + 11]
@@ -215,7 +220,7 @@ def test_nothing_is_lost_when_a_callback_raises_in_consume_arrow(consumer: Seame
     for then in (by_poll, by_consume, by_arrow):
         consumer.assign([at(0)])
         take(consumer, 20, by_arrow)
-        consumer.during = fail
+        in_next_call(consumer, fail)
         with pytest.raises(LookupError):
             consumer.consume_arrow(50, PATIENCE_SECONDS)
         assert take(consumer, 60, then) == expected[20:80]
@@ -223,7 +228,7 @@ def test_nothing_is_lost_when_a_callback_raises_in_consume_arrow(consumer: Seame
 
 def test_a_callback_of_consume_arrow_may_seek(consumer: SeamedConsumer, expected: list[Row]) -> None:
     gather(consumer)
-    consumer.during = lambda: consumer.seek(at(100))
+    in_next_call(consumer, lambda: consumer.seek(at(100)))
     assert take(consumer, 20, by_arrow) == expected[100:120]
 
 
@@ -231,7 +236,7 @@ def test_a_callback_of_consume_arrow_may_seek(consumer: SeamedConsumer, expected
 @pytest.mark.parametrize("outer", [by_consume, by_arrow])
 def test_a_callback_may_take_records_itself(consumer: SeamedConsumer, expected: list[Row], inner: Take, outer: Take) -> None:
     rows = take(consumer, 5, outer)
-    consumer.during = lambda: rows.extend(take(consumer, 3, inner))
+    in_next_call(consumer, lambda: rows.extend(take(consumer, 3, inner)))
     then = take(consumer, 20, outer)
     assert rows + then == expected[:28]
 
@@ -275,7 +280,7 @@ def test_the_inner_consumer_is_polled_even_when_enough_waits(
     gather(consumer, 10)
     consumer.incremental_assign([at(local_start, 1)])
     polled: list[bool] = []
-    consumer.during = lambda: polled.append(True)
+    in_next_call(consumer, lambda: polled.append(True))
     rows = rows_of(consumer.consume(2, PATIENCE_SECONDS))
     assert polled == [True]
     rows += take(consumer, COUNT - 3 + COUNT - local_start)

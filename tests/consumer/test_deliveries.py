@@ -34,12 +34,71 @@ def test_the_ends_of_partitions_are_no_records_of_the_broker() -> None:
     assert state._error_waits
 
 
+class Gathering:
+    """What :meth:`Deliveries._gather_both` uses. ``polls``: the counts that the inner consumer was polled for."""
+
+    def __init__(self, *, by_broker: bool = False, undecided: bool = False) -> None:
+        self.clock = ManualClock()
+        self.polls: list[int] = []
+        self.gathered: list[bytes] = []
+        self._clock, self._flows = self.clock, SimpleNamespace(routes=SimpleNamespace(by_broker=by_broker, undecided=undecided))
+        self._broker_turn, self._in_runs, self._serve_at = False, 0, 0.0
+
+    @property
+    def _count_gathered(self) -> int:
+        return len(self.gathered)
+
+    def _gather_broker(self, wanted: int, _seconds: float) -> int:
+        if wanted > len(self.gathered):
+            self.polls.append(wanted)
+        return 0
+
+    def _gather_tier(self, wanted: int, take: Any) -> None:
+        Deliveries._gather_tier(self, wanted, take)  # type: ignore[arg-type]
+
+    def gather(self, wanted: int, available: int) -> None:
+        """A call for ``wanted`` records of which the tier has ``available``."""
+        items = [b""] * available
+        self.gathered = []
+
+        def take(room: int) -> list[bytes] | None:
+            taken = items[:room]
+            del items[:room]
+            return taken or None
+
+        Deliveries._gather_both(self, wanted, take)  # type: ignore[arg-type]
+
+
 def test_the_inner_consumer_is_polled_where_enough_waits_already() -> None:
-    counts: list[int] = []
-    state: Any = SimpleNamespace(_broker_turn=False, gathered=[b""] * 5, _count_gathered=5, _in_runs=0)
-    state._gather_broker = lambda count, seconds: counts.append(count) or 0
-    Deliveries._gather_both(state, 5, lambda room: None)
-    assert counts == [6]
+    state = Gathering(by_broker=True)
+    state.gathered = [b""] * 5
+    Deliveries._gather_both(state, 5, lambda _: None)  # type: ignore[arg-type]
+    assert state.polls == [6]
+
+
+def test_the_inner_consumer_is_polled_ten_times_a_second_beside_the_tier() -> None:
+    state = Gathering()
+    for _ in range(30):
+        state.gather(5, 5)
+        assert len(state.gathered) == 5
+        state.clock.now += 0.011
+    assert len(state.polls) == 3, "at 0, 0.11 and 0.22 s"
+
+
+def test_the_inner_consumer_is_polled_in_each_call_that_the_tier_cannot_fill() -> None:
+    state = Gathering()
+    for _ in range(3):
+        state.gather(5, 4)
+        assert len(state.gathered) == 4
+    assert len(state.polls) == 3
+
+
+@pytest.mark.parametrize("beside", [{"by_broker": True}, {"undecided": True}])
+def test_the_inner_consumer_is_polled_in_each_call_if_it_may_deliver(beside: dict[str, bool]) -> None:
+    state = Gathering(**beside)
+    for _ in range(3):
+        state.gather(5, 5)
+    assert len(state.polls) == 3
 
 
 @pytest.mark.parametrize(("timeout", "allowed"), [(7.0, 7.0), (-1.0, math.inf)])

@@ -67,6 +67,26 @@ def test_after_a_failed_thread_start_the_next_question_retries(monkeypatch: pyte
     watch.close(5.0)
 
 
+def test_the_first_of_many_partitions_have_their_bounds_early() -> None:
+    partitions = [("orders", number) for number in range(400)]
+    asked: list[list[tuple[str, int]]] = []
+
+    class Counting(GoldenTierSource):
+        def offsets_of(
+            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+        ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+            asked.append(list(partitions))
+            return super().offsets_of(partitions, deadline)
+
+    watch = watching(Counting(BOUNDS))
+    for _ in range(2):
+        asked.clear()
+        watch.ask(partitions)
+        assert wait_until(lambda: watch.answer(partitions[-1]), "the last answer") == BOUNDS
+        assert asked == [partitions[:64], partitions[64:320], partitions[320:]]
+    watch.close(5.0)
+
+
 def test_each_question_is_asked_once() -> None:
     asked: list[list[tuple[str, int]]] = []
 
