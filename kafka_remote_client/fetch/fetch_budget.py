@@ -41,8 +41,8 @@ class FetchBudget:
 
     @property
     def most_in_flight(self) -> int:
-        """The number of ranges that may be in flight, estimated from the last ones."""
-        return self.read_ahead.in_flight(self.sizer.range_bytes)
+        """The number of ranges that may be in flight, estimated from the last ones. Small segments have small ranges."""
+        return self.read_ahead.in_flight(self.read_ahead.usual_bytes(self.sizer.range_bytes))
 
     def has_for(self, needs: int, in_flight: int, now: float) -> bool:
         """Whether a range that needs that much memory may be requested while ``in_flight`` others are in flight."""
@@ -103,4 +103,5 @@ class FetchBudget:
     def window(self, *, chunked: bool) -> tuple[int, int]:
         """Returns the window that each partition requests, and the size of its ranges."""
         size = self.sizer.range_bytes
-        return window_bytes(size, in_flight=self.most_in_flight, readers=self.readers, chunked=chunked), size
+        in_flight = self.read_ahead.in_flight(size)
+        return window_bytes(size, in_flight=in_flight, readers=self.readers, chunked=chunked), size
