@@ -26,9 +26,9 @@ wrong = Mutant(
     killed_by="location/test_lru_cache.py",
 )
 others = [
-    attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_asked_for_again"),
+    attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_requested_again"),
     attrs.evolve(
-        wrong, old="not there", killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_asked_for_again"
+        wrong, old="not there", killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_requested_again"
     ),
     attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_that_is_not_there"),
 ]

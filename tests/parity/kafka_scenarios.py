@@ -24,24 +24,24 @@ _POSITIONS = "parity/test_places:positions"
 _SEVERAL = "parity/test_places:several_partitions_each_in_order_and_each_to_its_end"
 _CALLBACK = "parity/test_groups:what_a_callback_may_do"
 _REBALANCE = "faults/test_application_faults:a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before"
-_ELECTION = "location/test_broker:the_new_leader_is_asked_when_the_old_one_is_gone"
+_ELECTION = "location/test_broker:the_new_leader_is_asked_if_the_old_one_is_gone"
 
 RESTATED: Mapping[str, tuple[str, ...]] = {
     # what is fetched, and of whom
     "testFetchNormal": (_EVERYTHING,),
-    "testFetchWithNoTopicId": ("location/test_leaders:fetch_names_topics_by_id_where_both_sides_can",),
-    "testFetchWithTopicId": ("location/test_broker:topic_ids_are_used_where_both_sides_have_them",),
+    "testFetchWithNoTopicId": ("location/test_leaders:fetch_names_topics_by_id_if_both_sides_can",),
+    "testFetchWithTopicId": ("location/test_broker:topic_ids_are_used_if_both_sides_support_them",),
     "testFetchForgetTopicIdWhenUnassigned": (_COME_AND_GO,),
     "testFetchForgetTopicIdWhenReplaced": (
         "integration/test_broker_faults:f65_recreated_topic_is_never_read_from_the_old_ones_tier",
     ),
     "testFetchTopicIdUpgradeDowngrade": ("integration/test_shim_broker:every_version_that_is_offered_is_granted",),
-    "testFetchSkipsBlackedOutNodes": ("location/test_broker:an_unreachable_peer_is_an_error_and_not_retried_at_once",),
+    "testFetchSkipsBlackedOutNodes": ("location/test_broker:an_unreachable_peer_is_an_error_without_an_immediate_retry",),
     "testFetchMaxPollRecords": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchMaxPollRecordsUnaligned": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchNonContinuousRecords": ("records/test_aborted:compacted_topic",),
-    "testHeaders": ("records/test_record:key_value_and_headers_null_empty_and_full", _EVERYTHING),
-    "testQuotaMetrics": ("location/test_broker:throttling_broker_is_left_alone_and_its_leaders_are_believed",),
+    "testHeaders": ("records/test_record:keys_values_and_headers_may_be_null_empty_or_full", _EVERYTHING),
+    "testQuotaMetrics": ("location/test_broker:a_throttling_broker_gets_no_request_and_its_metadata_is_used",),
     "testFetcherMetrics": ("consumer/test_statistics:statistics_of_both_tiers_arrive_together",),
     "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing_more",),
     "testConsumingViaIncrementalFetchRequests": (_SEVERAL,),
@@ -96,12 +96,12 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     # errors
     "testFetchError": ("location/test_broker:other_errors_are_final",),
     "testFetchRequestInternalError": ("location/test_broker:an_answer_that_does_not_parse_closes_the_connection",),
-    "testUnauthorizedTopic": ("location/test_broker:offsets_that_may_not_be_asked_are_an_error",),
+    "testUnauthorizedTopic": ("location/test_broker:refused_offsets_are_an_error",),
     "testHandleFetchResponseError": (
-        "location/test_broker:an_outdated_view_is_refreshed_and_tried_once_more",
+        "location/test_broker:stale_metadata_is_refreshed_and_retried_once",
         "location/test_broker:other_errors_are_final",
     ),
-    "testFetchDisconnected": ("location/test_broker:a_cut_idle_connection_is_replaced",),
+    "testFetchDisconnected": ("location/test_broker:a_closed_idle_connection_is_replaced",),
     "testCorruptMessageError": ("fetch/test_remote_reader:permanent_failure_goes_to_the_broker_at_the_exact_next_offset",),
     "testParseCorruptedRecord": ("records/test_completed_fetch:good_batches_before_damaged_records_are_delivered_first",),
     "testParseInvalidRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),
@@ -110,7 +110,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "consumer/test_deserializing:what_cannot_be_deserialised_is_raised_as_upstream_raises_it",
     ),
     "testWhenFetchResponseReturnsALeaderShipChangeErrorButNoNewLeaderInformation": (
-        "location/test_leaders:a_leader_that_is_none_any_more_is_looked_for_again",
+        "location/test_leaders:a_broker_that_is_no_longer_leader_is_replaced",
     ),
     "testWhenFetchResponseReturnsALeaderShipChangeErrorAndNewLeaderInformation": (_ELECTION,),
     "testFetchRequestWithBufferedPartitionMissingLeader": (_ELECTION,),
@@ -136,7 +136,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "records/test_aborted:position_after_wholly_filtered_batch",
         _EVERYTHING,
     ),
-    "testEmptyControlBatch": ("records/test_control:empty_control_batch_moves_the_offset_and_marks_nothing",),
+    "testEmptyControlBatch": ("records/test_control:an_empty_control_batch_moves_the_offset_and_ends_nothing",),
     # what lies ready
     "testCompletedFetchRemoval": (_SEVERAL,),
     "testFetchRequestWithBufferedPartitions": ("fetch/test_remote_reader:memory_bounds_what_is_read_ahead",),
