@@ -1,8 +1,8 @@
-"""What Kafka tests of its own consumers' fetchers, by name: which of our tests says the same, or why none does.
+"""Kafka's tests of its own consumers' fetchers, by name, each with our tests of the same behaviour or the reason for none.
 
-A test of ours is named by its file and name: ``parity/test_places:a_seek_carries_its_leader_epoch`` is in tests/parity. The
+A test of ours is given by file and name: ``parity/test_places:a_seek_carries_its_leader_epoch`` is in tests/parity. The
 names are those of Kafka 4.3's ``FetcherTest`` (the classic consumer) and ``FetchRequestManagerTest`` (the asynchronous one),
-which share most.
+which have most tests in common.
 
 References: apache/kafka, clients/src/test/java/org/apache/kafka/clients/consumer/internals.
 """
@@ -15,19 +15,19 @@ __all__ = ["NOT_HERE", "ONLY_IN", "RESTATED", "SUITES", "names_of"]
 
 SUITES = ("FetcherTest", "FetchRequestManagerTest")
 
-_EVERYTHING = "parity/test_deliveries:everything_to_the_end"
-_START = "parity/test_deliveries:any_start"
-_PAUSES = "parity/test_places:pauses"
-_SEEKS = "parity/test_places:seeks_between_and_within_tiers"
-_COME_AND_GO = "parity/test_places:partitions_come_and_go"
-_POSITIONS = "parity/test_places:positions"
-_SEVERAL = "parity/test_places:several_partitions_each_in_order_and_each_to_its_end"
-_CALLBACK = "parity/test_groups:what_a_callback_may_do"
-_REBALANCE = "faults/test_application_faults:a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before"
+_EVERYTHING = "parity/test_deliveries:all_records_to_the_end_are_delivered"
+_START = "parity/test_deliveries:any_start_offset_gives_the_same_records"
+_PAUSES = "parity/test_places:pause_and_resume_give_the_same_records"
+_SEEKS = "parity/test_places:seeks_between_and_within_tiers_are_equal"
+_COME_AND_GO = "parity/test_places:partitions_are_added_and_removed_alike"
+_POSITIONS = "parity/test_places:positions_are_equal"
+_SEVERAL = "parity/test_places:several_partitions_are_each_read_in_order_to_their_end"
+_CALLBACK = "parity/test_groups:callbacks_may_make_the_same_calls"
+_REBALANCE = "faults/test_application_faults:a_rebalance_during_requests_delivers_no_earlier_position"
 _ELECTION = "location/test_broker:the_new_leader_is_asked_if_the_old_one_is_gone"
 
 RESTATED: Mapping[str, tuple[str, ...]] = {
-    # what is fetched, and of whom
+    # what is fetched, and from which node
     "testFetchNormal": (_EVERYTHING,),
     "testFetchWithNoTopicId": ("location/test_leaders:fetch_names_topics_by_id_if_both_sides_can",),
     "testFetchWithTopicId": ("location/test_broker:topic_ids_are_used_if_both_sides_support_them",),
@@ -49,7 +49,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "fetch/test_remote_reader:a_thousand_partitions_are_read_and_none_is_forgotten",
         "faults/test_application_faults:a_second_thread_may_close_while_the_first_one_polls",
     ),
-    "testCloseShouldBeIdempotent": ("parity/test_calls:closed_is_closed",),
+    "testCloseShouldBeIdempotent": ("parity/test_calls:a_closed_consumer_refuses_all_calls",),
     # leader epochs
     "testMissingLeaderEpochInRecords": ("consumer/test_partition_flow:a_leader_epoch_goes_with_an_offset_only",),
     "testLeaderEpochInConsumerRecord": (_EVERYTHING,),
@@ -58,7 +58,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testTruncationDetected": (
         "integration/test_broker_faults:f63_truncation_below_the_position_is_found_as_by_a_plain_consumer",
     ),
-    # assignments and rebalances with data on its way
+    # assignments and rebalances with data in flight
     "testInflightFetchOnPendingPartitions": (_CALLBACK,),
     "testFetchingPendingPartitions": (_CALLBACK,),
     "testInflightFetchResultNotProcessedForPartitionsAwaitingCallbackCompletion": (_CALLBACK,),
@@ -84,9 +84,9 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testFetchRequestWithBufferedPartitionPaused": (_PAUSES,),
     # seeks, positions, offsets out of range
     "testFetchedRecordsAfterSeek": (_SEEKS, "consumer/test_direct_consumer:seek_while_records_fly_delivers_nothing_of_before"),
-    "testSeekBeforeException": (_START, "parity/test_places:seeks_to_logical_places_and_beyond"),
+    "testSeekBeforeException": (_START, "parity/test_places:seeks_to_logical_offsets_and_out_of_range_are_equal"),
     "testFetchOffsetOutOfRange": (_START,),
-    "testStaleOutOfRangeError": ("parity/test_places:seeks_to_logical_places_and_beyond",),
+    "testStaleOutOfRangeError": ("parity/test_places:seeks_to_logical_offsets_and_out_of_range_are_equal",),
     "testFetchOffsetOutOfRangeException": (_START,),
     "testFetchPositionAfterException": (_START,),
     "testFetchRequestWithBufferedPartitionMissingPosition": (_POSITIONS,),
@@ -137,7 +137,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         _EVERYTHING,
     ),
     "testEmptyControlBatch": ("records/test_control:an_empty_control_batch_moves_the_offset_and_ends_nothing",),
-    # what lies ready
+    # delivered and buffered records
     "testCompletedFetchRemoval": (_SEVERAL,),
     "testFetchRequestWithBufferedPartitions": ("fetch/test_remote_reader:memory_bounds_what_is_read_ahead",),
 }
@@ -204,6 +204,6 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
 
 
 def names_of(suite: str) -> set[str]:
-    """All scenarios of one of :data:`SUITES`."""
+    """Returns all scenarios of one of :data:`SUITES`."""
     (other,) = set(SUITES) - {suite}
     return (RESTATED.keys() | NOT_HERE.keys()) - set(ONLY_IN[other])
