@@ -61,7 +61,7 @@ NAMED = {
     ),
     Component.BROKER: (
         "tests/integration/test_direct_fetch.py::test_direct_fetch_equals_the_broker_and_reads_the_tier_from_the_store",
-        "tests/integration/test_direct_fetch.py::test_a_store_that_becomes_unreadable_mid_read_costs_speed_only",
+        "tests/integration/test_direct_fetch.py::test_a_store_that_becomes_unreadable_during_a_read_costs_speed_only",
         "tests/integration/test_direct_fetch.py::test_an_unmodified_consumer_works_through_the_shim",
         "tests/integration/test_shim_acl.py",
         "tests/integration/test_transactions.py",
@@ -72,7 +72,7 @@ NAMED = {
         "tests/fetchers/test_s3.py",
         "tests/fetchers/test_s3_signer.py",
         "tests/fetchers/test_s3_store.py",
-        "tests/integration/test_stores.py::test_s3",
+        "tests/integration/test_stores.py::test_s3_gives_the_plain_consumers_records",
     ),
     Component.SPARK: ("tests/integration/test_spark_rows.py::test_odd_records_are_those_of_spark_s_own_source",),
     Component.SPARK_TIER: (

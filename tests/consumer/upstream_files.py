@@ -163,7 +163,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     },
     "integration/consumer/test_cooperative_rebalance_1.py": {
         "test_cooperative_rebalance_1": (
-            "integration/test_consumer_semantics.py::test_late_member_commits_nothing_and_continues_at_its_commit"
+            "integration/test_consumer_semantics.py::test_a_late_member_commits_nothing_and_continues_at_its_commit"
         )
     },
     "integration/consumer/test_cooperative_rebalance_2.py": {

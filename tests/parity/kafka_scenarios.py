@@ -33,9 +33,9 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testFetchWithTopicId": ("location/test_broker:topic_ids_are_used_if_both_sides_support_them",),
     "testFetchForgetTopicIdWhenUnassigned": (_COME_AND_GO,),
     "testFetchForgetTopicIdWhenReplaced": (
-        "integration/test_broker_faults:f65_recreated_topic_is_never_read_from_the_old_ones_tier",
+        "integration/test_broker_faults:f65_a_recreated_topic_is_never_read_from_the_old_ones_tier",
     ),
-    "testFetchTopicIdUpgradeDowngrade": ("integration/test_shim_broker:every_version_that_is_offered_is_granted",),
+    "testFetchTopicIdUpgradeDowngrade": ("integration/test_shim_broker:every_offered_version_is_granted",),
     "testFetchSkipsBlackedOutNodes": ("location/test_broker:an_unreachable_peer_is_an_error_without_an_immediate_retry",),
     "testFetchMaxPollRecords": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchMaxPollRecordsUnaligned": ("parity/test_calls:consume_keeps_its_contract",),

@@ -97,13 +97,13 @@ CONFIGURATION: Mapping[str, tuple[str, ...]] = {
     "queued.max.messages.kbytes": (_EVERYTHING,),
     "queued.min.messages": (_EVERYTHING,),
     "check.crcs": (_EVERYTHING,),
-    "client.rack": ("integration/test_follower_fetch:all_that_is_not_in_the_store_comes_from_the_racks_replica",),
+    "client.rack": ("integration/test_follower_fetch:all_records_outside_the_store_come_from_the_racks_replica",),
     "stats_cb": (_METRICS,),
     "on_commit": ("parity/test_commits:asynchronous_commits_call_back",),
     "logger": ("consumer/test_consumer:configuration_comes_as_mapping_keywords_or_with_a_logger",),
     "group.instance.id": ("parity/test_groups:a_static_member_has_the_same_group_metadata",),
     "security.protocol": ("integration/test_tls:everything_over_tls_equals_the_broker_and_comes_from_the_store",),
-    "sasl.mechanism": ("integration/test_sasl:locations_are_asked_by_the_consumers_own_mechanism",),
+    "sasl.mechanism": ("integration/test_sasl:location_requests_use_the_consumers_own_mechanism",),
 }
 """By librdkafka's names (A3)."""
 
