@@ -335,7 +335,7 @@ def test_s04_the_tls_context_verifies() -> None:
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
-def test_f22_plaintext_on_the_tls_port_is_not_downgraded_to() -> None:
+def test_f22_plaintext_on_the_tls_port_is_refused() -> None:
     def speak_plain(connection: socket.socket) -> None:
         connection.recv(10)
         connection.sendall(b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-999/1000\r\n\r\n" + DATA[:1000])
