@@ -43,10 +43,10 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testHeaders": ("records/test_record:keys_values_and_headers_may_be_null_empty_or_full", _EVERYTHING),
     "testQuotaMetrics": ("location/test_broker:a_throttling_broker_gets_no_request_and_its_metadata_is_used",),
     "testFetcherMetrics": ("consumer/test_statistics:statistics_of_both_tiers_arrive_together",),
-    "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing_more",),
+    "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing",),
     "testConsumingViaIncrementalFetchRequests": (_SEVERAL,),
     "testFetcherConcurrency": (
-        "fetch/test_remote_reader:a_thousand_partitions_are_read_and_none_is_forgotten",
+        "fetch/test_remote_reader:a_thousand_partitions_are_all_read",
         "faults/test_application_faults:a_second_thread_may_close_while_the_first_one_polls",
     ),
     "testCloseShouldBeIdempotent": ("parity/test_calls:a_closed_consumer_refuses_all_calls",),
@@ -102,7 +102,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "location/test_broker:other_errors_are_final",
     ),
     "testFetchDisconnected": ("location/test_broker:a_closed_idle_connection_is_replaced",),
-    "testCorruptMessageError": ("fetch/test_remote_reader:permanent_failure_goes_to_the_broker_at_the_exact_next_offset",),
+    "testCorruptMessageError": ("fetch/test_remote_reader:a_permanent_failure_goes_to_the_broker_at_the_next_offset",),
     "testParseCorruptedRecord": ("records/test_completed_fetch:good_batches_before_damaged_records_are_delivered_first",),
     "testParseInvalidRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),
     "testInvalidDefaultRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),
@@ -139,7 +139,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testEmptyControlBatch": ("records/test_control:an_empty_control_batch_moves_the_offset_and_ends_nothing",),
     # delivered and buffered records
     "testCompletedFetchRemoval": (_SEVERAL,),
-    "testFetchRequestWithBufferedPartitions": ("fetch/test_remote_reader:memory_bounds_what_is_read_ahead",),
+    "testFetchRequestWithBufferedPartitions": ("fetch/test_remote_reader:memory_limits_the_read_ahead",),
 }
 """By Kafka's name of a scenario; the same name in both of its classes is the same scenario."""
 
