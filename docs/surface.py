@@ -60,7 +60,7 @@ def _more(note: str, test: str) -> Entry:
     return Entry(Standing.EXTENDED, test, note)
 
 
-_ON_BOTH = "parity/test_calls.py::test_the_rest_of_the_surface"
+_ON_BOTH = "parity/test_calls.py::test_the_remaining_methods_are_equal"
 _PLACES, _DIRECT = "parity/test_places.py::", "consumer/test_direct_consumer.py::"
 _ARROW = "consumer/test_arrow_batches.py::"
 ENTRIES: dict[str, Entry] = {
@@ -68,8 +68,8 @@ ENTRIES: dict[str, Entry] = {
         "takes the settings of configs.md too",
         "consumer/test_consumer.py::test_configuration_comes_as_mapping_keywords_or_with_a_logger",
     ),
-    "__enter__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
-    "__exit__": _same("parity/test_calls.py::test_leaving_its_context_closes_it"),
+    "__enter__": _same("parity/test_calls.py::test_leaving_the_context_closes_the_consumer"),
+    "__exit__": _same("parity/test_calls.py::test_leaving_the_context_closes_the_consumer"),
     "assign": _more(
         "asks for committed offsets and where the tiers begin, in the background",
         _DIRECT + "test_store_serves_all_below_the_local_log_and_the_broker_the_rest",
@@ -80,31 +80,31 @@ ENTRIES: dict[str, Entry] = {
         "consumer/test_call_gate.py::test_a_call_with_an_end_returns_what_it_has_and_close_commits_that",
     ),
     "cluster_id": _same(_ON_BOTH),
-    "commit": _same("parity/test_commits.py::test_forms_of_commit"),
-    "committed": _same("parity/test_commits.py::test_committed_offsets_of_what_is_not_there"),
+    "commit": _same("parity/test_commits.py::test_all_forms_of_commit_give_the_same_offsets"),
+    "committed": _same("parity/test_commits.py::test_committed_offsets_of_unknown_partitions_are_equal"),
     "consume": _more("from both tiers", "parity/test_calls.py::test_consume_keeps_its_contract"),
     "consumer_group_metadata": _same("integration/test_transactions.py::test_consume_transform_produce_is_exactly_once"),
     "get_watermark_offsets": _more(
-        "`cached=True` is not stale while a partition is read directly", _PLACES + "test_watermarks"
+        "`cached=True` is not stale while a partition is read directly", _PLACES + "test_watermarks_are_equal"
     ),
-    "incremental_assign": _more("as `assign`", _PLACES + "test_partitions_come_and_go"),
-    "incremental_unassign": _same(_PLACES + "test_partitions_come_and_go"),
+    "incremental_assign": _more("as `assign`", _PLACES + "test_partitions_are_added_and_removed_alike"),
+    "incremental_unassign": _same(_PLACES + "test_partitions_are_added_and_removed_alike"),
     "list_topics": _same(_ON_BOTH),
     "memberid": _same(_ON_BOTH),
     "offsets_for_times": _same(_PLACES + "test_offsets_for_times_in_the_tier_and_past_the_end"),
-    "pause": _more("drops what was read ahead", _PLACES + "test_pauses"),
+    "pause": _more("drops what was read ahead", _PLACES + "test_pause_and_resume_give_the_same_records"),
     "poll": _more("from both tiers", "parity/test_calls.py::test_poll_keeps_its_contract"),
-    "position": _same(_PLACES + "test_positions"),
-    "resume": _more("reads again what was dropped", _PLACES + "test_pauses"),
+    "position": _same(_PLACES + "test_positions_are_equal"),
+    "resume": _more("reads again what was dropped", _PLACES + "test_pause_and_resume_give_the_same_records"),
     "seek": _more(
         "asks where the tiers begin, in the background, where that is not known",
-        _PLACES + "test_seeks_between_and_within_tiers",
+        _PLACES + "test_seeks_between_and_within_tiers_are_equal",
     ),
     "set_sasl_credentials": _more(
         "connections that ask for locations follow",
         "consumer/test_consumer.py::test_the_rest_of_the_surface_answers_as_confluent_kafka_does",
     ),
-    "store_offsets": _same("parity/test_commits.py::test_storing_is_the_applications_own"),
+    "store_offsets": _same("parity/test_commits.py::test_store_offsets_stores_the_applications_offsets"),
     "subscribe": _more(
         "`None` is taken for a callback", "consumer/test_rebalance.py::test_a_subscribed_consumer_reads_all_partitions"
     ),

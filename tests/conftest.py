@@ -1,8 +1,8 @@
-"""What all tests share: the real broker, one per run, and the rule that nothing is skipped silently in CI.
+"""Fixtures that all tests share, such as the real broker (one per run), and the rule that CI skips nothing silently.
 
-The process that begins a run makes a directory for it and names it in the environment; xdist's workers, and further pytest
-processes of one ``make test``, inherit it. The first test that needs the broker starts it there, all others attach, and
-whoever made the directory stops it. A test that restarts the broker excludes all others meanwhile (``restartable_broker``).
+The process that begins a run makes a directory for it and puts its name into the environment; xdist's workers, and further
+pytest processes of one ``make test``, inherit it. The first test that needs the broker starts it there, the others attach, and
+the process that made the directory stops it. A test that restarts the broker excludes all others (``restartable_broker``).
 """
 
 from __future__ import annotations
@@ -94,21 +94,21 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What the tests counted: see tests/support/run_summary.py."""
+    """Prints what the tests counted: see tests/support/run_summary.py."""
     told = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
     for line in summary(report for report in told if report.when == "call"):
         terminalreporter.write_line(line)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A run of one suite does not import what none of its tests can be in."""
+    """Leaves out files that have no test of the suite, so they are not imported."""
     suite = config.getoption("--suite")
     return True if suite and is_elsewhere(collection_path, suite) else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Writes down what was skipped, for the table at the end of ``make test`` (``tests/support/parts.py``)."""
+    """Writes down skipped tests, for the table at the end of ``make test`` (``tests/support/parts.py``)."""
     file = os.environ.get("KAFKA_REMOTE_TEST_SKIPS")
     if file and report.skipped and not hasattr(report, "wasxfail") and not os.environ.get("PYTEST_XDIST_WORKER"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -118,7 +118,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """What each test needs, and which are of the suite; then, when their order is random, the places of long ones."""
+    """Marks what each test needs and selects those of the suite; in random order, moves long files to the front."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if "running_broker" in fixtures:
@@ -144,7 +144,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _take_seed(item: pytest.Item, seed: int) -> None:
-    """Hypothesis turns the database of a test off with each way to give a seed, so its settings are put back."""
+    """Restores each test's own settings: every way to give a seed replaces Hypothesis's database of a test."""
     test = getattr(item, "obj", None)
     if hypothesis.is_hypothesis_test(test):
         function = getattr(test, "__func__", test)
@@ -159,7 +159,7 @@ def _skip_is_a_failure(reason: str) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
-    """No other worker restarts the broker while a fixture that several tests share writes to it or reads from it."""
+    """Keeps other workers from restarting the broker while a shared fixture writes to it or reads from it."""
     shares = "running_broker" in fixturedef.argnames and fixturedef.scope != "function"
     if not shares or fixturedef.argname in _RESTARTS:
         return (yield)
@@ -201,11 +201,11 @@ def _package_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def running_broker() -> KafkaBroker:
-    """The run's broker; the first user starts it. For fixtures of wider scope than a test; tests take kafka_broker."""
+    """The run's broker; the first user starts it. For fixtures of wider scope than a test; tests use kafka_broker."""
     run = _run_directory()
     broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()), leftover=run)
     missing = run / "broker-missing"
-    # Not while another worker's test has stopped it: both would start one.
+    # Not while another worker's test has stopped it: both would start a broker.
     with file_lock(run / "broker.lock"), file_lock(run / "restart.lock", shared=True):
         if missing.exists():
             pytest.skip(missing.read_text())
@@ -235,8 +235,8 @@ def restartable_broker(running_broker: KafkaBroker) -> Iterator[KafkaBroker]:
 
 @pytest.fixture(scope="session")
 def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
-    """The partition of ``tests.support.scenario``, written once per run. To be asked for by name, never dynamically:
-    writing it restarts the broker, which waits for all tests under way.
+    """The partition of ``tests.support.scenario``, written once per run. Request it by name, never dynamically:
+    writing it restarts the broker, which waits for all running tests.
     """
     facts, topic = _run_directory() / "transactional-topic.json", "transactional"
 
@@ -249,7 +249,7 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
 
 @pytest.fixture(scope="session")
 def wide_topic(running_broker: KafkaBroker) -> str:
-    """A tiered topic whose segments take several ranges, written once per run (``tests.support.scenario``).
+    """A tiered topic with segments of several ranges, written once per run (``tests.support.scenario``).
 
     Its name has every character that names of objects use between their parts.
     """
@@ -287,39 +287,39 @@ def aiven_tier(
 
 @pytest.fixture(scope="module")
 def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Three real brokers with a tier, of the module's own."""
+    """Three real brokers with a tier, for one module."""
     yield from _entered("real brokers", lambda: KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes"))
 
 
 @pytest.fixture
 def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
-    """The cluster ``running`` of a module; what a test breaks of it is well again after the test."""
+    """The cluster ``running`` of a module; it is restored after each test."""
     yield running
     running.faults.clear()
 
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[S3Server]:
-    """A real S3 server, ``--s3-server``. Tests take a bucket of their own from it."""
+    """A real S3 server, ``--s3-server``. Each test uses its own bucket."""
     server = S3_SERVERS[pytestconfig.getoption("--s3-server")]
     yield from _entered("S3 server", lambda: server(tmp_path_factory.mktemp("s3")))
 
 
 @pytest.fixture(scope="session")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
-    """An Azure Blob server. Tests take a container of their own from it."""
+    """An Azure Blob server. Each test uses its own container."""
     yield from _entered("Azure server", lambda: AzureServer(tmp_path_factory.mktemp("azure")))
 
 
 @pytest.fixture(scope="session")
 def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
-    """A GCS server. Tests take a bucket of their own from it."""
+    """A GCS server. Each test uses its own bucket."""
     yield from _entered("GCS server", lambda: GcsServer(tmp_path_factory.mktemp("gcs")))
 
 
 @pytest.fixture(scope="session")
 def spark_beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    """A session of the newest Spark that has a Kafka source of its own to compare with."""
+    """A session of the newest Spark that has its own Kafka source to compare with."""
     yield from _entered(
         "Spark",
         lambda: SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars(), variables=S3_VARIABLES),
@@ -340,9 +340,9 @@ def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkD
 
 
 def _entered(what: str, make: Callable[[], AbstractContextManager[_Part]]) -> Iterator[_Part]:
-    """Enters the part that ``make`` returns and leaves it at the end; skips the tests when the part cannot start.
+    """Enters the component that ``make`` returns and leaves it at the end; skips the tests if the component cannot start.
 
-    A part that cannot start is tried once in a run: a build that takes minutes to fail must not be repeated by each worker.
+    A component that cannot start is tried once in a run: workers must not repeat a build that takes minutes to fail.
     """
     missing = _run_directory() / f"missing-{what.replace(' ', '-')}"
     with ExitStack() as stack:
@@ -358,7 +358,7 @@ def _entered(what: str, make: Callable[[], AbstractContextManager[_Part]]) -> It
 
 @pytest.fixture
 def s3_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """The server, and its credentials where boto3 and obstore look for them."""
+    """The server, with its credentials where boto3 and obstore look for them."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     for name, value in s3_server.environment.items():
@@ -368,7 +368,7 @@ def s3_environment(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Se
 
 @pytest.fixture
 def azure_environment(azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch) -> AzureServer:
-    """The server, and its account's key where obstore looks for it."""
+    """The server, with its account's key where obstore looks for it."""
     for name, value in azure_server.environment.items():
         monkeypatch.setenv(name, value)
     return azure_server

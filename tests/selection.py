@@ -1,14 +1,14 @@
-"""What ``make test`` runs: a part of ``make test-all`` that touches everything and takes minutes.
+"""The tests that ``make test`` runs: a part of ``make test-all`` that covers everything and takes minutes.
 
 The rule:
 
-1. Each test function of the suites ``unit`` and ``packaging-docs`` is in, but for those in ``_LONG``. Of a function with more
-   than :data:`CASES` cases so many are in, spread evenly: a promise is told by its function, the cases make sure.
-2. Each real component, and what is made of several, is in with the tests that say most about it (``NAMED``).
-3. Each package has a test in it, each promise of security, and each component.
+1. Each test function of the suites ``unit`` and ``packaging-docs``, except those in ``_LONG``. Of a function with more
+   than :data:`CASES` cases, that many are selected, spread evenly: the function is the claim, the cases are samples.
+2. For each real component, and each combination of several, the tests that cover most of it (``NAMED``).
+3. Each package, each security promise and each component has a selected test.
    ``tests/packaging/test_selection.py`` checks that.
 
-``PHASES``: the tests that need no part run while parts are fetched, then those beside which nothing may run, then the others;
+``PHASES``: tests that need no component run while components are fetched, then tests that must run alone, then the others;
 ``all`` is all of them.
 """
 
@@ -32,7 +32,7 @@ PHASES = ("without-parts", "alone", "with-parts", "all")
 
 
 class Component(StrEnum):
-    """What is real in a test. Suites whose tests need parts say so (``tests/suites.py``)."""
+    """What is real in a test. Suites whose tests need components declare it (``tests/suites.py``)."""
 
     EMBEDDED = "the embedded cluster"
     FAULTS = "the fault matrix"
@@ -61,7 +61,7 @@ NAMED = {
     ),
     Component.BROKER: (
         "tests/integration/test_direct_fetch.py::test_direct_fetch_equals_the_broker_and_reads_the_tier_from_the_store",
-        "tests/integration/test_direct_fetch.py::test_a_store_that_becomes_unreadable_mid_read_costs_speed_only",
+        "tests/integration/test_direct_fetch.py::test_a_store_that_becomes_unreadable_during_a_read_costs_speed_only",
         "tests/integration/test_direct_fetch.py::test_an_unmodified_consumer_works_through_the_shim",
         "tests/integration/test_shim_acl.py",
         "tests/integration/test_transactions.py",
@@ -72,7 +72,7 @@ NAMED = {
         "tests/fetchers/test_s3.py",
         "tests/fetchers/test_s3_signer.py",
         "tests/fetchers/test_s3_store.py",
-        "tests/integration/test_stores.py::test_s3",
+        "tests/integration/test_stores.py::test_s3_gives_the_plain_consumers_records",
     ),
     Component.SPARK: ("tests/integration/test_spark_rows.py::test_odd_records_are_those_of_spark_s_own_source",),
     Component.SPARK_TIER: (
@@ -80,7 +80,7 @@ NAMED = {
     ),
 }
 _MORE_CASES = {Component.FAULTS: 24, Component.SPARK: 2, Component.SPARK_TIER: 2}
-_MINIO_ALONE = ("tests/fetchers/test_s3.py::test_takes_a_role_with_the_credentials_of_the_chain",)
+_MINIO_ALONE = ("tests/fetchers/test_s3.py::test_assumes_a_role_with_the_credentials_of_the_chain",)
 """What SeaweedFS does not do: roles, listing in byte order, URLs that begin later."""
 _SECOND_DOWNLOAD = "spark_newest"
 """The fixture of cases that need another version of Spark, which is 470 MB more to download."""
@@ -112,7 +112,7 @@ def _phase_of(suite: str) -> str:
 
 
 def component_of(name: str) -> Component | None:
-    """Returns the component that a test is selected for; ``None`` where it needs none."""
+    """Returns the component that a test is selected for; ``None`` if it needs none."""
     for component, tests in NAMED.items():
         if _begins(name, tests):
             return component

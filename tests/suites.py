@@ -1,6 +1,6 @@
-"""The suites, listed here and nowhere else, and which one a test belongs to. ``pytest --suite NAME`` runs one of them.
+"""The suites, listed only here, and the suite of each test. ``pytest --suite NAME`` runs one of them.
 
-``.ci/suites.py`` reads the list before anything is installed, so this module imports nothing that Python does not have.
+``.ci/suites.py`` reads the list before anything is installed, so this module imports only the standard library.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["SAMPLES", "SUITES", "Suite", "is_elsewhere", "is_in_everything", "pa
 
 @dataclass(frozen=True)
 class Suite:
-    """``ceiling``: minutes after which a suite counts as hung, some three times what it takes on two idle cores.
-    ``workers``, ``dist``: of xdist; suites that wait have more workers than cores. ``dist`` is ``loadfile`` where the fixtures
-    of a module write topics. ``folders``: where all its tests lie, so that no worker of its run imports the others; ``None`` =
+    """``ceiling``: minutes after which a suite counts as hung, about three times its duration on two idle cores.
+    ``workers``, ``dist``: for xdist; suites that wait have more workers than cores. ``dist`` is ``loadfile`` if the fixtures
+    of a module write topics. ``folders``: where all its tests are, so that no worker of its run imports others; ``None`` =
     anywhere.
 
-    ``counted``: coverage is taken. ``campaign``: a command of its own (``make NAME``), no part of ``make test-all``.
-    ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: nothing runs
-    beside a test of it, here or in ``make test``.
+    ``counted``: coverage is measured. ``campaign``: a separate command (``make NAME``), not part of ``make test-all``.
+    ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: no other test runs
+    at the same time, here or in ``make test``.
     """
 
     ceiling: int
@@ -53,12 +53,12 @@ SUITES = {
     "shim": Suite(14, 4, "loadfile", _in("cli", "embedded", "fetch", "integration", "parity", "scanning", "shim", "spark")),
     "consumer": Suite(16, 4, "loadfile", _in("consumer")),
     "field": Suite(10, 1, "no", _in("consumer"), counted=False, alone=True),  # under default time-outs
-    # Hundreds of cells that mostly wait. Here and below coverage would cost up to a third of the minutes and add nothing: the
-    # suites above run the same code, and reach what the gates ask for by themselves.
+    # Hundreds of cells that mostly wait. Here and below coverage would take up to a third of the time and add nothing: the
+    # suites above run the same code and reach the required coverage by themselves.
     "faults": Suite(25, 8, "load", _in("faults"), counted=False),
     # Programs that wait for two consumers, or for a group.
     "state-machine": Suite(15, 7, "load", _in("state_machine"), counted=False, needs_parts=True),
-    # With four workers the processors are idle for a third of the time. Files that run long come first.
+    # With four workers the processors are idle for a third of the time. Long files run first.
     "broker": Suite(
         20,
         6,
@@ -67,13 +67,13 @@ SUITES = {
         counted=False,
         needs_parts=True,
     ),
-    # One fixture runs all rebalanced groups at the same time, and mostly waits for them: it has a worker beside the others.
+    # One fixture runs all rebalanced groups at the same time and mostly waits for them: it has its own worker.
     "parity": Suite(15, 5, "loadfile --no-loadscope-reorder", _in("integration", "parity"), counted=False, needs_parts=True),
-    # One long table of cells, which no worker should read alone.
+    # One long table of cells, which several workers share.
     "stores": Suite(
         14, 6, "load", _in("cli", "fetchers", "integration", "test_stores_page.py"), counted=False, needs_parts=True
     ),
-    # Each worker has its own sessions: they are slow to start, and shared by its files; long files come first.
+    # Each worker has its own sessions: they start slowly, and its files share them; long files come first.
     "spark": Suite(25, 2, "loadfile --no-loadscope-reorder", _in("integration"), counted=False, needs_parts=True),
     "packaging-docs": Suite(16, 2, "loadgroup", _in("docs", "packaging"), counted=False),
     "fuzz": Suite(15, 2, "load", _in("fuzz"), counted=False),
@@ -126,13 +126,13 @@ _MOST_OF_A_STACK = 60
 
 
 def passed_in(text: str) -> int:
-    """Returns how many tests passed, by the last closing line in pytest's output."""
+    """Returns the number of passed tests, by the last summary line in pytest's output."""
     found = re.findall(r"(\d+) passed", text)
     return int(found[-1]) if found else 0
 
 
 def failures_in(text: str) -> list[str]:
-    """Returns the lines of pytest's output that name a failed test, and the stack that a test had which did not end."""
+    """Returns the lines of pytest's output that name a failed test, and the stack of a test that did not end."""
     lines = text.splitlines()
     late = [at for at, line in enumerate(lines) if line.startswith("Timeout (")]
     stacks = [line for at in late for line in itertools.takewhile(_IN_STACK.match, lines[at : at + _MOST_OF_A_STACK])]
@@ -140,25 +140,25 @@ def failures_in(text: str) -> list[str]:
 
 
 def place_of(item: pytest.Item) -> int:
-    """The position of its file in a run; other order is random."""
+    """Returns the position of its file in a run; the remaining order is random."""
     name = item.path.relative_to(_TESTS).as_posix() if item.path.is_relative_to(_TESTS) else ""
     return _LONG_FIRST.index(name) if name in _LONG_FIRST else len(_LONG_FIRST)
 
 
 def is_elsewhere(path: Path, suite: str) -> bool:
-    """Whether no test of the suite is at this path."""
+    """Returns whether no test of the suite is at this path."""
     folders = SUITES[suite].folders
     return folders is not None and path.is_relative_to(_TESTS) and path != _TESTS and _folder(path) not in folders
 
 
 def is_in_everything(path: Path) -> bool:
-    """Whether ``make test-all`` runs a file of tests, whose path begins with ``tests``."""
+    """Returns whether ``make test-all`` runs a test file, whose path begins with ``tests``."""
     own = _OF_THEIR_OWN.get(path.relative_to("tests").as_posix())
     return own is None or not SUITES[own].campaign
 
 
 def suite_of(item: pytest.Item) -> str:
-    """The suite, by the rules below. Raises AssertionError for a test that a run of its suite would not look for."""
+    """Returns the suite, by the rules below. Raises AssertionError for a test that a run of its suite would not collect."""
     suite = _suite_of(item)
     assert not is_elsewhere(item.path, suite), f"{item.nodeid} is a test of {suite}, which has none in its folder"
     return suite
@@ -169,15 +169,15 @@ def _folder(path: Path) -> str:
 
 
 def _suite_of(item: pytest.Item) -> str:
-    """``spark``: needs real Spark. ``stores``: needs a real object store server, with a broker or without. ``broker``: needs
-    the real broker alone. ``parity``: the consumer beside the plain one, scenario by scenario, and groups that are rebalanced,
+    """``spark``: needs real Spark. ``stores``: needs a real object store server, with or without a broker. ``broker``: needs
+    the real broker only. ``parity``: compares the consumer with the plain one, scenario by scenario, and rebalanced groups,
     on the real broker. ``state-machine``: the same command by command, in random programs. ``plain-groups``: programs of
-    groups with none of ours among them. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
-    the embedded cluster or exercises the shim; ``consumer``: and is about the consumer; ``field``: and reads many partitions
+    groups of plain consumers only. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
+    the embedded cluster or tests the shim; ``consumer``: is also about the consumer; ``field``: also reads many partitions
     with default time-outs.
-    ``faults``: what goes wrong, on the embedded cluster. ``fuzz``: any bytes into whatever reads them, for minutes.
-    ``pure-python``: the decoder's tests again without the kernel. ``confluent-versions``: the consumer's again on other
-    versions of confluent-kafka. ``kernel-coverage``: the kernel's lines by gcov. ``unit``: all else.
+    ``faults``: faults on the embedded cluster. ``fuzz``: any bytes for each parser, for minutes.
+    ``pure-python``: the decoder's tests again without the kernel. ``confluent-versions``: the consumer's again with other
+    versions of confluent-kafka. ``kernel-coverage``: the kernel's lines by gcov. ``unit``: all others.
     """
     path = item.path.relative_to(_TESTS)
     folder = _folder(item.path)

@@ -1,4 +1,4 @@
-"""docs/aiven.md: its commands run, against what the plugin itself stored."""
+"""docs/aiven.md: its commands run on segments that the plugin itself stored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARTS = {
 
 
 @pytest.mark.parametrize("command", [command for command in _COMMANDS if re.match("kafka-remote (?:ls|dump) ", command)])
-def test_command_runs(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_each_command_runs(capsys: pytest.CaptureFixture[str], command: str) -> None:
     command = _in_place(command)
     with pytest.raises(SystemExit) as stopped:
         run(shlex.split(command)[1:])
@@ -40,7 +40,7 @@ def test_command_runs(capsys: pytest.CaptureFixture[str], command: str) -> None:
         assert "codec-none-rdk" in printed
 
 
-def test_the_shim_takes_the_same_options(tmp_path: Path) -> None:
+def test_the_shim_accepts_the_same_options(tmp_path: Path) -> None:
     Authority().issue().write(tmp_path / "shim.pem")
     (command,) = [command for command in _COMMANDS if command.startswith("kafka-remote shim ")]
     for stand_in in ("localhost:9092", "localhost:9192", "localhost:9193"):
@@ -54,7 +54,7 @@ def _in_place(command: str) -> str:
     return command
 
 
-def test_the_page_has_all_verbs_and_the_extra_that_exists() -> None:
+def test_the_page_has_all_verbs_and_the_extra_exists() -> None:
     assert [command.split()[1] for command in _COMMANDS] == ["ls", "dump", "shim", "install"]
     extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {"aiven", "cli"} <= set(extras)

@@ -1,4 +1,4 @@
-"""Enums, offsets and durations that callers pass in: what is accepted, and that all of the API refuses the rest."""
+"""Enums, offsets and durations as arguments: the accepted values, and that the whole API refuses others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NO_DURATIONS = [True, NAN, INFINITY, -INFINITY, -1, -0.001, "1", 1e10]
         ("READ_COMMITTED", IsolationLevel.READ_COMMITTED),
     ],
 )
-def test_an_isolation_level_comes_as_enum_or_by_its_name(given: Any, level: IsolationLevel) -> None:
+def test_an_isolation_level_may_be_an_enum_or_a_name(given: Any, level: IsolationLevel) -> None:
     assert arguments.isolation_level(given) is level
 
 
@@ -187,12 +187,12 @@ REFUSED: list[tuple[str, Callable[[Any], object], list[Any]]] = [
     ("call", "given"),
     [pytest.param(call, value, id=f"{name}={value!r}") for name, call, values in REFUSED for value in values],
 )
-def test_the_api_refuses_what_is_no_enum_number_or_duration(call: Callable[[Any], object], given: Any) -> None:
+def test_the_api_refuses_an_invalid_enum_number_or_duration(call: Callable[[Any], object], given: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"must be|is below"):
         call(given)
 
 
-def test_the_tcp_proxy_refuses_faults_that_are_none() -> None:
+def test_the_tcp_proxy_refuses_invalid_faults() -> None:
     proxy = TcpFaultProxy(("127.0.0.1", 9))
     try:
         calls: list[Callable[[], object]] = [

@@ -37,7 +37,7 @@ def test_a_pause_is_over_at_its_end() -> None:
     assert backoff.failed() == 2.0, "in use for no longer than the maximum"
 
 
-def test_a_failure_after_a_long_time_of_use_is_a_first_one() -> None:
+def test_a_failure_after_a_long_success_counts_as_the_first() -> None:
     clock = ManualClock()
     clock.fraction = 0.0
     backoff = Backoff(clock, 1.0, 5.0)

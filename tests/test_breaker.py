@@ -54,7 +54,7 @@ def test_a_pause_shorter_than_the_breakers_changes_nothing() -> None:
     assert health.allows(20.0)
 
 
-def test_lets_exactly_one_through_after_the_reset_time() -> None:
+def test_exactly_one_request_is_allowed_after_the_reset_time() -> None:
     health = opened()
     assert not health.allows(9.9)
     assert not health.is_open(10.0)
@@ -63,14 +63,14 @@ def test_lets_exactly_one_through_after_the_reset_time() -> None:
     assert not health.allows(10.1)
 
 
-def test_heals_when_the_one_succeeds() -> None:
+def test_closes_when_the_probe_succeeds() -> None:
     health = opened()
     assert health.allows(10.0)
     health.succeeded()
     assert health.allows(10.1)
 
 
-def test_opens_again_when_the_one_fails() -> None:
+def test_opens_again_when_the_probe_fails() -> None:
     health = opened()
     assert health.allows(10.0)
     health.failed(11.0)
@@ -78,7 +78,7 @@ def test_opens_again_when_the_one_fails() -> None:
     assert health.allows(21.0)
 
 
-def test_another_one_may_try_when_the_first_never_reports() -> None:
+def test_another_probe_is_allowed_if_the_first_never_reports() -> None:
     health = opened()
     assert health.allows(10.0)
     assert not health.allows(19.0)
@@ -111,7 +111,7 @@ def test_retries_stop_when_the_budget_is_used_up_and_successes_refill_it() -> No
     assert not health.take_retry()
 
 
-def test_each_store_has_a_health_of_its_own() -> None:
+def test_each_store_has_its_own_health() -> None:
     stores = StoresHealth(1, 10.0)
     stores.of("a").failed(0.0)
     assert stores.of("a").is_open(1.0)

@@ -30,7 +30,7 @@ def test_the_table_and_the_value_agree() -> None:
         assert setting.name.startswith((PREFIX, FETCHER_PREFIX, STORE_PREFIX))
 
 
-def test_takes_its_own_keys_and_leaves_the_rest_as_it_is() -> None:
+def test_takes_its_own_keys_and_leaves_the_others() -> None:
     given = {"group.id": "g", "fetch.remote.enabled": "true", "fetch.remote.retries": "0", "bootstrap.servers": "b"}
     remote, inner = split_config(given)
     assert (remote.enabled, remote.retries) == (True, 0)
@@ -38,7 +38,7 @@ def test_takes_its_own_keys_and_leaves_the_rest_as_it_is() -> None:
     assert list(given) == ["group.id", "fetch.remote.enabled", "fetch.remote.retries", "bootstrap.servers"]
 
 
-def test_keys_of_the_fetcher_are_handed_to_it_with_the_shared_limits() -> None:
+def test_the_fetcher_gets_its_keys_and_the_shared_limits() -> None:
     remote, inner = split_config({"remote.storage.fetcher.anything": 7, "fetch.remote.read.timeout.ms": 9})
     assert inner == {}
     assert remote.fetcher_configs() == {
@@ -50,12 +50,12 @@ def test_keys_of_the_fetcher_are_handed_to_it_with_the_shared_limits() -> None:
     }
 
 
-def test_the_fetcher_is_told_which_store_is_read() -> None:
+def test_the_fetcher_gets_the_store_url() -> None:
     remote, _ = split_config({"remote.storage.store.url": "file:///tier"})
     assert remote.fetcher_configs()["remote.storage.store.url"] == "file:///tier"
 
 
-def test_shows_no_value_of_the_fetchers_options() -> None:
+def test_repr_shows_no_value_of_the_fetchers_options() -> None:
     remote, _ = split_config({"remote.storage.fetcher.secret": "hush"})
     assert "hush" not in repr(remote)
 
@@ -63,7 +63,7 @@ def test_shows_no_value_of_the_fetchers_options() -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [(True, True), ("True", True), ("1", True), ("t", True), (False, False), ("f", False), ("0", False)]
 )
-def test_booleans_are_spelt_as_librdkafka_spells_them(text: object, value: bool) -> None:
+def test_booleans_have_librdkafkas_names(text: object, value: bool) -> None:
     assert split_config({"fetch.remote.enabled": text})[0].enabled is value
 
 
@@ -84,7 +84,7 @@ def test_none_means_the_default() -> None:
         ("remote.storage.fetcher.class.path", "somewhere"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name_without_its_value(name: str, value: object) -> None:
+def test_an_invalid_value_is_refused_by_name_without_the_value(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=name.replace(".", r"\.")) as refused:
         split_config({name: value})
     assert str(value) not in str(refused.value) or isinstance(value, int)
@@ -95,7 +95,7 @@ def test_the_class_path_is_accepted_with_its_opt_in() -> None:
     assert split_config(config)[0].fetcher_class_path == "somewhere"
 
 
-def test_an_integer_without_bounds_is_taken_as_it_is() -> None:
+def test_an_integer_without_bounds_is_accepted() -> None:
     assert Setting("fetch.remote.some", int, 1, "", "Some.").parse("-5") == -5
 
 
@@ -107,7 +107,7 @@ def test_a_source_that_reads_a_store_needs_one() -> None:
         assert (remote.location_source, remote.store_url) == (source, "file:///tier")
 
 
-def test_a_value_that_is_no_choice_is_refused_with_the_choices() -> None:
+def test_an_unknown_choice_is_refused_with_the_choices() -> None:
     with pytest.raises(ConfigurationError, match="broker, metadata-topic, listing"):
         split_config({"fetch.remote.location.source": "guess"})
 
@@ -117,7 +117,7 @@ def test_a_misspelt_key_of_the_store_is_refused() -> None:
         split_config({"remote.storage.store.prefix": "p/"})
 
 
-def test_the_fetchers_keys_are_the_stores_options_without_their_prefix() -> None:
+def test_the_store_gets_the_fetchers_keys_without_their_prefix() -> None:
     remote, _ = split_config({"remote.storage.fetcher.s3.region": "here"})
     assert remote.store_options() == {"s3.region": "here"}
 

@@ -21,7 +21,7 @@ KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issu
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_each_kind_says_what_to_do_and_what_to_count(kind: type[DirectFetchError]) -> None:
+def test_each_error_has_an_action_and_a_cause(kind: type[DirectFetchError]) -> None:
     assert isinstance(kind.action, Action)
     assert kind.cause
     assert kind.__name__ in errors.__all__
@@ -33,7 +33,7 @@ def test_causes_are_distinct() -> None:
     assert len(causes) == len(set(causes))
 
 
-def test_the_layer_that_is_nearest_to_the_failure_says_where_it_was() -> None:
+def test_the_innermost_context_is_kept() -> None:
     error = LocationError("gone").with_context(host="shim:9192", attempt=2)
     assert error.with_context(host="other:1", topic="orders", partition=0, elapsed_seconds=1.5) is error
     assert error.context == ErrorContext(topic="orders", partition=0, host="shim:9192", attempt=2, elapsed_seconds=1.5)
@@ -47,7 +47,7 @@ def test_each_field_of_the_context_is_an_attribute_of_the_error(name: str) -> No
     assert getattr(error.with_context(**{name: "known"}), name) == "known"
 
 
-def test_the_context_reads_as_one_line_of_what_is_known() -> None:
+def test_the_context_is_one_line_of_the_known_fields() -> None:
     assert str(ErrorContext()) == ""
     known = ErrorContext(topic="orders", partition=0, byte_range=(0, 512), attempt=2, elapsed_seconds=0.25)
     assert str(known) == "topic=orders partition=0 byte_range=[0, 512) attempt=2 elapsed_seconds=0.250"
@@ -58,7 +58,7 @@ def test_errors_keep_their_context_through_pickle() -> None:
     assert (str(error), error.host) == ("gone", "shim:9192")
 
 
-def test_kinds_that_know_where_they_are_raised_say_so() -> None:
+def test_errors_with_a_fixed_place_include_it() -> None:
     assert NotAnnouncedError("shim:1").host == "shim:1"
     assert CorruptRecordError("bad", offset=7).offset == 7
     assert ObjectNotFoundError("a/b.log").object_key == "a/b.log"

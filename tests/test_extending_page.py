@@ -1,4 +1,4 @@
-"""docs/extending.md, taken at its word: its layout is installed and passes the suite, its setting works as the page has it."""
+"""docs/extending.md: its layout is installed and passes the suite, and its setting works as described."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def environment(*paths: Path) -> dict[str, str]:
-    """Coverage is not taken: the files are gone when it is reported."""
+    """Measures no coverage: the files are gone when it is reported."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("COVERAGE_", "PYTEST_ADDOPTS"))}
     return {**kept, "PYTHONPATH": os.pathsep.join(map(str, paths))}
 
@@ -57,7 +57,7 @@ def test_the_layout_is_short() -> None:
     assert len(LAYOUT.splitlines()) <= _AT_MOST_LINES
 
 
-def test_the_layout_passes_the_suite_as_the_page_has_it(installed: Path) -> None:
+def test_the_layout_passes_the_suite_as_on_the_page(installed: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(installed)]
     done = subprocess.run(
         command, cwd=installed, env=environment(installed, ROOT), capture_output=True, text=True, timeout=240, check=False
@@ -67,7 +67,7 @@ def test_the_layout_passes_the_suite_as_the_page_has_it(installed: Path) -> None
     assert f"{2 * len(tests)} passed" in done.stdout
 
 
-def test_the_verbs_take_the_layout_by_its_name(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verbs_accept_the_layout_by_name(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     layout = layout_named("flat", LayoutOptions("tier/"))
     suite = ObjectLayoutTests()
     for key, data in suite.store_of(layout, sample_segment("orders", 0, 0), sample_segment("orders", 0, 1)).objects.items():
@@ -82,7 +82,7 @@ def test_the_verbs_take_the_layout_by_its_name(installed: Path, capsys: pytest.C
         assert "orders" in capsys.readouterr().out or verb == "verify"
 
 
-def test_the_setting_works_where_the_page_puts_it(tmp_path: Path) -> None:
+def test_the_setting_works_where_the_page_adds_it(tmp_path: Path) -> None:
     for folder in ("kafka_remote_client", "docs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "fetchers" / "kafka_remote_fetchers", tmp_path / "kafka_remote_fetchers")
@@ -121,7 +121,7 @@ assert f"| `{name}` | int | 30000 | ms | 100 to 3600000 | How long" in generate.
     assert done.returncode == 0, done.stderr
 
 
-def test_the_page_names_what_there_is_and_few_files_at_a_time() -> None:
+def test_the_page_names_existing_files_and_few_at_a_time() -> None:
     rows = [line.split("|")[1:-1] for line in PAGE.splitlines() if line.startswith("| a")]
     for kind in ("fetcher", "layout", "setting", "CLI verb", "metric", "fault"):
         assert any(kind in row[0] for row in rows), kind

@@ -1,4 +1,4 @@
-"""Fallbacks as values and as log lines: one warning for each cause and host, then at most one a minute with a count."""
+"""Fallbacks as values and log lines: one warning for each cause and host, then at most one a minute with a count."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_same_cause_and_host_warn_once_a_minute_with_a_count(lines: Lines) -
     assert lines.at(logging.WARNING)[2].endswith("(forbidden-location)")
 
 
-def test_a_fallback_that_another_process_warned_of_is_info(lines: Lines) -> None:
+def test_a_fallback_that_another_process_logged_is_info(lines: Lines) -> None:
     lines.log.write(fallback(), warned=True)
     assert lines.at(logging.WARNING) == []
     assert lines.at(logging.INFO)[0].startswith("direct fetch disabled for orders-0: ")
@@ -81,7 +81,7 @@ def test_another_cause_or_host_warns_at_once(lines: Lines) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("", "store:9000"), ("store:9000", "")])
-def test_an_error_that_names_no_host_may_be_of_any(lines: Lines, first: str, second: str) -> None:
+def test_an_error_without_a_host_counts_for_all_hosts(lines: Lines, first: str, second: str) -> None:
     lines.log.write(fallback(host=first))
     lines.log.write(fallback(host=second))
     assert len(lines.at(logging.WARNING)) == 1
@@ -104,7 +104,7 @@ def test_a_fallback_without_an_error_is_no_warning(lines: Lines) -> None:
     assert lines.at(logging.INFO) == ["direct fetch ended for orders-0: slower-than-broker; the broker continues at offset 7"]
 
 
-def test_a_fallback_took_over_unless_it_is_said_otherwise() -> None:
+def test_a_fallback_means_the_broker_took_over_by_default() -> None:
     assert fallback().taken_over
     assert fallback().segment is None
 
@@ -124,13 +124,13 @@ def test_an_error_without_text_shows_its_cause() -> None:
         (OFFSET_INVALID, "at the offset that auto.offset.reset selects"),
     ],
 )
-def test_the_place_where_the_broker_continues_is_said_in_words(lines: Lines, offset: int, place: str) -> None:
+def test_the_warning_names_the_offset_where_the_broker_continues(lines: Lines, offset: int, place: str) -> None:
     lines.log.write(Fallback("timeout", LocationError("shim:9192 did not answer"), "orders", 0, offset))
     said = f"direct fetch disabled for orders-0: shim:9192 did not answer; the broker continues {place} (timeout)"
     assert lines.at(logging.WARNING) == [said]
 
 
-def test_refused_location_of_a_tiered_offset_is_a_warning(lines: Lines) -> None:
+def test_a_refused_location_of_a_tiered_offset_is_a_warning(lines: Lines) -> None:
     lines.log.write(ReadEnd("not-granted", 30).fallback("orders", 0))
     said = (
         "direct fetch disabled for orders-0: the shim grants no location of orders-0 at offset 30, although that offset is "

@@ -12,7 +12,7 @@ def package() -> dict[str, Any]:
     return {"__name__": "some.package", "__all__": ["loads", "own"], "own": 1}
 
 
-def test_name_is_imported_once_from_its_home():
+def test_a_name_is_imported_once_from_its_module():
     namespace = package()
     get, _ = lazy_exports(namespace, {"loads": "json"})
     assert "loads" not in namespace
@@ -20,7 +20,7 @@ def test_name_is_imported_once_from_its_home():
     assert namespace["loads"] is json.loads
 
 
-def test_unknown_name_is_an_attribute_error():
+def test_an_unknown_name_is_an_attribute_error():
     get, _ = lazy_exports(package(), {"loads": "json"})
     with pytest.raises(AttributeError, match=r"module 'some\.package' has no attribute 'dumps'"):
         get("dumps")

@@ -1,4 +1,4 @@
-"""What a range needs to be read: golden bytes, and any bytes at all."""
+"""The metadata that a range needs to be read: golden bytes, and any bytes."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def test_unknown_tags_are_skipped() -> None:
     "text",
     [
         "01",  # a field is missing
-        "0102",  # it has no size
-        "01020561",  # it is cut
-        "0202016b02016b",  # a tag twice
-        "0203016b02016b",  # tags fall
+        "0102",  # a field without a size
+        "01020561",  # a truncated field
+        "0202016b02016b",  # a repeated tag
+        "0203016b02016b",  # tags out of order
         "0102016b00",  # a byte after the end
         "01 02 01 ff",  # not UTF-8
         "01 02 ffffffffff",  # a size without end
         "01 01 03 01 02 61",  # a header without a value
         "01 01 04 01 02 61 00",  # a header whose value is null
         "01 01 05 01 02 61 01 00",  # a byte after the headers
-        "01 01 04 01 02 61 05",  # a header's value is cut
+        "01 01 04 01 02 61 05",  # a truncated header value
     ],
 )
 def test_bytes_that_do_not_parse_are_an_invalid_answer(text: str) -> None:
@@ -60,12 +60,12 @@ def test_bytes_that_do_not_parse_are_an_invalid_answer(text: str) -> None:
 
 
 @pytest.mark.parametrize("header", [("", "x"), ("a b", "x"), ("a:", "x"), ("a", "x\r\nb: y"), ("a", "\0"), ("ä", "x")])
-def test_a_header_that_could_smuggle_another_one_is_forbidden(header: tuple[str, str]) -> None:
+def test_a_header_with_a_line_break_is_forbidden(header: tuple[str, str]) -> None:
     with pytest.raises(ForbiddenLocationError):
         LocationMetadata.decode(LocationMetadata(signed_headers=(header,)).encode())
 
 
-def test_secrets_are_not_shown() -> None:
+def test_repr_shows_no_secret() -> None:
     shown = repr(
         LocationMetadata(
             url="https://secret",
@@ -96,7 +96,7 @@ def test_secrets_are_not_shown() -> None:
         data_key=st.none() | st.binary(),
     )
 )
-def test_what_is_written_is_read(value: LocationMetadata) -> None:
+def test_written_metadata_are_read_back(value: LocationMetadata) -> None:
     assert LocationMetadata.decode(value.encode()) == value
 
 

@@ -9,7 +9,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-def test_begins_with_nothing_and_names_everything(clock: ManualClock) -> None:
+def test_a_new_snapshot_has_all_metrics_at_zero(clock: ManualClock) -> None:
     snapshot = FetchMetrics(clock).snapshot()
     assert set(snapshot) == set(METRICS)
     assert all(value in (0, 0.0, {}) for value in snapshot.values())
@@ -76,7 +76,7 @@ def test_counts_reported_added_set_and_watched_values(clock: ManualClock) -> Non
     }
 
 
-def test_adds_up_what_caches_of_a_kind_say_of_themselves(clock: ManualClock) -> None:
+def test_statistics_of_caches_of_one_kind_are_added_up(clock: ManualClock) -> None:
     metrics = FetchMetrics(clock)
     metrics.watch_cache("chunk", lambda: CacheStatistics(1, 2, 3, 4, 5))
     metrics.watch_cache("chunk", lambda: CacheStatistics(10, 20, 30, 40, 50))

@@ -32,7 +32,7 @@ def test_uuids_have_kafkas_text_form() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "short", "ABEiM0RVZneImaq7zN3u/w", "ABEiM0RVZneImaq7zN3u_é", "ABEiM0RVZneImaq7zN3u_w="])
-def test_other_texts_are_no_uuid(text: str) -> None:
+def test_other_texts_are_not_a_uuid(text: str) -> None:
     with pytest.raises(ValueError, match="Uuid"):
         uuid_from_text(text)
 
@@ -43,7 +43,7 @@ def test_a_range_is_not_empty_and_not_negative(start: int, end: int) -> None:
         ByteRange(start, end)
 
 
-def test_a_range_knows_its_size() -> None:
+def test_a_range_has_its_size() -> None:
     assert (ByteRange(3, 10).size, str(ByteRange(3, 10))) == (7, "[3, 10)")
 
 
@@ -54,14 +54,14 @@ def test_epochs_of_a_segment_end_where_the_next_begins() -> None:
     assert [two.epoch_for_offset(offset) for offset in (-1, 200)] == [-1, -1]
 
 
-def test_a_segment_has_a_transaction_index_unless_it_is_said_to_be_empty() -> None:
+def test_a_segment_has_a_transaction_index_by_default() -> None:
     of = segment()
     told = RemoteLogSegmentMetadata(of.remote_log_segment_id, 0, 9, 5, 1, 7, of.segment_leader_epochs, 1000)
     assert not told.txn_index_empty
     assert told.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 
 
-def test_what_may_hold_a_secret_is_not_shown() -> None:
+def test_repr_hides_fields_that_may_hold_a_secret() -> None:
     secret = b"https://host/?signature=hush"
     shown = repr(segment(custom_metadata=secret)) + repr(GrantedRange(ByteRange(0, 1), secret))
     assert "hush" not in shown
@@ -69,7 +69,7 @@ def test_what_may_hold_a_secret_is_not_shown() -> None:
     assert "None" in repr(segment())
 
 
-def test_a_fetcher_gets_the_segment_with_the_ranges_own_bytes() -> None:
+def test_a_fetcher_gets_the_segment_with_the_ranges_own_metadata() -> None:
     grant = location(ranges=(GrantedRange(ByteRange(0, 5), b"mine"), GrantedRange(ByteRange(5, 9), b"other")))
     first, second = grant
     assert grant.metadata_for(first).custom_metadata == b"mine"

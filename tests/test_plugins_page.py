@@ -1,4 +1,4 @@
-"""docs/plugins.md, taken at its word: its plugin is installed, loaded by name, and passes the suite as the page runs it."""
+"""docs/plugins.md: its plugin is installed, loaded by name, and passes the suite as on the page."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_plugin_is_loaded_by_the_name_on_the_page(installed: Path) -> None:
     fetcher.close()
 
 
-def test_the_plugin_passes_the_suite_as_the_page_has_it(installed: Path) -> None:
+def test_the_plugin_passes_the_suite_as_on_the_page(installed: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(installed)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), str(ROOT)])}
     environment.pop("PYTEST_ADDOPTS", None)

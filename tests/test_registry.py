@@ -75,7 +75,7 @@ Provides-Extra: needy
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A distribution as pip would have left it."""
+    """A distribution as pip installs it."""
     info = tmp_path / "tape_plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(METADATA)
@@ -110,7 +110,7 @@ def test_loads_by_name_and_configures() -> None:
     fetcher.close()
 
 
-def test_what_configure_raises_reaches_the_user() -> None:
+def test_an_exception_of_configure_reaches_the_user() -> None:
     with pytest.raises(ConfigurationError, match=r"local\.root"):
         load("local")
 
@@ -132,7 +132,7 @@ def test_an_installed_distribution_adds_a_fetcher_and_a_store(installed: Path) -
     assert load_store("tape://library/1").options == {}
 
 
-def test_plugins_are_not_imported_before_they_are_asked_for(installed: Path) -> None:
+def test_plugins_are_imported_on_demand(installed: Path) -> None:
     fetcher_names()
     load("presigned", **{"remote.storage.fetcher.allowed.hosts": "store.example"}).close()
     assert "tape_plugin" not in sys.modules
@@ -152,7 +152,7 @@ def test_a_setting_unlike_any_other_has_no_suggestion() -> None:
         load("memory", **{"remote.storage.fetcher.q": 1})
 
 
-def test_a_store_beside_the_fetcher_has_settings_of_its_own() -> None:
+def test_a_store_beside_the_fetcher_has_its_own_settings() -> None:
     class Store:
         settings: ClassVar[frozenset[str]] = frozenset({"remote.storage.fetcher.s3.region"})
 
@@ -181,7 +181,7 @@ def test_an_option_that_no_plugin_of_a_store_reads_is_refused() -> None:
     check_store_options(None, _Reader())
     with pytest.raises(ConfigurationError, match=r"of the store: s3\.regoin; did you mean s3\.region\?"):
         check_store_options({"s3.regoin": "x"}, _Reader())
-    check_store_options({"s3.regoin": "x"}, _Reader(), object())  # a signer that declares nothing may read it
+    check_store_options({"s3.regoin": "x"}, _Reader(), object())  # a signer without declarations may read it
 
 
 OURS = [entry for group in (FETCHERS, STORES, SIGNERS) for entry in entry_points(group=group)]
@@ -192,12 +192,12 @@ def test_every_plugin_of_ours_declares_its_settings(entry: EntryPoint) -> None:
     assert isinstance(entry.load(), DeclaresSettings)
 
 
-def test_a_missing_class_says_which_exist() -> None:
+def test_an_unknown_class_is_an_error_that_lists_the_names() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown fetcher 'presinged'; known fetchers: .*local, memory, .*presigned"):
         load("presinged")
 
 
-def test_no_class_says_which_exist() -> None:
+def test_a_missing_class_setting_lists_the_names() -> None:
     with pytest.raises(ConfigurationError, match=r"is not set; known fetchers: .*presigned"):
         load(None)
 
@@ -214,7 +214,7 @@ def test_no_class_says_which_exist() -> None:
         ("memory", "several installed plugins are named memory"),
     ],
 )
-def test_a_registered_class_that_is_no_fetcher_is_refused(installed: Path, name: str, message: str) -> None:
+def test_a_registered_class_that_is_not_a_fetcher_is_refused(installed: Path, name: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         load(name)
     assert not isinstance(caught.value, MissingExtraError)
@@ -229,7 +229,7 @@ def test_a_registered_class_that_is_no_fetcher_is_refused(installed: Path, name:
         ("plain", "pip install missing_sdk_if_asked"),
     ],
 )
-def test_a_missing_extra_comes_with_the_pip_command(installed: Path, name: str, command: str) -> None:
+def test_a_missing_extra_is_an_error_with_the_pip_command(installed: Path, name: str, command: str) -> None:
     with pytest.raises(MissingExtraError, match=r"needs missing_sdk_if_asked: pip install") as caught:
         load(name)
     assert str(caught.value).endswith(command)
@@ -254,9 +254,7 @@ def test_a_dotted_name_needs_to_be_allowed(installed: Path) -> None:
         ("tape_plugin_broken:TapeFetcher", "failed to load: RuntimeError$", ConfigurationError),
     ],
 )
-def test_an_allowed_dotted_name_may_still_lead_nowhere(
-    installed: Path, name: str, message: str, kind: type[ConfigurationError]
-) -> None:
+def test_an_allowed_dotted_name_may_not_exist(installed: Path, name: str, message: str, kind: type[ConfigurationError]) -> None:
     with pytest.raises(kind, match=message):
         load(name, **{"remote.storage.fetcher.allowed.classes": name})
 
@@ -305,7 +303,7 @@ def test_s16_a_class_path_needs_its_opt_in(tmp_path: Path) -> None:
         load("side_loaded:TapeFetcher", **{"remote.storage.fetcher.class.path": str(tmp_path)})
 
 
-def test_s16_a_class_path_needs_its_opt_in_however_the_settings_were_made() -> None:
+def test_s16_a_class_path_needs_its_opt_in_for_ready_made_settings() -> None:
     with pytest.raises(ConfigurationError, match=r"fetch\.remote\.allow\.class\.path=true"):
         load_fetcher(RemoteFetchConfig(fetcher_class="memory", fetcher_class_path="/tmp"))
 
@@ -324,7 +322,7 @@ def test_a_class_path_loads_from_that_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["json:JSONDecoder", "sys:path"])
-def test_a_class_path_loads_from_nowhere_else(tmp_path: Path, name: str) -> None:
+def test_a_class_path_loads_from_no_other_directory(tmp_path: Path, name: str) -> None:
     settings = {"remote.storage.fetcher.class.path": str(tmp_path), "fetch.remote.allow.class.path": True}
     with pytest.raises(ConfigurationError, match="was loaded from another directory"):
         load(name, **settings)
@@ -336,7 +334,7 @@ def test_loads_a_store_by_scheme(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "/tmp", "s3", "gopher://user:secret@host/x?sig=secret", "FILE:///tmp", "file:/tmp"])
-def test_an_unknown_store_says_which_exist_and_shows_no_url(url: str) -> None:
+def test_an_unknown_store_is_an_error_without_its_url(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"must start with one of: .*file://") as caught:
         load_store(url)
     assert "secret" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""S17: what opens below a root, and what does not."""
+"""S17: which paths below a root open, and which do not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
-def test_s17_what_is_no_key_is_forbidden(root: Path, key: str) -> None:
+def test_s17_an_invalid_key_is_forbidden(root: Path, key: str) -> None:
     with pytest.raises(ForbiddenLocationError):
         safe_open(root, key)
     with pytest.raises(ValueError, match=r"object key|surrogates"):
@@ -56,7 +56,7 @@ def test_s17_what_is_no_key_is_forbidden(root: Path, key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["absent", "a/absent", "absent/object", "a/b/object/deeper", "a/" + "x" * 300, "~/x", "%2e%2e/secret"]
 )
-def test_what_is_not_there_is_not_found(root: Path, key: str) -> None:
+def test_a_missing_file_is_not_found(root: Path, key: str) -> None:
     with pytest.raises(ObjectNotFoundError) as caught:
         safe_open(root, key)
     assert caught.value.key == key
@@ -96,7 +96,7 @@ def test_s17_only_regular_files_open(root: Path) -> None:
         safe_open(Path("/dev"), "null")
 
 
-def test_a_root_that_is_gone_is_unavailable_not_empty(tmp_path: Path) -> None:
+def test_a_missing_root_is_unavailable_not_empty(tmp_path: Path) -> None:
     for root in (tmp_path / "gone", Path(__file__)):
         with pytest.raises(RemoteStorageUnavailableError, match="directory cannot be opened"):
             safe_open(root, "a")
@@ -130,7 +130,7 @@ def test_the_systems_error_code_decides_the_error(
             safe_open(root, "a/b/object")
 
 
-def test_a_name_that_vanishes_while_it_is_looked_at_is_not_found(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_vanishes_during_the_check_is_not_found(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object, **__: object) -> os.stat_result:
         raise FileNotFoundError
 

@@ -1,4 +1,4 @@
-"""One setting: what it takes, what it refuses, and that no message shows a value."""
+"""One setting: the values that it accepts and refuses, and that no message shows a value."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_names_are_unique_and_begin_with_a_prefix_of_ours() -> None:
     assert all(name.startswith((PREFIX, FETCHER_PREFIX, STORE_PREFIX)) for name in names)
 
 
-def test_defaults_are_values_that_the_setting_takes() -> None:
+def test_defaults_are_valid_values() -> None:
     for setting in SETTINGS:
         assert setting.parse(None) == setting.default
         if setting.default is not None:
             assert setting.parse(setting.default) == setting.default
 
 
-def test_a_setting_with_choices_takes_nothing_else_and_shows_no_value() -> None:
+def test_a_setting_with_choices_refuses_others_without_showing_them() -> None:
     setting = Setting("fetch.remote.way", str, "a", "", "Which way.", choices=("a", "b"))
     assert setting.parse("b") == "b"
     with pytest.raises(ConfigurationError) as refused:
@@ -51,7 +51,7 @@ def test_a_setting_with_choices_takes_nothing_else_and_shows_no_value() -> None:
         ("fetch.remote.retry", "fetch.remote.retries"),
     ],
 )
-def test_the_closest_name_is_found_under_whatever_prefix(name: str, closest: str) -> None:
+def test_the_closest_name_is_found_under_any_prefix(name: str, closest: str) -> None:
     names = [setting.name for setting in SETTINGS]
     assert str(unknown_setting(name, names, " of the shim")) == f"unknown setting of the shim: {name}; did you mean {closest}?"
     assert str(unknown_setting("xyzzy", names)) == "unknown setting: xyzzy"
@@ -61,7 +61,7 @@ _PAGE = Path(__file__).resolve().parents[1] / "docs" / "configs.md"
 _ROW = re.compile(r"\| `(\S+)` \| (\w+) \| (.*?) \| (.*?) \| (.*?) \| ")
 
 
-def test_values_are_bounded_as_the_page_says() -> None:
+def test_bounds_of_values_are_those_of_the_page() -> None:
     rows = {row[1]: row for line in _PAGE.read_text(encoding="utf-8").splitlines() if (row := _ROW.match(line))}
     assert [setting.name for setting in SETTINGS] == list(rows)
     for setting in SETTINGS:

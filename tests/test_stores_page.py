@@ -1,4 +1,4 @@
-"""docs/stores.md: its commands run against a real S3 server, its settings load, its tables name what there is."""
+"""docs/stores.md: its commands run with a real S3 server, its settings load, and its tables name what exists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _command(verb: str) -> list[str]:
 
 @pytest.fixture
 def in_place(s3_environment: S3Server) -> Any:
-    """Replaces what stands for the reader's own by what is there."""
+    """Replaces placeholders of the page by real values."""
     root = golden_local() / "remote"
     files = [path for path in root.rglob("*") if path.is_file() and "txn-0-" in path.as_posix()]
     bucket = s3_environment.new_bucket((f"kafka/{path.relative_to(root).as_posix()}", path.read_bytes()) for path in files)
@@ -49,7 +49,7 @@ def in_place(s3_environment: S3Server) -> Any:
 
 
 @pytest.mark.parametrize("verb", ["ls", "dump"])
-def test_command_runs(capsys: pytest.CaptureFixture[str], in_place: Any, verb: str) -> None:
+def test_each_command_runs(capsys: pytest.CaptureFixture[str], in_place: Any, verb: str) -> None:
     with pytest.raises(SystemExit) as stopped:
         run(in_place(_command(verb)))
     assert stopped.value.code == 0

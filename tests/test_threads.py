@@ -1,4 +1,4 @@
-"""Threads that start, and threads that the system refuses."""
+"""Threads that start, and threads that the operating system refuses."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def test_a_thread_runs_and_keeps_no_process_alive() -> None:
     assert (ran, thread.name, thread.daemon) == ([7], "ours", True)
 
 
-def test_a_refused_thread_is_none_and_the_log_says_so_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refused_thread_is_none_and_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def warnings() -> list[str]:
         return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
@@ -43,7 +41,7 @@ def test_a_refused_thread_is_none_and_the_log_says_so_once(
     assert warnings() == [said, said]
 
 
-def test_calls_run_at_once_and_give_their_results_in_order() -> None:
+def test_calls_run_at_once_and_return_their_results_in_order() -> None:
     together = threading.Barrier(3)
 
     def call(number: int) -> int:
@@ -61,7 +59,7 @@ def test_calls_whose_threads_are_refused_run_one_after_the_other(monkeypatch: py
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_what_a_call_raises_is_raised_once_all_are_over(failing: int) -> None:
+def test_an_exception_of_a_call_is_raised_after_all_calls(failing: int) -> None:
     over: list[int] = []
 
     def call(number: int) -> None:

@@ -48,7 +48,7 @@ def reader(text: str, *, flexible: bool = False) -> Reader:
     ],
 )
 @FLEXIBLE
-def test_numbers_look_the_same_in_every_version(kind: str, value: object, text: str, flexible: bool) -> None:
+def test_numbers_are_encoded_alike_in_every_version(kind: str, value: object, text: str, flexible: bool) -> None:
     assert written(lambda w: getattr(w, kind)(value), flexible=flexible).hex() == text
     assert written(lambda w: (w.raw(b"ab"), getattr(w, kind)(value), w.raw(b"c")), flexible=flexible).hex() == f"6162{text}63"
     source = reader(text, flexible=flexible)
@@ -88,7 +88,7 @@ def test_arrays_are_classic_or_compact(items: tuple[int, ...] | None, classic: s
         assert source.nullable_array(source.int8) == items
 
 
-def test_tagged_fields_are_written_by_rising_tag() -> None:
+def test_tagged_fields_are_written_in_order_of_their_tags() -> None:
     section = "0200" + "0107" + "c16100"
     fields = {12481: b"", 0: b"\x07"}
     assert written(lambda w: w.tagged_fields(fields), flexible=True).hex() == section
@@ -138,7 +138,7 @@ def test_refuses_to_write_a_number_that_the_type_cannot_hold(kind: str, value: i
         ("00", "expect_end", "1 bytes follow a record"),
     ],
 )
-def test_errors_name_the_data_and_are_of_the_readers_class(text: str, kind: str, message: str) -> None:
+def test_errors_name_the_data_and_have_the_readers_class(text: str, kind: str, message: str) -> None:
     source = Reader(bytes.fromhex(text), flexible=True, what="a record", error=RemoteLogMetadataError)
     with pytest.raises(RemoteLogMetadataError, match=f"^{message}$"):
         getattr(source, kind)(*([source.int8] if kind == "array" else []))
@@ -148,25 +148,25 @@ def test_errors_name_the_data_and_are_of_the_readers_class(text: str, kind: str,
 @pytest.mark.parametrize(
     ("text", "flexible"), [("fffe", False), ("fffffffe", False), ("7fff", False), ("7fffffff", False), ("ffffffff0f", True)]
 )
-def test_no_length_is_believed(kind: str, text: str, flexible: bool) -> None:
+def test_an_implausible_length_is_refused(kind: str, text: str, flexible: bool) -> None:
     with pytest.raises(ProtocolError):
         getattr(reader(text, flexible=flexible), kind)()
 
 
 @pytest.mark.parametrize(("text", "flexible"), [("7fffffff00", False), ("fffffffe", False), ("ffffffff0f00", True)])
-def test_no_count_is_believed(text: str, flexible: bool) -> None:
+def test_an_implausible_count_is_refused(text: str, flexible: bool) -> None:
     source = reader(text, flexible=flexible)
     with pytest.raises(ProtocolError):
         source.array(source.int8)
 
 
 @pytest.mark.parametrize(("kind", "text"), [("string", "ffff"), ("bytes_", "ffffffff")])
-def test_refuses_null_where_a_value_has_to_be(kind: str, text: str) -> None:
+def test_refuses_null_for_a_non_nullable_value(kind: str, text: str) -> None:
     with pytest.raises(ProtocolError, match="null"):
         getattr(reader(text), kind)()
 
 
-def test_refuses_a_null_array_where_one_has_to_be() -> None:
+def test_refuses_null_for_a_non_nullable_array() -> None:
     source = reader("ffffffff")
     with pytest.raises(ProtocolError, match="null"):
         source.array(source.int8)
@@ -179,7 +179,7 @@ def test_refuses_a_string_that_is_not_utf8() -> None:
         written(lambda w: w.string("\ud800"))
 
 
-def test_bytes_left_over_are_an_error() -> None:
+def test_trailing_bytes_are_an_error() -> None:
     source = reader("0102")
     source.int8()
     with pytest.raises(ProtocolError, match="1 bytes follow"):
@@ -190,7 +190,7 @@ def test_bytes_left_over_are_an_error() -> None:
     ("kind", "value"),
     [("int8", 128), ("int16", 1 << 15), ("int32", 1 << 31), ("int64", 1 << 63), ("uvarint", -1), ("uvarint", 1 << 32)],
 )
-def test_refuses_to_write_a_number_that_does_not_fit(kind: str, value: int) -> None:
+def test_refuses_to_write_a_number_out_of_range(kind: str, value: int) -> None:
     with pytest.raises(ProtocolError, match=r"exceeds|does not fit"):
         written(lambda w: getattr(w, kind)(value))
 
@@ -209,14 +209,14 @@ def test_a_view_is_not_a_copy() -> None:
     assert view == b"zb"
 
 
-def test_the_rest_is_everything_not_read() -> None:
+def test_the_rest_is_all_unread_bytes() -> None:
     source = Reader(b"\x01\x02\x03")
     source.int8()
     assert source.rest() == b"\x02\x03"
     assert source.remaining == 0
 
 
-def test_tags_are_shown_without_their_values() -> None:
+def test_repr_shows_tags_without_their_values() -> None:
     assert tag_numbers({5: b"secret", 1: b""}) == "<tags [1, 5]>"
 
 

@@ -1,4 +1,4 @@
-"""The demo's scenario on little data: it works, and it notices when it does not."""
+"""The demo's scenario on little data: it works, and it reports when it does not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_few_records_are_read_from_the_store_too(capsys: pytest.CaptureFixture[s
     assert stopped.value.code == 0, capsys.readouterr().err
 
 
-def test_a_demo_that_fails_says_why(
+def test_a_demo_that_fails_reports_the_reason(
     cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def idle(*_: object, **options: Any) -> DemoResult:
@@ -54,7 +54,7 @@ def test_a_demo_that_fails_says_why(
     assert "the demo failed: no record was read from the store" in capsys.readouterr().err
 
 
-def test_demo_reads_all_that_was_written_and_most_of_it_from_the_store(
+def test_the_demo_reads_all_records_and_most_from_the_store(
     cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = demo(cluster, None, DemoProgress(RECORDS))
@@ -77,7 +77,7 @@ def test_demo_reads_all_that_was_written_and_most_of_it_from_the_store(
         (Fault.EXPIRED_URLS, {"expired", "breaker-open"}),
     ],
 )
-def test_a_fault_changes_the_path_and_nothing_else(
+def test_a_fault_changes_the_source_of_records_and_nothing_else(
     cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], fault: Fault, causes: set[str]
 ) -> None:
     result = demo(cluster, fault, DemoProgress(RECORDS))
@@ -92,7 +92,7 @@ def good(cluster: EmbeddedCluster) -> DemoResult:
     return demo(cluster, None, DemoProgress(RECORDS))
 
 
-def test_demo_fails_for_a_difference_an_unfired_fault_or_an_idle_store(good: DemoResult) -> None:
+def test_a_difference_an_unfired_fault_or_an_idle_store_fails_the_demo(good: DemoResult) -> None:
     assert good.worked
     other = {**good.read, 0: PartitionDigest(1, 1, "00")}
     assert not attrs.evolve(good, read=other).worked

@@ -1,4 +1,4 @@
-"""``kafka-remote dump`` against what a real consumer read from the same tier."""
+"""``kafka-remote dump`` prints the records that a real consumer read from the same tier."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ LOCAL = ("--layout", "local-tiered-storage")
 
 
 def aiven(mode: str) -> tuple[str, ...]:
-    """The options of a golden tier in the layout of Aiven's plugin."""
+    """Returns the options of a golden tier in the layout of Aiven's plugin."""
     if mode != "aiven-zstd-aes":
         return ("--layout", "aiven")
     key = golden_aiven(mode) / "keys" / "key1.private.der"
@@ -50,7 +50,7 @@ def expected(root: Path, topic: str, partition: int, isolation: str, first: int,
 
 
 def by_hash(record: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
-    """Long values are compared by hash, as the expected file has them."""
+    """Replaces long values by their hash, as in the expected file."""
     if "value_sha256" not in like:
         return record
     value = base64.b64decode(record["value"])
@@ -81,13 +81,15 @@ def assert_equals_the_real_consumer(
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("bounds", partitions(golden_local()), ids=lambda bounds: f"{bounds['topic']}-{bounds['partition']}")
-def test_prints_what_a_real_consumer_read(capsys: pytest.CaptureFixture[str], bounds: dict[str, Any], isolation: str) -> None:
+def test_prints_the_records_of_a_real_consumer(
+    capsys: pytest.CaptureFixture[str], bounds: dict[str, Any], isolation: str
+) -> None:
     assert_equals_the_real_consumer(capsys, golden_local(), bounds, isolation)
 
 
 @pytest.mark.skipif(full_golden() is None, reason="the full golden set is not beside the checkout")
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_prints_what_a_real_consumer_read_of_the_full_set(capsys: pytest.CaptureFixture[str], isolation: str) -> None:
+def test_prints_the_records_of_a_real_consumer_for_the_full_set(capsys: pytest.CaptureFixture[str], isolation: str) -> None:
     beside = full_golden()
     assert beside is not None
     for bounds in partitions(beside / "local"):
@@ -101,7 +103,7 @@ AIVEN_PARTITIONS = [(mode, bounds) for mode in AIVEN_MODES for bounds in partiti
 @pytest.mark.parametrize(
     ("mode", "bounds"), AIVEN_PARTITIONS, ids=[f"{mode}-{b['topic']}-{b['partition']}" for mode, b in AIVEN_PARTITIONS]
 )
-def test_prints_what_a_real_consumer_read_of_what_aivens_plugin_stored(
+def test_prints_the_records_of_a_real_consumer_from_aivens_plugin(
     capsys: pytest.CaptureFixture[str], mode: str, bounds: dict[str, Any], isolation: str
 ) -> None:
     assert_equals_the_real_consumer(capsys, golden_aiven(mode), bounds, isolation, aiven(mode))
@@ -110,7 +112,7 @@ def test_prints_what_a_real_consumer_read_of_what_aivens_plugin_stored(
 @pytest.mark.skipif(full_golden() is None, reason="the full golden set is not beside the checkout")
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_prints_what_a_real_consumer_read_of_the_full_set_of_aivens_plugin(
+def test_prints_the_records_of_the_full_set_of_aivens_plugin(
     capsys: pytest.CaptureFixture[str], mode: str, isolation: str
 ) -> None:
     beside = full_golden()
@@ -119,9 +121,7 @@ def test_prints_what_a_real_consumer_read_of_the_full_set_of_aivens_plugin(
         assert_equals_the_real_consumer(capsys, beside / mode, bounds, isolation, aiven(mode))
 
 
-def test_segments_of_one_partition_may_be_stored_each_in_its_own_way(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_segments_of_one_partition_may_have_different_formats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     store = DirectoryStore(golden_local() / "remote")
     listing = TierListing(store, LocalTieredStorageLayout(), "epochs")
     tip = listing.partitions("epochs")[0]
@@ -165,7 +165,7 @@ _WITH_PREFIX = ("--layout", "aiven", "--key-prefix", "some-prefix/")
         ((*LOCAL, "--key-prefix", "some-prefix/"), 2, "supports no key prefix and no encryption keys; remove them"),
     ],
 )
-def test_what_is_missing_to_read_a_tier_is_reported(
+def test_a_missing_object_or_key_is_reported(
     capsys: pytest.CaptureFixture[str], layout: tuple[str, ...], status: int, message: str
 ) -> None:
     keys = golden_aiven("aiven-zstd-aes") / "keys"
@@ -220,7 +220,7 @@ def _swap_first_chunks(data: bytes) -> bytes:
         ("aiven-zstd", ".rsm-manifest", None),
     ],
 )
-def test_nothing_of_a_damaged_segment_is_passed_off_as_records(
+def test_a_damaged_segment_gives_no_wrong_record(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, mode: str, suffix: str, change: Callable[[bytes], bytes] | None
 ) -> None:
     shutil.copytree(golden_aiven(mode) / "remote", tmp_path / "remote")
@@ -245,7 +245,7 @@ def test_committed_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert "stops before offset 2455" in remarks
 
 
-def test_end_is_exclusive_and_start_may_lie_in_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_end_is_exclusive_and_start_may_be_inside_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
     _, records, _ = dump(capsys, golden_local(), "codec-lz4-java", "--start", "1234", "--end", "1300")
     assert [record["offset"] for record in records] == list(range(1234, 1300))
 
@@ -306,7 +306,7 @@ def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """A copy of the small topics of the tier, to be changed."""
+    """A copy of the small topics of the tier, which a test may change."""
     root = tmp_path / "remote" / "kafka-tiered-storage"
     for directory in (golden_local() / "remote" / "kafka-tiered-storage").iterdir():
         if directory.name.startswith(("delrec-", "logappend-")):

@@ -13,7 +13,7 @@ from kafka_remote_client.errors import ConfigurationError
 CANARY = "canary-of-a-secret"
 
 
-def test_settings_are_taken_as_they_are_written() -> None:
+def test_settings_are_read_as_they_are_written() -> None:
     assert parse_settings(["a=1", "b=x=y", "a=@2", "c=env:HOME"]) == {"a": "@2", "b": "x=y", "c": "env:HOME"}
 
 
@@ -59,11 +59,11 @@ def test_a_secret_in_an_argument_is_refused_with_the_alternatives(name: str) -> 
 @pytest.mark.parametrize(
     "name", ["sasl.username", "ssl.key.location", "sasl.oauthbearer.token.endpoint.url", "encryption.keys", "s3.profile"]
 )
-def test_other_settings_are_no_secrets(name: str) -> None:
+def test_other_settings_are_not_secrets(name: str) -> None:
     assert not is_secret(name)
 
 
-def test_what_cannot_be_read_is_refused_without_its_content(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused_without_its_content(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "lines").write_text(CANARY)
     for given, said in (
@@ -109,7 +109,7 @@ def test_a_secret_is_its_file_without_the_line_end(tmp_path: Path) -> None:
         ],
     ],
 )
-def test_no_verb_takes_a_secret_in_an_argument(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_verb_accepts_a_secret_in_an_argument(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         run([*arguments, f"sasl.password={CANARY}"])
     assert stopped.value.code == 2

@@ -1,4 +1,4 @@
-"""Log lines of a process that runs for long have time and level, as text or as JSON."""
+"""Log lines of a long-running process have time and level, as text or as JSON."""
 
 from __future__ import annotations
 

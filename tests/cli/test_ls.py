@@ -16,7 +16,7 @@ def ls(capsys: pytest.CaptureFixture[str], *arguments: str, root: Path | None = 
     return capsys.readouterr().out
 
 
-def test_lists_every_partition_with_the_bounds_that_the_broker_gave(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_every_partition_with_the_brokers_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.loads(line) for line in ls(capsys, "--output", "json").splitlines()]
     for bounds in read_jsonl(golden_local() / "offsets.jsonl"):
         mine = [
@@ -45,7 +45,7 @@ def test_lists_several_topics_in_their_order(capsys: pytest.CaptureFixture[str])
     assert [topic for topic, _ in itertools.groupby(lines, lambda line: line["topic"])] == ["epochs", "txn"]
 
 
-def test_shows_a_table_to_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prints_a_table_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     header, *rows = ls(capsys, "delrec").splitlines()
     assert header.split()[:2] == ["topic", "topic"]
     assert rows
@@ -61,7 +61,7 @@ def test_shows_a_table_to_people(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 @pytest.mark.parametrize("output", ["text", "json"])
-def test_a_listing_of_nothing_has_status_2(
+def test_an_empty_listing_has_status_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str, output: str
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
@@ -72,7 +72,7 @@ def test_a_listing_of_nothing_has_status_2(
     assert said in printed.err
 
 
-def test_names_what_an_incomplete_segment_lacks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_names_the_missing_objects_of_an_incomplete_segment(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = min((golden_local() / "remote" / "kafka-tiered-storage").glob("delrec-0-*/*.log"))
     target = tmp_path / "remote" / "kafka-tiered-storage" / source.parent.name / source.name
     target.parent.mkdir(parents=True)
@@ -84,7 +84,7 @@ def test_names_what_an_incomplete_segment_lacks(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_lists_what_aivens_plugin_stored_and_needs_no_key(capsys: pytest.CaptureFixture[str], mode: str) -> None:
+def test_lists_segments_of_aivens_plugin_without_a_key(capsys: pytest.CaptureFixture[str], mode: str) -> None:
     root = golden_aiven(mode)
     options = ["--layout", "aiven", *(["--key-prefix", "some-prefix/"] if mode == "aiven-zstd-aes" else [])]
     lines = [json.loads(line) for line in ls(capsys, "--output", "json", *options, root=root).splitlines()]

@@ -1,6 +1,6 @@
-"""What a user of the command line sees of each typical mistake: the whole text, and the exit status.
+"""The text and the exit status that a user of the command line gets for each typical mistake.
 
-The table is to be read. What is in braces is a place of the world in which the mistakes are made.
+The table is meant to be read. Texts in braces are places of the environment in which the mistakes are made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.embedded
 
 @attrs.frozen
 class Row:
-    """``arguments``: separated by blanks. ``text``: on stderr, behind ``kafka-remote:``. ``remedy``: what to change."""
+    """``arguments``: separated by blanks. ``text``: on stderr, after ``kafka-remote:``. ``remedy``: what to change."""
 
     arguments: str
     text: str
@@ -207,7 +207,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_each_mistake_is_one_text_and_a_status(
+def test_each_mistake_gives_one_text_and_a_status(
     made: World,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,

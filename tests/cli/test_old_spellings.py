@@ -44,14 +44,14 @@ def test_help_names_the_new_spellings_only(capsys: pytest.CaptureFixture[str], v
     assert "--json" not in shown
 
 
-def test_topics_of_both_spellings_are_all_meant() -> None:
+def test_topics_of_both_spellings_are_combined() -> None:
     said: list[str] = []
     assert topics_of(["a"], "b, c,", said.append) == ("a", "b", "c")
     assert topics_of(None, None, said.append) == ()
     assert len(said) == 1
 
 
-def test_json_wins_over_the_default_format() -> None:
+def test_json_precedes_the_default_format() -> None:
     said: list[str] = []
     assert output_of(OutputFormat.TEXT, as_json=True, say=said.append) is OutputFormat.JSON
     assert output_of(OutputFormat.TEXT, as_json=False, say=said.append) is OutputFormat.TEXT

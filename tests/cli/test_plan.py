@@ -57,7 +57,7 @@ def options_file(tmp_path: Path, options: dict[str, str]) -> str:
 
 
 def read_all(options: SourceOptions) -> int:
-    """Reads every split as tasks do, and gives the number of rows."""
+    """Reads every split as tasks do. Returns the number of rows."""
     clock = ManualClock()
     asked = AdminCluster(options, clock)
     splits = plan_batch(options, asked, lambda ranges: learn_segments(options, ranges))
@@ -83,9 +83,7 @@ def compare(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_pa
     return compared
 
 
-def test_what_is_planned_is_what_is_counted_afterwards(
-    cluster: EmbeddedCluster, compare: Callable[..., dict[str, Any]]
-) -> None:
+def test_planned_figures_equal_the_counted_ones(cluster: EmbeddedCluster, compare: Callable[..., dict[str, Any]]) -> None:
     told = compare(**{"remote.splitBytes": "1"})
     before, after = told["figures"], told["counted"]
     assert told["segments_exact"]
@@ -103,7 +101,7 @@ def test_what_is_planned_is_what_is_counted_afterwards(
     assert "counted" in told["shown"]
 
 
-def test_splits_inside_of_segments_are_planned_as_counted(compare: Callable[..., dict[str, Any]]) -> None:
+def test_splits_inside_segments_are_planned_as_counted(compare: Callable[..., dict[str, Any]]) -> None:
     told = compare(minPartitions="60")
     before, after = told["figures"], told["counted"]
     assert told["requests_exact"]
@@ -131,7 +129,7 @@ def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytes
     assert "counted" not in told
 
 
-def test_bad_input_is_told_without_its_values(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_bad_input_is_reported_without_its_values(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "--option must have the form KEY=VALUE" in planned(capsys, "--option", "secret", status=2)
     assert "kafka.bootstrap.servers" in planned(capsys, "orders", status=2)
     assert "cannot be read" in planned(capsys, "--options-file", str(tmp_path / "none"), status=2)

@@ -23,12 +23,12 @@ pytestmark = pytest.mark.embedded
 
 
 def said(lines: Iterable[str], text: str) -> str:
-    """The next line with that text; "" = the process has ended without it."""
+    """Returns the next line with that text; "" if the process ended without it."""
     return next((line for line in lines if text in line), "")
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
+def test_serves_until_it_is_stopped(tmp_path: Path, tls: bool) -> None:
     options: list[str] = []
     trusting: dict[str, str] = {}
     if tls:
@@ -70,7 +70,7 @@ def test_serves_until_it_is_told_to_stop(tmp_path: Path, tls: bool) -> None:
 
 
 def reloaded(monkeypatch: pytest.MonkeyPatch, then: ShimConfig | Exception) -> list[str]:
-    """The lines of a shim that reads ``then`` at its one reload, about settings."""
+    """Returns the lines about settings of a shim that reads ``then`` at its one reload."""
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     known: list[ShimConfig | Exception] = [then, ShimConfig("127.0.0.1:1")]
@@ -87,7 +87,7 @@ def reloaded(monkeypatch: pytest.MonkeyPatch, then: ShimConfig | Exception) -> l
     return [line for line in stream.getvalue().splitlines() if "settings" in line]
 
 
-def test_a_refused_reload_is_one_line_that_names_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_reload_is_one_line_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = ShimConfig("127.0.0.1:1", broker_settings={"sasl.username": "me"})
     (line,) = reloaded(monkeypatch, refused)
     assert line.split(" ", 1)[1].startswith(
@@ -155,7 +155,7 @@ def test_effective_settings_hide_secrets_and_can_be_read_again(tmp_path: Path) -
     assert (again["node_ids"], again["metadata_consumer"]["sasl.username"]) == ((1, 2), "me")
 
 
-def test_effective_settings_show_patterns_in_the_order_of_trial(tmp_path: Path) -> None:
+def test_effective_settings_show_patterns_in_matching_order(tmp_path: Path) -> None:
     policies = {"z.grant": "never", "a.url_ttl": 60, "*.grant": "range"}
     lines = list(effective_settings(ShimConfig("broker:9092", topic_policies=policies)))
     (tmp_path / "shim.toml").write_text("\n".join(lines))
@@ -171,7 +171,7 @@ def test_check_refuses_what_a_start_refuses(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(("sound", "status"), [(True, 0), (False, 1)])
-def test_check_prints_the_settings_and_tells_by_its_status(
+def test_check_prints_the_settings_and_has_a_status(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sound: bool, status: int
 ) -> None:
     with mock_cluster("metadata", [b"one"]) as (host, port):

@@ -31,7 +31,7 @@ def toml(tmp_path: Path, text: str) -> dict[str, Any]:
     return read_config_file(str(path))
 
 
-def test_file_has_every_setting(tmp_path: Path) -> None:
+def test_the_file_accepts_every_setting(tmp_path: Path) -> None:
     examples = {
         str: '"a:1"',
         int: "65536",
@@ -46,7 +46,7 @@ def test_file_has_every_setting(tmp_path: Path) -> None:
     assert (given["signing_key"], given["node_ids"], given["store_options"]) == (KEY.encode(), (1, 2), {"a.b": "c"})
 
 
-def test_environment_has_every_setting() -> None:
+def test_the_environment_accepts_every_setting() -> None:
     examples = {str: "a:1", int: "65536", float: "60", bool: "true", tuple: "1,2", dict: "a.b=c\nd=e=f", bytes: KEY}
     given = read_environment(
         {f"KAFKA_REMOTE_SHIM_{name.upper()}": examples[setting.type] for name, setting in SHIM_SETTINGS.items()} | {"PATH": "/"}
@@ -56,7 +56,7 @@ def test_environment_has_every_setting() -> None:
     assert (given["store_options"], given["origin_https"]) == ({"a.b": "c", "d": "e=f"}, True)
 
 
-def test_flags_win_over_environment_and_file() -> None:
+def test_flags_precede_environment_and_file() -> None:
     file = {**NEEDED, "url_ttl": 10, "range_bytes": 65_536, "metadata_consumer": {"a": "file", "b": "file"}}
     environment = {"url_ttl": 20.0, "metadata_consumer": {"b": "environment"}, "max_connections": 7}
     flags = read_flags({"max_connections": 8, "url_ttl": None, "metadata_consumer": ["c=flag"], "node_ids": "3,4"})
@@ -70,7 +70,7 @@ def test_flags_win_over_environment_and_file() -> None:
     )
 
 
-def test_secrets_come_from_files(tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_read_from_files(tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "hush")
     assert toml(tmp_path, f'signing_key_file = "{secret}"') == {"signing_key": KEY.encode()}
     assert read_environment({"KAFKA_REMOTE_SHIM_SSL_KEY_PASSWORD_FILE": secret}) == {"ssl_key_password": KEY}
@@ -83,7 +83,7 @@ def test_secrets_come_from_files(tmp_path: Path, secret: str, monkeypatch: pytes
     }
 
 
-def test_secret_in_a_flag_is_refused() -> None:
+def test_a_secret_in_a_flag_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="every user of this machine sees command lines"):
         read_flags({"metadata_consumer": ["sasl.password=canary"]})
 
@@ -100,12 +100,12 @@ def test_secret_in_a_flag_is_refused() -> None:
         ("url_ttl =", "is not TOML"),
     ],
 )
-def test_what_the_file_gets_wrong_is_said(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_settings_of_the_file_are_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         toml(tmp_path, text)
 
 
-def test_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"\xe4")
     for name, why in (("none", "No such file"), ("latin", "not UTF-8")):
         with pytest.raises(ConfigurationError, match=why):
@@ -123,7 +123,7 @@ def test_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         ("METADATA_CONSUMER", "sasl.password=env:NONE_OF_THAT_NAME", "the environment variable is not set"),
     ],
 )
-def test_what_the_environment_gets_wrong_is_said(name: str, value: str, message: str) -> None:
+def test_invalid_settings_of_the_environment_are_named(name: str, value: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as refused:
         read_environment({f"KAFKA_REMOTE_SHIM_{name}": value})
     assert "canary" not in str(refused.value)
@@ -139,7 +139,7 @@ def test_missing_settings_are_named_together() -> None:
         shim_config({"listen": "127.0.0.1:0"})
 
 
-def test_patterns_of_names_may_contain_what_separates_elsewhere(tmp_path: Path) -> None:
+def test_patterns_of_names_may_contain_separators(tmp_path: Path) -> None:
     key = "commonName=app,organizationName=a.b.bytes_per_second"
     expected = {"client_limits": {key: 5}}
     assert toml(tmp_path, '[client_limits."commonName=app,organizationName=a.b"]\nbytes_per_second = 5') == expected
@@ -151,7 +151,7 @@ def test_patterns_of_names_may_contain_what_separates_elsewhere(tmp_path: Path) 
     assert given.client_limits == {key: "5"}
 
 
-def test_patterns_of_flags_come_before_those_of_environment_and_file(tmp_path: Path) -> None:
+def test_patterns_of_flags_precede_those_of_environment_and_file(tmp_path: Path) -> None:
     file = toml(
         tmp_path, '[topic_policies."audit-*"]\ngrant = "never"\n[topic_policies."*"]\nurl_ttl = 60\nmax_grant_bytes = 65536'
     )
@@ -171,7 +171,7 @@ def test_patterns_of_flags_come_before_those_of_environment_and_file(tmp_path: P
     assert policies.of("a") == TopicPolicy("never", 20.0), "fields of one pattern add up, where its first source stands"
 
 
-def test_a_flag_decides_although_a_pattern_of_the_file_fits_too(tmp_path: Path) -> None:
+def test_a_flag_applies_although_a_pattern_of_the_file_matches_too(tmp_path: Path) -> None:
     file = toml(tmp_path, '[topic_policies."*"]\nurl_ttl = 60\n[client_limits."*"]\ngrants_per_second = 5')
     flags = read_flags({"topic_policies": ["orders.grant=never"], "client_limits": ["*.grants_per_second=1"]})
     config = shim_config(NEEDED, file, flags)

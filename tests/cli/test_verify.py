@@ -40,7 +40,7 @@ def damaged(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_sound_tier_has_status_0_and_says_before_how_much_is_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_valid_tier_has_status_0_after_an_estimate_of_its_reads(capsys: pytest.CaptureFixture[str]) -> None:
     assert verify("txn", "epochs") == 0
     said = capsys.readouterr()
     assert said.out.startswith("sound: 2 topics, 3 partitions, 38 segments")
@@ -57,7 +57,7 @@ def test_the_options_of_a_layout_are_those_of_dump(capsys: pytest.CaptureFixture
     assert "sound: 1 topics" in capsys.readouterr().out
 
 
-def test_findings_have_status_1_and_stand_in_tables_by_kind(capsys: pytest.CaptureFixture[str], damaged: Path) -> None:
+def test_findings_have_status_1_and_are_listed_in_tables_by_kind(capsys: pytest.CaptureFixture[str], damaged: Path) -> None:
     assert verify(store=damaged) == 1
     out = capsys.readouterr().out
     assert "batch-damaged (damage)" in out
@@ -78,7 +78,7 @@ def test_json_is_one_object_for_each_finding_and_a_summary(capsys: pytest.Captur
     assert summary["findings"]["batch-damaged"] == {"count": 1, "bytes": batch["bytes"]}
 
 
-def test_nothing_is_written(damaged: Path) -> None:
+def test_verify_writes_nothing(damaged: Path) -> None:
     def look() -> dict[str, tuple[int, int, bytes]]:
         files = [path for path in damaged.rglob("*") if path.is_file()]
         return {str(path): (path.stat().st_mtime_ns, path.stat().st_size, path.read_bytes()) for path in files}
@@ -105,12 +105,12 @@ def test_nothing_is_written(damaged: Path) -> None:
         (["--bogus"], "--bogus"),
     ],
 )
-def test_wrong_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+def test_invalid_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
     assert verify(*arguments) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_wrong_prefix_names_where_the_manifests_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_prefix_names_the_place_of_the_manifests(capsys: pytest.CaptureFixture[str]) -> None:
     root = golden_aiven("aiven-zstd-aes") / "remote"
     for more in ([], ["--key-prefix", "other/"], ["--output=json"]):
         assert verify("--layout", "aiven", *more, store=root) == 2
@@ -119,12 +119,12 @@ def test_a_wrong_prefix_names_where_the_manifests_are(capsys: pytest.CaptureFixt
         assert "the store has Aiven manifests below some-prefix/ (--layout aiven --key-prefix some-prefix/)" in printed.err
 
 
-def test_a_store_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_missing_store_has_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert verify(store=tmp_path / "gone") == 2
     assert "directory does not exist" in capsys.readouterr().err
 
 
-def test_a_broker_that_is_not_there_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_broker_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     (port,) = free_ports(1)
     arguments = ["--bootstrap-server", f"127.0.0.1:{port}", "--metadata-consumer", "log_level=0"]
     assert verify(*arguments, "--metadata-timeout", "0.2") == 2
@@ -162,7 +162,7 @@ def test_a_terminal_shows_progress_and_a_pipe_does_not() -> None:
     assert b"\x1b[" not in out
 
 
-def test_the_tier_of_a_real_broker_is_sound_with_its_metadata_topic(
+def test_the_tier_of_a_real_broker_is_valid_with_its_metadata_topic(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = transactional_topic.topic
@@ -175,7 +175,7 @@ def test_the_tier_of_a_real_broker_is_sound_with_its_metadata_topic(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_tier_of_a_real_broker_in_aivens_layout_is_sound(
+def test_the_tier_of_a_real_broker_in_aivens_layout_is_valid(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     wide_topic: str,
@@ -204,7 +204,7 @@ def test_tier_of_a_real_broker_in_aivens_layout_is_sound(
 
 
 @pytest.mark.stores
-def test_a_tier_in_a_bucket_is_looked_at_as_one_in_a_directory(
+def test_a_tier_in_a_bucket_is_checked_as_one_in_a_directory(
     s3_environment: S3Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = golden_aiven("aiven-zstd-aes") / "remote"
@@ -225,7 +225,7 @@ def test_a_tier_in_a_bucket_is_looked_at_as_one_in_a_directory(
     assert summary["bytes_read"] <= summary["bytes_estimated"]
 
 
-def test_object_removed_from_a_copied_tier_is_reported_missing(
+def test_an_object_removed_from_a_copied_tier_is_reported_missing(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     root = kafka_broker.store_directory / "kafka-tiered-storage"

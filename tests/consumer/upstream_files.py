@@ -22,9 +22,9 @@ _COROUTINES = _GATE + "test_coroutines_that_share_a_consumer_get_each_record_onc
 _SAME_CALLER = _GATE + "test_gate_is_open_to_another_thread_of_the_same_caller"
 _SHUT = _GATE + "test_gate_nests_for_its_caller_and_is_shut_for_others"
 _CLOSES = _GATE + "test_a_call_with_an_end_returns_what_it_has_and_close_commits_that"
-_CALLBACK = "parity/test_groups.py::test_what_a_callback_may_do"
-_RAISES = "parity/test_groups.py::test_what_a_callback_raises_comes_out_of_the_call_that_served_it"
-_COMMITS = "parity/test_commits.py::test_commits_that_are_not_waited_for_call_back"
+_CALLBACK = "parity/test_groups.py::test_callbacks_may_make_the_same_calls"
+_RAISES = "parity/test_groups.py::test_an_exception_of_a_callback_is_raised_by_its_serving_call"
+_COMMITS = "parity/test_commits.py::test_asynchronous_commits_call_back"
 _SIGNAL = "consumer/test_interrupts.py::test_call_after_an_interrupted_wait_for_the_store_continues"
 _SHORT = _HERE + "test_calls_that_wait_for_a_while_or_not_at_all_give_nothing"
 _CONTEXT = _HERE + "test_a_context_closes_its_consumer_also_when_something_is_raised"
@@ -151,7 +151,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     "integration/consumer/test_consumer_error.py": {
         "test_consume_error": _DESERIALIZED,
         "test_consume_error_commit": "parity/test_commits.py::test_an_end_cannot_be_committed",
-        "test_consume_error_store_offsets": "parity/test_commits.py::test_storing_is_refused_while_it_is_automatic",
+        "test_consume_error_store_offsets": "parity/test_commits.py::test_store_offsets_is_refused_while_storing_is_automatic",
     },
     "integration/consumer/test_consumer_performance.py": _all(
         _SPEED, "test_consumer_performance", "test_batch_consumer_performance"
@@ -163,7 +163,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     },
     "integration/consumer/test_cooperative_rebalance_1.py": {
         "test_cooperative_rebalance_1": (
-            "integration/test_consumer_semantics.py::test_late_member_commits_nothing_and_continues_at_its_commit"
+            "integration/test_consumer_semantics.py::test_a_late_member_commits_nothing_and_continues_at_its_commit"
         )
     },
     "integration/consumer/test_cooperative_rebalance_2.py": {

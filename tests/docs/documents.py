@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE |
 
 @attrs.frozen
 class Block:
-    """A fenced block: the document it is in, relative to the root, its first line there, its language and text."""
+    """A fenced block: its document relative to the root, its first line there, its language and text."""
 
     document: Path
     line: int
@@ -40,7 +40,7 @@ def documents() -> list[Path]:
 
 
 def blocks(*languages: str) -> list[Block]:
-    """All fenced blocks of some languages, but for pages whose blocks belong together and are run by a test of their own."""
+    """All fenced blocks in some languages, except on pages whose blocks belong together and have their own test."""
     found = []
     for document in documents():
         if document in RUN_AS_A_WHOLE:

@@ -1,4 +1,4 @@
-"""The tables of campaigns' figures: which runs they have, and how a run that is older than the code is marked."""
+"""The tables of campaigns' figures: the runs that they have, and the mark of runs that are older than the code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _run(campaign: str, day: int, marked: str | None, seconds: float = 60, **cou
     return RunEntry(campaign, f"2026-11-{day:02d}T00:00:00Z", "0123abc", (_CODE,), counts, marked, seed=day, seconds=seconds)
 
 
-def test_marks_figures_that_are_older_than_the_code(tmp_path: Path) -> None:
+def test_figures_older_than_the_code_are_marked(tmp_path: Path) -> None:
     root = _root(tmp_path)
     current = digest([_CODE], root)
     runs = [_run("chaos", 1, None), _run("chaos", 2, "of other code"), _run("chaos", 3, current, records=1234)]
@@ -33,7 +33,7 @@ def test_marks_figures_that_are_older_than_the_code(tmp_path: Path) -> None:
     assert third == "| chaos | 2026-11-03 | `0123abc` | 3 | 1.0 | records 1,234 | same |"
 
 
-def test_has_the_last_runs_of_each_campaign(tmp_path: Path) -> None:
+def test_the_tables_have_the_last_runs_of_each_campaign(tmp_path: Path) -> None:
     runs = [_run("chaos", day, None) for day in (4, 2, 5, 3, 1)] + [_run("torture", 1, None)]
     rows = table(["torture", "chaos"], runs, _root(tmp_path)).splitlines()[2:]
     assert [row.split(" | ")[:2] for row in rows] == [
@@ -44,7 +44,7 @@ def test_has_the_last_runs_of_each_campaign(tmp_path: Path) -> None:
     ]
 
 
-def test_adds_up_runs_of_a_fuzz_target_on_the_same_code(tmp_path: Path) -> None:
+def test_runs_of_a_fuzz_target_on_the_same_code_are_added_up(tmp_path: Path) -> None:
     root = _root(tmp_path)
     current = digest([_CODE], root)
     told = {"target": "lz4", "build": "plain"}
@@ -60,7 +60,7 @@ def test_adds_up_runs_of_a_fuzz_target_on_the_same_code(tmp_path: Path) -> None:
     ]
 
 
-def test_adds_up_runs_of_a_suite_under_load_on_the_same_code(tmp_path: Path) -> None:
+def test_runs_of_a_suite_under_load_on_the_same_code_are_added_up(tmp_path: Path) -> None:
     root = _root(tmp_path)
     current = digest([_CODE], root)
     told = {"suite": "shim", "load": 4}
@@ -76,7 +76,7 @@ def test_adds_up_runs_of_a_suite_under_load_on_the_same_code(tmp_path: Path) -> 
     ]
 
 
-def test_page_keeps_its_text_around_the_tables(tmp_path: Path) -> None:
+def test_the_page_keeps_its_text_around_the_tables(tmp_path: Path) -> None:
     page = "before\n\n<!-- campaigns: chaos -->\nold\n<!-- /campaigns -->\n\nafter\n"
     made = filled(page, [_run("chaos", 1, None)], _root(tmp_path))
     assert made.startswith("before\n\n<!-- campaigns: chaos -->\n| campaign | run |")
@@ -89,7 +89,7 @@ def test_refuses_a_campaign_without_a_run() -> None:
         table(["chaos"], [])
 
 
-def test_every_entry_of_the_ledger_can_be_judged() -> None:
+def test_every_entry_of_the_ledger_is_compared_with_the_code() -> None:
     runs = entries()
     assert runs
     for run in runs:
@@ -109,7 +109,7 @@ def test_mutants_have_a_row_for_each_kind_and_package(tmp_path: Path) -> None:
     ]
 
 
-def test_reports_results_of_a_seed_that_was_new_to_the_tests(tmp_path: Path) -> None:
+def test_results_of_a_seed_that_was_new_to_the_tests_are_reported(tmp_path: Path) -> None:
     def ran(day: int, package: str, killed: int, *, unseen: bool, equivalent: int = 0) -> RunEntry:
         told = {"bugs": "library", "package": package, "planted": 10, "killed": killed, "equivalent": equivalent}
         return attrs.evolve(_run("mutants", day, None, **told, unseen=unseen), seed=7)
@@ -127,7 +127,7 @@ def test_reports_results_of_a_seed_that_was_new_to_the_tests(tmp_path: Path) -> 
     ]
 
 
-def test_has_what_is_reached_of_each_file_of_the_kernel(tmp_path: Path) -> None:
+def test_the_table_has_the_coverage_of_each_kernel_file(tmp_path: Path) -> None:
     told = {"lines": 40, "missed": 0, "branches": 9, "untaken": 0}
     runs = [
         _run("kernel-coverage", 1, None, file="_a.pxi", **told | {"missed": 3}),
@@ -140,12 +140,12 @@ def test_has_what_is_reached_of_each_file_of_the_kernel(tmp_path: Path) -> None:
     ]
 
 
-def test_one_run_of_the_suites_is_none_before_and_after(tmp_path: Path) -> None:
+def test_one_run_of_the_suites_gives_no_comparison(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not enough"):
         table(["suites"], [_run("suites", 1, None, minutes={"unit": 1.0}, machine="2 cores")], _root(tmp_path))
 
 
-def test_has_the_minutes_of_suites_in_the_first_run_and_in_the_last(tmp_path: Path) -> None:
+def test_the_table_has_the_minutes_of_the_first_and_the_last_run(tmp_path: Path) -> None:
     runs = [
         _run("suites", day, None, minutes=minutes, machine="2 cores")
         for day, minutes in enumerate(({"unit": 4.0, "old": 1.0}, {"unit": 9.0}, {"unit": 3.25, "new": 2.0}), 1)

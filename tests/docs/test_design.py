@@ -1,4 +1,4 @@
-"""docs/design.md: its file map names what there is, and no row imports one below it."""
+"""docs/design.md: its file map names the existing modules, and no row imports a row below it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEIGHT = {name: number for number, names in enumerate(_ROWS) for name in names}
 
 
 def _part(module: str) -> str | None:
-    """The name on the map: ``kafka_remote_client.records.batch`` is in ``records``."""
+    """Returns the name on the map: ``kafka_remote_client.records.batch`` is in ``records``."""
     parts = module.split(".")
     if parts[0] == "kafka_remote_fetchers":
         return "fetchers"
@@ -23,7 +23,7 @@ def _part(module: str) -> str | None:
 
 
 def _imports(source: str) -> set[str]:
-    """Full names of the modules that a source imports of ours."""
+    """Returns the full names of our modules that a source imports."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -49,7 +49,7 @@ def test_no_row_of_the_file_map_imports_one_below_it() -> None:
     assert upwards == []
 
 
-def test_the_page_is_read_in_ten_minutes() -> None:
-    """What is longer stands beside the code that it describes."""
+def test_the_page_has_at_most_2000_words() -> None:
+    """Longer text is next to the code that it describes."""
     assert len(_PAGE.split()) <= 2_000
     assert [path for path in re.findall(r"\]\(\.\./([^)#]+)\)", _PAGE) if not (ROOT / path).is_file()] == []

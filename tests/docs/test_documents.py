@@ -1,4 +1,4 @@
-"""The documents agree with the tree: links, generated pages, the form of fragments and of decisions."""
+"""The documents agree with the tree: links, generated pages, the format of fragments and decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _anchors(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("document", documents(), ids=str)
-def test_links_lead_somewhere(document: Path) -> None:
+def test_links_lead_to_existing_targets(document: Path) -> None:
     text = (ROOT / document).read_text()
     for link in _LINK.finditer(text):
         target = (ROOT / document).parent / link["target"] if link["target"] else ROOT / document
@@ -31,7 +31,7 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert link["anchor"] in _anchors(target.read_text()), link[0]
 
 
-def test_blocks_have_a_language_that_is_run_or_known_not_to_be() -> None:
+def test_blocks_have_a_language_that_is_run_or_listed_as_not_run() -> None:
     fences = {
         match for document in documents() for match in re.findall(r"^```(\w+)", (ROOT / document).read_text(), re.MULTILINE)
     }
@@ -41,11 +41,11 @@ def test_blocks_have_a_language_that_is_run_or_known_not_to_be() -> None:
 
 
 @pytest.mark.parametrize(("page", "test"), RUN_AS_A_WHOLE.items(), ids=str)
-def test_page_that_is_run_as_a_whole_has_a_test_that_names_it(page: Path, test: Path) -> None:
+def test_a_page_that_is_run_as_a_whole_has_a_test_that_names_it(page: Path, test: Path) -> None:
     assert str(page) in (ROOT / test).read_text()
 
 
-def test_generated_pages_are_what_the_code_says() -> None:
+def test_generated_pages_are_current() -> None:
     command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -56,7 +56,7 @@ def _folder(name: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("fragment", _folder("changes"), ids=lambda path: path.name)
-def test_change_is_one_paragraph_for_users(fragment: Path) -> None:
+def test_a_change_is_one_paragraph_for_users(fragment: Path) -> None:
     assert _FRAGMENT.fullmatch(fragment.name)
     text = fragment.read_text()
     assert text.strip().endswith(".")
@@ -70,7 +70,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
 
 
 @pytest.mark.parametrize("record", _folder("decisions"), ids=lambda path: path.name)
-def test_decision_says_what_why_and_what_not(record: Path) -> None:
+def test_a_decision_has_its_context_choice_and_alternatives(record: Path) -> None:
     text = record.read_text()
     assert re.match(rf"# {int(record.name[:4])}\. \S", text)
     for part in ("**Decided.**", "**Why.**", "**Rejected.**"):

@@ -1,8 +1,8 @@
-"""Every example of the documents runs, against an embedded cluster with a topic ``orders`` of which most is tiered.
+"""Each example of the documents runs with an embedded cluster that has a mostly tiered topic ``orders``.
 
-Addresses stand for parts: ``localhost:9092`` the cluster, ``localhost:9192`` the shim, ``localhost:9193`` its object origin,
-``file:///var/kafka-tier`` the tier; ``shim.pem`` and ``password`` are there. Of ``make`` and ``pip install`` it is checked that
-what they name exists.
+Addresses stand for components: ``localhost:9092`` is the cluster, ``localhost:9192`` the shim, ``localhost:9193`` its origin,
+``file:///var/kafka-tier`` the tier; ``shim.pem`` and ``password`` exist. For ``make`` and ``pip install`` the test checks only
+that the names in them exist.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FROM_STORE = re.compile(r"^(\d+) records came from the store$", re.MULTILINE)
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     directory = tmp_path_factory.mktemp("tier")
     with EmbeddedCluster(directory, segment_bytes=20_000, expire_local=True) as running:
-        # Each call makes batches of its own: a segment ends between batches, so one large batch would stay open.
+        # Each call makes its own batches: a segment ends between batches, so one large batch would stay in the active segment.
         for partition, _ in product(range(running.partitions), range(10)):
             running.produce("orders", [(b"key-%d" % n, b"value-%d " % n * 10) for n in range(100)], partition=partition)
         assert running.archive() > 0
@@ -64,7 +64,7 @@ def _commands() -> list[object]:
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
-def test_python_example_runs_and_reads_the_store_where_it_says_so(
+def test_a_python_example_runs_and_reads_the_store_if_it_says_so(
     block: Block, cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-X", "dev", "-c", _in_place(block.text, cluster)]
@@ -77,7 +77,7 @@ def test_python_example_runs_and_reads_the_store_where_it_says_so(
 
 
 @pytest.mark.parametrize("command", _commands())
-def test_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path: Path) -> None:
+def test_a_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path: Path) -> None:
     program, *arguments = shlex.split(_in_place(command, cluster))
     if program == "make":
         subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True, timeout=60)
@@ -97,7 +97,7 @@ def test_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path: 
 def _serves_until_told_to_stop(command: str, cluster: EmbeddedCluster, directory: Path) -> None:
     (directory / "password").write_text("secret\n")
     Authority().issue().write(directory / "shim.pem", "secret")
-    # This shim is to listen itself, so its two addresses are free ones.
+    # This shim itself listens, so its two addresses are free ones.
     for stand_in, port in zip(("localhost:9192", "localhost:9193"), free_ports(2), strict=True):
         command = command.replace(stand_in, f"{HOST}:{port}")
     _, *arguments = shlex.split(_in_place(command, cluster))

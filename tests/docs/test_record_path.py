@@ -1,4 +1,4 @@
-"""The page that leads a reader from ``assign`` to ``Message``: its files exist, and one can read them all."""
+"""The page that follows one record from ``assign`` to ``Message`` names few files, and all of them exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of what users read: errors, log lines, help, settings and documents."""
+"""The wording of texts for users: errors, log lines, help, settings and documents."""
 
 from __future__ import annotations
 
@@ -87,17 +87,17 @@ def test_texts_are_found_with_their_kind() -> None:
     ]
 
 
-def test_no_text_of_the_code_is_a_riddle() -> None:
+def test_no_text_of_the_code_has_a_forbidden_phrase() -> None:
     assert [line for line in extracted().splitlines() if _RIDDLE.search(line)] == []
 
 
-def test_no_comment_or_docstring_of_the_product_is_a_riddle() -> None:
+def test_no_comment_or_docstring_of_the_product_has_a_forbidden_phrase() -> None:
     lines = ((path, line) for path in source_modules() for line in (ROOT / path).read_text(encoding="utf-8").splitlines())
     assert [f"{path}: {line.strip()}" for path, line in lines if _RIDDLE.search(line)] == []
 
 
 def _prose(source: str) -> Iterator[str]:
-    """The lines of comments and of string statements, which docstrings are."""
+    """Returns the lines of comments and of string statements, which docstrings are."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
@@ -111,7 +111,7 @@ def test_prose_has_comments_and_docstrings_but_no_other_strings() -> None:
 
 
 @pytest.mark.parametrize("folder", ["faults", "support"])
-def test_no_comment_or_docstring_of_the_checkers_is_a_riddle(folder: str) -> None:
+def test_no_comment_or_docstring_of_the_checkers_has_a_forbidden_phrase(folder: str) -> None:
     lines = (
         (path, line)
         for path in sorted((ROOT / "tests" / folder).rglob("*.py"))
@@ -121,6 +121,6 @@ def test_no_comment_or_docstring_of_the_checkers_is_a_riddle(folder: str) -> Non
 
 
 @pytest.mark.parametrize("document", documents(), ids=str)
-def test_no_document_is_a_riddle(document: Path) -> None:
+def test_no_document_has_a_forbidden_phrase(document: Path) -> None:
     lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if _RIDDLE.search(line)] == []

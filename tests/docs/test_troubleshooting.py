@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md is made of the tables of mistakes: ``python -m tests.docs.test_troubleshooting`` writes it."""
+"""docs/troubleshooting.md is generated from the tables of mistakes: ``python -m tests.docs.test_troubleshooting`` writes it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _rows(texts: Mapping[str, str], remedies: Mapping[str, str]) -> Iterator[str
 
 
 def page() -> str:
-    """The page, as it is to be."""
+    """Returns the expected page."""
     remedies = {name: mistake.remedy for name, mistake in MISTAKES.items()}
     verbs = {name: row.text for name, row in cli.MISTAKES.items()}
     sections = [
@@ -82,7 +82,7 @@ def test_the_page_has_the_texts_that_the_tests_pin() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.docs.test_troubleshooting writes it anew"
 
 
-def test_each_face_has_at_least_25_mistakes() -> None:
+def test_each_interface_has_at_least_25_mistakes() -> None:
     for texts in ({**consumer.REFUSED, **consumer.WARNED}, {**spark.REFUSED, **spark.WARNED}, cli.MISTAKES):
         assert len(texts) >= 25
 

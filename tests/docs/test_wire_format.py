@@ -1,4 +1,4 @@
-"""The golden bytes in docs/wire-format.md are what the code writes."""
+"""The golden bytes in docs/wire-format.md equal those that the code writes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _section(fields: TaggedFields) -> bytes:
 
 
 def _golden(text: str) -> bytes:
-    """The hex words at the front of each line, up to the first run of spaces behind one."""
+    """Returns the hex words at the front of each line, up to the first run of spaces after one."""
     return b"".join(
         bytes.fromhex(word)
         for line in text.splitlines()
@@ -66,5 +66,5 @@ _WRITTEN = [
 
 
 @pytest.mark.parametrize(("text", "written"), list(zip(_IN_THE_DOCUMENT, _WRITTEN, strict=True)))
-def test_golden_bytes_are_what_is_written(text: str, written: bytes) -> None:
+def test_golden_bytes_equal_the_written_ones(text: str, written: bytes) -> None:
     assert _golden(text).hex() == written.hex()

@@ -1,4 +1,4 @@
-"""A mock broker's log on disk, segment by segment, with metadata that follows the files."""
+"""The archiver copies a mock broker's log to disk, segment by segment, with metadata that follow the files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAYOUT = LocalTieredStorageLayout()
 
 
 class Mock:
-    """A mock broker and its producer; batches of ten records."""
+    """A mock broker and its producer, with batches of ten records."""
 
     def __init__(self) -> None:
         config = {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0, "batch.num.messages": 10}
@@ -98,7 +98,7 @@ def test_continues_where_it_stopped(mock: Mock, archiver: Archiver, store: Remot
     assert [(one.start_offset, one.end_offset) for one in third.list_all_remote_log_segments()] == [(0, 29), (30, 39)]
 
 
-def test_what_it_writes_can_be_listed(mock: Mock, archiver: Archiver, store: RemoteLogMetadataStore, tmp_path: Path) -> None:
+def test_archived_segments_can_be_listed(mock: Mock, archiver: Archiver, store: RemoteLogMetadataStore, tmp_path: Path) -> None:
     mock.produce(100)
     archiver.step(keep_open=False)
     listing = TierListing(DirectoryStore(tmp_path), LAYOUT)
@@ -120,13 +120,13 @@ def test_a_batch_larger_than_a_segment_is_a_segment(mock: Mock, archiver: Archiv
     assert archiver.step() == 1
 
 
-def test_says_when_the_broker_has_dropped_what_was_not_copied(mock: Mock, archiver: Archiver) -> None:
+def test_raises_if_the_broker_dropped_records_before_the_copy(mock: Mock, archiver: Archiver) -> None:
     mock.produce(700, size=10_000)
     with pytest.raises(LocationError, match="orders-0"):
         archiver.step()
 
 
-def test_log_of_the_broker_has_what_was_written(
+def test_the_embedded_log_has_the_archived_records(
     mock: Mock, archiver: Archiver, store: RemoteLogMetadataStore, logs: EmbeddedLogs
 ) -> None:
     mock.produce(100)

@@ -1,4 +1,4 @@
-"""What the embedded broker answers in place of the mock, message by message."""
+"""The answers that the embedded broker gives in place of the mock, message by message."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Mock:
 
 
 class Made:
-    """An embedded broker over that tier and that mock."""
+    """An embedded broker with that tier and that mock."""
 
     def __init__(self, workers: ThreadPoolExecutor, directory: Path, *, expire_local: bool = False) -> None:
         path = directory / "segment.log"
@@ -131,7 +131,7 @@ def at(offset: int, max_bytes: int = 1 << 20, partition: int = TIP.partition) ->
 
 
 @pytest.mark.parametrize("version", [5, 11, 12, 13, 15])
-def test_what_the_mock_has_dropped_comes_from_the_tier(made: Made, version: int) -> None:
+def test_records_dropped_by_the_mock_come_from_the_tier(made: Made, version: int) -> None:
     (data,) = made.fetch(at(15), version=version)
     assert (data.error_code, data.high_watermark) == (0, 80)
     assert data.log_start_offset == 0
@@ -139,7 +139,7 @@ def test_what_the_mock_has_dropped_comes_from_the_tier(made: Made, version: int)
     assert made.counters["broker_tier_reads"] == 1
 
 
-def test_what_the_mock_has_comes_from_the_mock(made: Made) -> None:
+def test_records_in_the_mock_come_from_the_mock(made: Made) -> None:
     (data,) = made.fetch(at(35))
     assert bytes(data.records or b"") == LOCAL[0]
     assert data.log_start_offset == 0
@@ -163,7 +163,7 @@ def test_a_fetch_below_the_log_start_is_out_of_range(made: Made) -> None:
     assert data.error_code == 0
 
 
-def test_mock_is_asked_without_waiting_and_again_only_for_nothing(made: Made) -> None:
+def test_the_mock_waits_only_if_no_partition_has_records(made: Made) -> None:
     made.fetch(at(15))
     assert [request.max_wait_ms for request in made.mock.asked] == [0]
     made.mock.asked.clear()
@@ -176,26 +176,26 @@ def test_a_fetch_that_does_not_wait_is_sent_once(made: Made) -> None:
     assert len(made.mock.asked) == 1
 
 
-def test_errors_are_told_at_once(made: Made) -> None:
+def test_errors_are_answered_at_once(made: Made) -> None:
     unknown, beyond, below = made.fetch(at(0, partition=9), at(81), at(5, partition=6))
     assert (unknown.error_code, beyond.error_code, below.error_code) == (3, 1, 1)
     assert len(made.mock.asked) == 1
 
 
-def test_no_bytes_are_none_and_one_byte_is_a_batch(made: Made) -> None:
+def test_zero_bytes_give_no_records_and_one_byte_gives_a_batch(made: Made) -> None:
     assert made.fetch(at(15, 0))[0].records == b""
     assert made.fetch(at(15, 0))[0].error_code == 0
     assert bytes(made.fetch(at(15, 1))[0].records or b"") == ARCHIVED[1]
 
 
-def test_the_whole_answer_is_bounded(made: Made) -> None:
+def test_max_bytes_bounds_the_whole_answer(made: Made) -> None:
     first, second = made.fetch(at(5), at(5, partition=SECOND), max_bytes=1)
     assert bytes(first.records or b"") == ARCHIVED[0]
     assert (second.error_code, second.records) == (0, b"")
     assert made.counters["broker_tier_reads"] == 1
 
 
-def test_a_topic_may_be_named_or_identified(made: Made) -> None:
+def test_a_topic_may_be_given_by_name_or_id(made: Made) -> None:
     topic = fetch.FetchTopic((at(5),), topic_id=UUID(int=4))
     request = fetch.FetchRequest((topic,), max_bytes=100)
     body = made.answer(ApiKey.FETCH, 13, fetch.encode_request(request, 13))
@@ -222,21 +222,21 @@ def test_offsets_are_those_of_both_tiers(made: Made, version: int, spec: int, of
         assert found.timestamp == (spec if offset >= 0 else -1)
 
 
-def test_a_partition_that_is_not_archived_is_the_mocks(made: Made) -> None:
+def test_a_partition_without_archived_records_has_the_mocks_offsets(made: Made) -> None:
     assert made.offset(OffsetSpec.EARLIEST, partition=1).offset == 30
     assert made.offset(OffsetSpec.EARLIEST_LOCAL, partition=1).offset == 30
     assert made.offset(OffsetSpec.LATEST_TIERED, partition=1).offset == -1
     assert made.offset(1065, partition=1).offset == 65
 
 
-def test_errors_of_the_mock_and_unknown_questions_are_errors(made: Made) -> None:
+def test_errors_of_the_mock_and_unknown_offset_specs_are_errors(made: Made) -> None:
     assert made.offset(OffsetSpec.EARLIEST, partition=9).error_code == 3
     unknown = made.offset(OffsetSpec.EARLIEST_PENDING_UPLOAD)
     assert (unknown.error_code, unknown.offset) == (35, -1)
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_versions_are_told_in_newer_layouts(made: Made, version: int) -> None:
+def test_versions_are_answered_in_newer_formats(made: Made, version: int) -> None:
     body = made.answer(ApiKey.API_VERSIONS, version, b"\x02a\x02b\0")
     told = api_versions.decode_response(body, version)
     assert told.announces_direct_fetch
@@ -244,7 +244,7 @@ def test_versions_are_told_in_newer_layouts(made: Made, version: int) -> None:
     assert told.best_version(ApiKey.LIST_OFFSETS, range(20)) == 9
 
 
-def test_a_location_that_is_granted_is_the_answer(workers: ThreadPoolExecutor, tmp_path: Path) -> None:
+def test_a_granted_location_is_the_answer(workers: ThreadPoolExecutor, tmp_path: Path) -> None:
     made = Made(workers, tmp_path)
 
     class Granting(PassThrough):
@@ -265,7 +265,7 @@ def test_a_location_that_is_granted_is_the_answer(workers: ThreadPoolExecutor, t
     assert made.answer(ApiKey.FETCH, 12, b"whatever it is") == b"granted"
 
 
-def test_looks_at_what_it_answers_and_nothing_else(made: Made) -> None:
+def test_only_requests_that_it_answers_are_collected(made: Made) -> None:
     looks = made.broker.collects
     assert looks(RequestHead(ApiKey.FETCH, 5, 1), 100)
     assert looks(RequestHead(ApiKey.LIST_OFFSETS, 9, 1), 100)

@@ -1,4 +1,4 @@
-"""The embedded cluster looks like one broker with tiered storage, to clients that know nothing and to those that ask."""
+"""The embedded cluster behaves as one broker with tiered storage, for ordinary clients and for clients with direct fetch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RECORDS = 200
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """Topic "orders": each partition 200 records per codec; segments of 8 KB, gone from the broker once archived."""
+    """Topic "orders": 200 records per codec and partition; segments of 8 KB, removed from the broker once archived."""
     with EmbeddedCluster(tmp_path_factory.mktemp("tier"), segment_bytes=8_000, range_bytes=64 << 10, expire_local=True) as made:
         for codec in CODECS:
             for partition in range(4):
@@ -98,7 +98,7 @@ def test_granted_records_are_the_produced_ones(cluster: EmbeddedCluster) -> None
         assert tiered > 500
 
 
-def test_a_url_opens_its_range_and_nothing_else(cluster: EmbeddedCluster) -> None:
+def test_a_url_opens_its_range_only(cluster: EmbeddedCluster) -> None:
     location = asked(cluster.bootstrap_servers, "orders", 100)
     assert isinstance(location, SegmentLocation)
     assert location.range_signed
@@ -112,15 +112,15 @@ def test_a_url_opens_its_range_and_nothing_else(cluster: EmbeddedCluster) -> Non
     assert url.startswith(cluster.origin_url)
 
 
-def test_knows_the_ends_of_both_tiers(cluster: EmbeddedCluster) -> None:
+def test_offsets_are_the_ends_of_both_tiers(cluster: EmbeddedCluster) -> None:
     known = offsets(cluster)
     assert (known.log_start, known.high_watermark) == (0, len(CODECS) * RECORDS)
     assert known.earliest_local == known.latest_tiered + 1
-    # Where the last batch fills its segment nothing is left with the broker.
+    # If the last batch fills its segment, the broker has no records left.
     assert 500 < known.earliest_local <= known.high_watermark
 
 
-def test_names_the_client_of_each_connection(cluster: EmbeddedCluster) -> None:
+def test_clients_have_the_address_and_client_id_of_each_connection(cluster: EmbeddedCluster) -> None:
     before = len(cluster.clients())
     with RawClient(cluster.bootstrap_servers) as one, RawClient(cluster.bootstrap_servers) as other:
         expected = []
@@ -132,7 +132,7 @@ def test_names_the_client_of_each_connection(cluster: EmbeddedCluster) -> None:
         assert cluster.clients()[before:] == expected
 
 
-def test_what_is_not_tiered_is_not_granted(cluster: EmbeddedCluster) -> None:
+def test_offsets_outside_the_tier_are_not_granted(cluster: EmbeddedCluster) -> None:
     local = asked(cluster.bootstrap_servers, "orders", offsets(cluster).earliest_local)
     beyond = asked(cluster.bootstrap_servers, "orders", 10**6)
     assert isinstance(local, NotRemote)
@@ -140,7 +140,7 @@ def test_what_is_not_tiered_is_not_granted(cluster: EmbeddedCluster) -> None:
     assert (local.out_of_range, beyond.out_of_range) == (False, True)
 
 
-def test_finds_offsets_by_time_in_both_tiers(tmp_path: Path) -> None:
+def test_offsets_by_time_are_found_in_both_tiers(tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path, segment_bytes=2_000, expire_local=True) as cluster:
         producer = cluster.producer(batch_num_messages=10)
         for number in range(100):
@@ -204,7 +204,7 @@ def test_aiokafka_produces_and_consumes(cluster: EmbeddedCluster) -> None:
     assert asyncio.run(asyncio.wait_for(body(), 90)) == expected(1)
 
 
-def test_a_producer_may_go_through_the_shim(cluster: EmbeddedCluster) -> None:
+def test_a_producer_may_use_the_shim(cluster: EmbeddedCluster) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
     for number in range(100):
         producer.produce("through", b"%d" % number, partition=0)
@@ -214,7 +214,7 @@ def test_a_producer_may_go_through_the_shim(cluster: EmbeddedCluster) -> None:
     assert [row[5] for row in rows] == [b"%d" % number for number in range(100)]
 
 
-def test_records_leave_the_mock_by_its_own_trimming(tmp_path: Path) -> None:
+def test_records_removed_by_the_mock_are_read_from_the_tier(tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path, segment_bytes=1 << 20) as cluster:
         value = bytes(10_000)
         for _ in range(8):
@@ -234,7 +234,7 @@ def test_records_leave_the_mock_by_its_own_trimming(tmp_path: Path) -> None:
             through.close()
 
 
-def test_faults_touch_the_store_and_not_the_broker(tmp_path: Path) -> None:
+def test_faults_affect_the_store_and_not_the_broker(tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path, segment_bytes=2_000, expire_local=True) as cluster:
         cluster.produce("orders", records("none", 0), codec="none")
         cluster.archive(keep_open=False)
@@ -267,7 +267,7 @@ def test_faults_touch_the_store_and_not_the_broker(tmp_path: Path) -> None:
             requests.get(url, headers=headers, timeout=0.3)
 
 
-def test_a_store_that_died_can_be_archived_to_nowhere(tmp_path: Path) -> None:
+def test_archiving_raises_if_the_mock_dropped_records(tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path, segment_bytes=2_000_000) as cluster:
         cluster.produce("lost", [(None, bytes(10_000))] * 700)
         with pytest.raises(LocationError, match="lost-0"):
@@ -275,12 +275,12 @@ def test_a_store_that_died_can_be_archived_to_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"partitions": 0}, {"partitions": 5}, {"segment_bytes": 0}, {"segment_bytes": 3 << 20}])
-def test_refuses_what_the_mock_cannot_do(tmp_path: Path, wrong: dict[str, int]) -> None:
+def test_refuses_settings_that_the_mock_cannot_have(tmp_path: Path, wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError):
         EmbeddedCluster(tmp_path, **wrong)
 
 
-def test_is_nothing_before_it_starts_and_closes_twice(tmp_path: Path) -> None:
+def test_an_unstarted_cluster_raises_and_close_is_idempotent(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path)
     for use in (lambda: cluster.bootstrap_servers, lambda: cluster.origin_url, cluster.archive):
         with pytest.raises(RuntimeError, match="is not started"):
@@ -293,7 +293,7 @@ def test_is_nothing_before_it_starts_and_closes_twice(tmp_path: Path) -> None:
     cluster.close()
 
 
-def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match="file"):
         EmbeddedCluster(tmp_path / "file").start()

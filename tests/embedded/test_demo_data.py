@@ -1,4 +1,4 @@
-"""The demo's records are the same in every run, and digests tell any difference."""
+"""The demo's records are the same in every run, and digests show any difference."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_any_difference_changes_the_digest(change: dict[str, Any]) -> None:
     assert digest(RECORD)[0].digest != digest(RECORD | change)[0].digest
 
 
-def test_no_headers_are_no_headers() -> None:
+def test_no_headers_equal_empty_headers() -> None:
     assert digest(RECORD | {"headers": None}) == digest(RECORD | {"headers": []})
 
 
@@ -64,12 +64,12 @@ def test_order_counts_within_a_partition_only() -> None:
     assert digest(one, two)[0].bytes == 4
 
 
-def test_a_message_without_a_place_has_no_digest() -> None:
+def test_a_message_without_partition_or_offset_has_no_digest() -> None:
     with pytest.raises(ValueError, match="the message has no partition or offset"):
         DigestBuilder().add_message(Message(topic="t", value=b"v"))
 
 
-def test_headers_may_come_as_a_dictionary() -> None:
+def test_headers_may_be_a_dictionary() -> None:
     builder = DigestBuilder()
     builder.add_message(_message(headers={"name": b"x"}))
     assert builder.result() == digest(RECORD)
@@ -85,7 +85,7 @@ def _message(**changes: Any) -> Any:
     return Fake()
 
 
-def test_records_are_made_the_same_way_every_time() -> None:
+def test_records_are_the_same_in_every_run() -> None:
     first, again = (list(islice(demo_data._records(), 2000)) for _ in range(2))
     assert first == again
     sizes = [len(record.value) for record in first]
@@ -97,7 +97,7 @@ def test_records_are_made_the_same_way_every_time() -> None:
 
 
 @pytest.mark.embedded
-def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+def test_the_digest_read_equals_the_one_written(tmp_path: Path) -> None:
     with EmbeddedCluster(tmp_path, segment_bytes=100_000) as cluster:
         told: list[int] = []
         written = fill(cluster, topic="small", records=4_003, round_records=1_000, progress=told.append)
@@ -120,7 +120,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
 
 
 class _Producer:
-    """Delivers nothing, or reports an error for everything."""
+    """A producer that reports a given error, or leaves records in its queue."""
 
     def __init__(self, error: object, left: int) -> None:
         self._error = error
@@ -137,12 +137,12 @@ class _Producer:
 
 
 @pytest.mark.parametrize(("error", "left", "kind"), [("broken", 0, KafkaException), (None, 3, LocationError)])
-def test_records_that_are_not_taken_are_an_error(error: object, left: int, kind: type[Exception]) -> None:
+def test_records_that_are_not_delivered_are_an_error(error: object, left: int, kind: type[Exception]) -> None:
     records = list(islice(demo_data._records(), 1))
     with pytest.raises(kind):
         demo_data._produce(_Producer(error, left), "t", 1, records, DigestBuilder())
 
 
-def test_totals_are_those_of_all_partitions() -> None:
+def test_totals_include_all_partitions() -> None:
     data = DemoData("t", {0: PartitionDigest(2, 10, "a"), 1: PartitionDigest(3, 20, "b")})
     assert (data.records, data.bytes) == (5, 30)

@@ -1,4 +1,4 @@
-"""The embedded broker's own reading of its tier: batches, aborted transactions and times, from the bytes that were written."""
+"""The embedded broker's reads of its tier: batches, aborted transactions and times from the written bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TRANSACTIONAL = 0x10
 
 
 def ten(base: int, **more: int) -> bytes:
-    """Ten records, with the timestamps 1000 + offset."""
+    """Ten records with the timestamps 1000 + offset."""
     records = [Rec(n, value=b"v" * 20, timestamp=n) for n in range(10)]
     return batch(base, records, timestamp=1000 + base, max_timestamp=1009 + base, **more)
 
@@ -85,14 +85,14 @@ def test_reads_whole_batches_that_fit_and_at_least_one(
     assert log.read(offset, max_bytes) == (b"".join(batches), ())
 
 
-def test_sends_damaged_bytes_as_they_are(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_damaged_bytes_are_returned_unchanged(log: EmbeddedLog, tmp_path: Path) -> None:
     damaged = bytearray(b"".join(FIRST))
     damaged[2 * SIZE + 70] ^= 1
     (tmp_path / "first").write_bytes(damaged)
     assert log.read(0, 1 << 20) == (bytes(damaged), ())
 
 
-def test_new_leader_replaces_what_it_cut_off(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_new_leader_replaces_truncated_records(log: EmbeddedLog, tmp_path: Path) -> None:
     other = [batch(40, [Rec(n, value=b"other") for n in range(3)], epoch=1)]
     write(log, tmp_path / "third", *other)
     assert log.end == 43
@@ -100,13 +100,13 @@ def test_new_leader_replaces_what_it_cut_off(log: EmbeddedLog, tmp_path: Path) -
     assert log.read(39, 1 << 20)[0] == FIRST[3]
 
 
-def test_empty_append_changes_nothing(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_an_empty_append_changes_nothing(log: EmbeddedLog, tmp_path: Path) -> None:
     log.append(tmp_path / "none", b"")
     assert log.end == 60
 
 
 @pytest.mark.parametrize("cut", [1, SIZE - 20])
-def test_refuses_a_batch_that_is_cut_off(tmp_path: Path, cut: int) -> None:
+def test_refuses_a_truncated_batch(tmp_path: Path, cut: int) -> None:
     with pytest.raises(ValueError, match="batch at offset 0 ends at byte"):
         EmbeddedLog().append(tmp_path / "cut", FIRST[0][:-cut])
 
@@ -115,7 +115,7 @@ def transaction(base: int, producer: int) -> bytes:
     return batch(base, [Rec(0), Rec(1)], producer=producer, attributes=_TRANSACTIONAL)
 
 
-def test_names_transactions_whose_abort_marker_follows(tmp_path: Path) -> None:
+def test_aborted_transactions_are_those_with_a_later_abort_marker(tmp_path: Path) -> None:
     log = EmbeddedLog()
     write(
         log,
@@ -132,7 +132,7 @@ def test_names_transactions_whose_abort_marker_follows(tmp_path: Path) -> None:
     assert log.read(9, 1 << 20)[1] == ()
 
 
-def test_names_no_transaction_that_begins_after_the_batches(tmp_path: Path) -> None:
+def test_transactions_that_begin_after_the_batches_are_left_out(tmp_path: Path) -> None:
     log = EmbeddedLog()
     data = [batch(0, [Rec(0)]), transaction(1, 7), abort_marker(3, 7)]
     write(log, tmp_path / "log", *data)
@@ -140,11 +140,11 @@ def test_names_no_transaction_that_begins_after_the_batches(tmp_path: Path) -> N
     assert log.read(0, len(data[0]) + len(data[1]))[1] == (AbortedTransaction(7, 1),)
 
 
-def test_reads_what_a_real_broker_read() -> None:
-    """The golden topic ``txn``: what Kafka 4.3.1 answered to Fetch, at every place and size that was recorded.
+def test_reads_equal_those_of_a_real_broker() -> None:
+    """The golden topic ``txn``: answers of Kafka 4.3.1 to Fetch, at every recorded offset and size.
 
-    A real broker adds the front of one more batch, and names transactions as far as an entry of the offset index
-    reaches, so it may name some that begin after the whole batches.
+    A real broker adds the front of one more batch, and lists transactions as far as an entry of the offset index
+    reaches, so it may list some that begin after the whole batches.
     """
     log = EmbeddedLog()
     tiered = sorted((golden_local() / "remote").glob("*/txn-0-*/*.log"))
@@ -165,7 +165,7 @@ def test_reads_what_a_real_broker_read() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_finds_the_first_record_of_a_time(log: EmbeddedLog, tmp_path: Path, codec: str) -> None:
+def test_finds_the_first_record_at_or_after_a_timestamp(log: EmbeddedLog, tmp_path: Path, codec: str) -> None:
     records = [Rec(n, value=b"v" * 200, timestamp=n) for n in range(10)]
     write(log, tmp_path / "third", batch(60, records, codec=CODECS[codec], timestamp=1060, max_timestamp=1069, epoch=4))
     assert log.find_time(1033) == RecordTime(33, 1033, 0)
@@ -180,21 +180,21 @@ def test_reads_snappy_in_java_framing() -> None:
     assert find_time(data, 11) == RecordTime(6, 11, 0)
 
 
-def test_append_time_is_the_time_of_all_records() -> None:
+def test_log_append_time_is_the_time_of_all_records() -> None:
     data = batch(5, [Rec(0), Rec(1, timestamp=9)], attributes=_LOG_APPEND_TIME, timestamp=10, max_timestamp=99)
     assert find_time(data, 20) == RecordTime(5, 99, 0)
 
 
-def test_marker_counts_as_a_record_of_its_time() -> None:
+def test_a_marker_counts_as_a_record_of_its_time() -> None:
     assert find_time(abort_marker(3, 7, timestamp=50, max_timestamp=50), 40) == RecordTime(3, 50, 0)
 
 
-def test_maximum_that_no_record_reaches_is_passed_over() -> None:
+def test_a_batch_whose_maximum_no_record_reaches_is_skipped() -> None:
     data = batch(0, [Rec(0)], timestamp=10, max_timestamp=99) + batch(1, [Rec(0)], timestamp=70, max_timestamp=70)
     assert find_time(data, 60) == RecordTime(1, 70, 0)
 
 
-def test_old_formats_have_times_from_magic_1_on() -> None:
+def test_old_formats_have_timestamps_from_magic_1_on() -> None:
     inner = b"".join(legacy_message(n, b"v", timestamp=100 + n) for n in range(3))
     data = (
         legacy_message(0, b"v", magic=0)
@@ -210,20 +210,20 @@ def test_old_formats_have_times_from_magic_1_on() -> None:
     assert find_time(data, 201) == RecordTime(6, 300, -1)
 
 
-def test_new_log_knows_no_time_and_no_end() -> None:
+def test_a_new_log_has_no_time_and_no_end() -> None:
     assert EmbeddedLog().find_time(0) is None
     assert EmbeddedLog().read(0, 100) == (b"", ())
     with pytest.raises(IndexError):
         _ = EmbeddedLog().end
 
 
-def test_maximum_that_no_record_of_a_file_reaches_is_passed_over(tmp_path: Path) -> None:
+def test_a_file_whose_maximum_no_record_reaches_is_skipped(tmp_path: Path) -> None:
     log = EmbeddedLog()
     write(log, tmp_path / "log", batch(0, [Rec(0)], timestamp=10, max_timestamp=99))
     assert log.find_time(60) is None
 
 
-def test_control_flag_means_nothing_in_old_formats(tmp_path: Path) -> None:
+def test_the_control_flag_is_ignored_in_old_formats(tmp_path: Path) -> None:
     """Bit 5 of the attributes is unused below magic 2."""
     log = EmbeddedLog()
     write(log, tmp_path / "old", legacy_message(0, b"v" + struct.pack(">h", 0), attributes=0x30))

@@ -1,4 +1,4 @@
-"""Segments made of batches are what the readers of a tier expect."""
+"""Segments made of batches have the files that readers of a tier expect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_metadata_describes_the_batches() -> None:
     assert segment.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED
 
 
-def test_the_checkpoint_holds_the_lineage_up_to_the_end() -> None:
+def test_the_checkpoint_has_the_lineage_up_to_the_end() -> None:
     files = made(batch(5, 3) + batch(8, epoch=2), (0, 0), (2, 8), (4, 100))
     lineage = parse_leader_epoch_checkpoint(files.objects[ObjectKind.LEADER_EPOCH])
     assert list(lineage) == [EpochEntry(0, 0), EpochEntry(2, 8)]
@@ -52,18 +52,18 @@ def test_indexes_have_an_entry_after_each_interval() -> None:
     index = OffsetIndex(files.objects[ObjectKind.OFFSET_INDEX], 0)
     assert list(index) == [OffsetPosition(29, 2 * size), OffsetPosition(49, 4 * size)]
     index.check_against(files.metadata.end_offset, files.metadata.segment_size_in_bytes)
-    # Times fall: the first batch stays the highest, and its entry is written once.
+    # Times decrease: the first batch keeps the maximum, and its entry is written once.
     assert list(TimeIndex(files.objects[ObjectKind.TIME_INDEX], 0)) == [TimestampOffset(1000, 9)]
 
 
-def test_the_last_time_entry_is_the_highest_time() -> None:
+def test_the_last_time_entry_has_the_maximum() -> None:
     log = b"".join(batch(number, timestamps=[number]) for number in range(6))
     times = TimeIndex(made(log, interval=100).objects[ObjectKind.TIME_INDEX], 0)
     assert times.last_entry() == TimestampOffset(5, 5)
     assert len(times) == 3
 
 
-def test_refuses_what_is_no_batch() -> None:
+def test_refuses_bytes_that_are_not_a_batch() -> None:
     damaged = bytearray(batch(5))
     damaged[-1] ^= 1
     with pytest.raises(CorruptRecordError):

@@ -17,7 +17,7 @@ from tests.support.metered import MeteredClient
 
 
 def observed(reader: InMemoryMetricReader) -> dict[str, Any]:
-    """The metrics by their names, each with its points by cause."""
+    """Returns the metrics by name, each with its points by cause."""
     data = reader.get_metrics_data()
     metrics = [] if data is None else data.resource_metrics[0].scope_metrics[0].metrics
     return {
@@ -31,7 +31,7 @@ def _told_by(attributes: Any) -> str | None:
     return attributes.get("cause") or (attributes["topic"] + "/" + attributes["partition"] if "topic" in attributes else None)
 
 
-def test_instruments_show_the_metrics_as_long_as_the_consumer_lives() -> None:
+def test_instruments_show_the_metrics_until_the_consumer_is_freed() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     client = MeteredClient()
@@ -52,7 +52,7 @@ def test_instruments_show_the_metrics_as_long_as_the_consumer_lives() -> None:
     provider.shutdown()
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
     with pytest.raises(MissingExtraError, match=r"kafka-remote-client\[otel\]"):
         importlib.reload(opentelemetry)

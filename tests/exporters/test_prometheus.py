@@ -47,7 +47,7 @@ def test_registering_reads_no_metrics_and_drops_dead_consumers() -> None:
     assert 'client="gone"' not in text_of(registry)
 
 
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
     with pytest.raises(MissingExtraError, match=r"kafka-remote-client\[prometheus\]"):
         importlib.reload(prometheus)

@@ -5,7 +5,7 @@ from kafka_remote_client.exporters.readings import Reading, readings
 from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION, COUNTERS, METRICS, FetchMetrics
 
 
-def test_each_metric_is_a_reading_or_one_for_each_cause() -> None:
+def test_each_metric_is_one_reading_or_one_for_each_cause() -> None:
     metrics = FetchMetrics(SystemClock())
     metrics.fallback("timeout")
     metrics.fallback("timeout")
@@ -25,12 +25,12 @@ def test_partitions_of_any_topic_name_are_distinguished() -> None:
     ]
 
 
-def test_what_only_grows_is_a_counter() -> None:
+def test_only_metrics_that_never_fall_are_counters() -> None:
     assert "remote-fetch-fallbacks-total" in COUNTERS
     assert COUNTERS.isdisjoint({"remote-fetch-latency-avg", "remote-fetch-buffer-bytes", "remote-fetch-request-rate"})
     assert COUNTERS.isdisjoint(BY_PARTITION)
 
 
-def test_mappings_of_a_snapshot_are_those_by_cause_or_partition() -> None:
+def test_mappings_of_a_snapshot_are_by_cause_or_partition() -> None:
     snapshot = FetchMetrics(SystemClock()).snapshot()
     assert {name for name, value in snapshot.items() if isinstance(value, dict)} == BY_CAUSE | BY_PARTITION

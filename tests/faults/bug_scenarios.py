@@ -67,7 +67,7 @@ def _relocated(consumer: RecordedConsumer, change: Callable[[SegmentLocation], S
     source.locate = lambda *args: {question: changed(found) for question, found in locate(*args).items()}
 
 
-# -- the store is well -----------------------------------------------------------------------------------------------------
+# -- the store is healthy --------------------------------------------------------------------------------------------------
 
 
 def _read(topic: str, isolation: str) -> Scenario:
@@ -172,7 +172,7 @@ def _forked(stage: Stage, patience: float) -> Evidence:
     return evidence
 
 
-# -- the store fails, or lies ----------------------------------------------------------------------------------------------
+# -- the store fails or gives wrong bytes ----------------------------------------------------------------------------------
 
 
 def _damaged(spoil: Callable[[bytes], bytes], *causes: str) -> Scenario:
@@ -214,7 +214,7 @@ def _swapped(log: bytes) -> bytes:
 
 
 def _answered(answer: Answer, *, twin: bool, errors: tuple[str, ...], causes: tuple[str, ...]) -> Scenario:
-    """Every answer is like that. ``twin``: with the bytes of an object with the same sizes and other values."""
+    """Gives every request this answer. ``twin``: with the bytes of an object with the same sizes and other values."""
 
     def scenario(stage: Stage, patience: float) -> Evidence:
         evidence = stage.evidence(EVEN, seconds=patience)
@@ -280,7 +280,7 @@ def _untrodden(*, redirected: bool = False, **settings: object) -> Scenario:
     return scenario
 
 
-# -- locations that must not be believed -----------------------------------------------------------------------------------
+# -- locations that must be refused ----------------------------------------------------------------------------------------
 
 
 def _located(change: Callable[[SegmentLocation], SegmentLocation | None], *causes: str, topic: str = EVEN) -> Scenario:

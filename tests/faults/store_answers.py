@@ -13,7 +13,7 @@ _table = Table()
 STORE_ANSWERS = _table.scenarios
 
 
-# -- URLs and credentials that are good no more -----------------------------------------------------------------------------
+# -- URLs and credentials that are no longer valid --------------------------------------------------------------------------
 
 
 def _clock_ahead(rig: Rig) -> None:

@@ -239,7 +239,7 @@ for name, (codec, payload) in _COMPRESSED.items():
     _damaged(f"{name}-garbage", "F44", _packed(codec, b"\x07garbage" * 4), once=False)
 
 
-# -- what is sound, and seldom met -------------------------------------------------------------------------------------------
+# -- valid but rare data -----------------------------------------------------------------------------------------------------
 
 
 def sparse_segments() -> list[Segment]:

@@ -95,7 +95,7 @@ for ahead in (1, 3, 10):
     _table.add(f"aborted-covers-{ahead}", "F48", _covers(ahead), kinds=ALL, heals=True)
 
 
-# -- forms of storage -------------------------------------------------------------------------------------------------------
+# -- storage formats --------------------------------------------------------------------------------------------------------
 
 _CHUNK_SIZE = 400
 _CHUNKED = CHUNKED_FORMATS[-1]
@@ -141,7 +141,7 @@ def _granted_in_chunks(encoding: ChunkEncoding, data_key: bytes | None) -> Injec
 
 for name in ("Iceberg", "ApacheKafkaV9", ""):
     _table.add(f"format-{name or 'none'}", "F49", _format(name), "unsupported-format", kinds=ALL)
-_table.add("said-to-be-in-chunks", "F49", _format(_CHUNKED), kinds=ALL, heals=True)  # without a chunk table: as it is stored
+_table.add("said-to-be-in-chunks", "F49", _format(_CHUNKED), kinds=ALL, heals=True)  # without a chunk table: as stored
 _table.add("encrypted-without-key", "F49", _granted_in_chunks(_AES, None), "invalid-response", kinds=ALL)
 # A URL is signed for the range of the original log, so the store rejects the range of the chunks.
 _table.add("encrypted-with-another-key", "F49", _granted_in_chunks(_AES, bytes(32)), "invalid-response", kinds=("s3", "local"))

@@ -109,7 +109,7 @@ def taken_by(consumer: RecordedConsumer) -> int:
 
 @pytest.mark.fault("F66", "F67")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before(
+def test_a_rebalance_during_requests_delivers_no_earlier_position(
     cluster: EmbeddedCluster, oracle: Oracle, strategy: str
 ) -> None:
     """One member reads, another joins, the first leaves and rejoins: partitions move three times."""
@@ -225,7 +225,7 @@ _CHILD_STATUS = 69
 
 
 @pytest.mark.fault("F69")
-def test_a_fork_in_the_middle_of_a_read_leaves_the_parent_as_it_was(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+def test_a_fork_during_a_read_does_not_affect_the_parent(cluster: EmbeddedCluster, oracle: Oracle) -> None:
     history = begun()
     with recorded(Consumer, direct_settings(cluster, **SMALL_RANGES), history) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
@@ -271,7 +271,7 @@ _LIVES = 4
 
 
 @pytest.mark.fault("F70")
-def test_consumer_killed_again_and_again_reads_all_from_its_commits(
+def test_a_repeatedly_killed_consumer_reads_all_from_its_commits(
     cluster: EmbeddedCluster, oracle: Oracle, tmp_path: Path
 ) -> None:
     """SIGKILL ends all processes but the last in the middle of the tier: at an uncommitted record, or shortly after."""
@@ -317,7 +317,7 @@ def _read_lines(process: subprocess.Popen[str], most: int, *, goes_on: bool) -> 
 
 
 @pytest.mark.fault("F71")
-def test_late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer(
+def test_a_late_poller_cannot_commit_and_gets_the_plain_consumers_error(
     cluster: EmbeddedCluster,
 ) -> None:
     late = {"max_poll_interval_ms": 6_500, "session_timeout_ms": 6_000, "heartbeat_interval_ms": 500}
@@ -351,7 +351,7 @@ def test_late_poller_cannot_commit_and_is_told_as_by_the_plain_consumer(
 
 
 @pytest.mark.fault("F57")
-def test_partitions_continue_after_the_broker_was_out_of_reach(cluster: EmbeddedCluster, oracle: Oracle) -> None:
+def test_partitions_continue_after_the_broker_was_unreachable(cluster: EmbeddedCluster, oracle: Oracle) -> None:
     """I9 does not apply during the outage; in the history's clock it lasts longer than any limit."""
     history = begun()
     with (
@@ -382,7 +382,7 @@ def test_partitions_continue_after_the_broker_was_out_of_reach(cluster: Embedded
 
 @pytest.mark.fault("F64")
 @pytest.mark.parametrize("reset", ["earliest", "error"])
-def test_deleted_records_end_as_the_reset_policy_says(tmp_path: Path, reset: str) -> None:
+def test_deleted_records_follow_the_reset_policy(tmp_path: Path, reset: str) -> None:
     """Both consumers have read some records and are paused when the log's start passes their position."""
     history, truth, place = History(), History(), TopicPartition(TOPIC, 0)
     with small_cluster(tmp_path) as cluster:
@@ -410,7 +410,7 @@ def told(consumer: RecordedConsumer) -> bool:
 
 @pytest.mark.fault("F73")
 @pytest.mark.parametrize("seed", range(2))
-def test_the_hand_over_while_segments_are_being_tiered_loses_nothing(tmp_path: Path, seed: int) -> None:
+def test_passing_the_tiers_end_during_archiving_loses_no_record(tmp_path: Path, seed: int) -> None:
     """A producer and the archiver continue while the reader passes the tier's end repeatedly, in both directions."""
     dice, history, count = random.Random(seed), History(), 800
     with small_cluster(tmp_path, max_grant_bytes=4_000) as cluster:

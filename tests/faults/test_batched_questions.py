@@ -94,7 +94,7 @@ def expected(cluster: EmbeddedCluster) -> dict[tuple[str, int], list[Row]]:
     [(_pending, "location-pending"), (_refused, "broker-error"), (_left_out, "protocol")],
     ids=["pending", "refused", "left-out"],
 )
-def test_half_an_answer_costs_only_the_other_half_the_store(
+def test_half_an_answer_sends_only_the_other_half_to_the_broker(
     cluster: EmbeddedCluster,
     batches: Callable[[Answer], list[int]],
     expected: dict[tuple[str, int], list[Row]],

@@ -17,17 +17,17 @@ def asks(start: int, size: int) -> HttpRequest:
 
 
 @pytest.mark.parametrize("ending", [Ending.CUT, Ending.RESET, Ending.STALL])
-def test_a_cut_is_spent_on_no_answer_that_ends_before_it(ending: Ending) -> None:
+def test_a_cut_waits_for_an_answer_that_it_shortens(ending: Ending) -> None:
     matches = changed_by(Answer(ending=ending, at=700), TRUTH)
     assert [matches(asks(100, size)) for size in (522, 700, 701)] == [False, False, True]
 
 
-def test_answers_that_stay_true_are_not_among_those_let_through() -> None:
+def test_unchanged_answers_do_not_count_as_let_through() -> None:
     matches = changed_by(Answer(ending=Ending.RESET, at=700), TRUTH, after=2)
     assert [matches(asks(0, size)) for size in (1000, 522, 1000, 522, 1000)] == [False, False, False, False, True]
 
 
-def test_bytes_from_elsewhere_are_spent_on_no_place_that_has_the_same() -> None:
+def test_foreign_bytes_wait_for_an_answer_that_they_change() -> None:
     matches = changed_by(Answer(transform=lambda data: DATA[: len(data)]), TRUTH)
     assert [matches(asks(start, 100)) for start in (0, 256, 300)] == [False, False, True]
 
@@ -44,5 +44,5 @@ def test_bytes_from_elsewhere_are_spent_on_no_place_that_has_the_same() -> None:
     ],
     ids=lambda answer: f"{answer.status}-{answer.ending.value}-{answer.at}",
 )
-def test_what_spoils_every_answer_is_spent_on_the_next(answer: Answer) -> None:
+def test_a_fault_of_every_answer_changes_the_next_one(answer: Answer) -> None:
     assert changed_by(answer, TRUTH)(asks(0, 1))

@@ -59,7 +59,7 @@ def until_error(consumer: Consumer, take: Take) -> tuple[list[Row], Message]:
 @pytest.mark.fault("F30", "F44")
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_stops_with_topic_partition_offset_and_segment(
+def test_the_error_has_topic_partition_offset_and_segment(
     damaged: tuple[EmbeddedCluster, Stream, dict[str, list[Row]]],
     isolation: str,
     take: Take,
@@ -81,7 +81,7 @@ def test_stops_with_topic_partition_offset_and_segment(
         assert f"{_TOPIC} [0] is damaged at offset {stopped} in both tiers" in error.str()
         assert segment in error.str()
         assert error.str() in caplog.text
-        for _ in range(5):  # and the position does not move
+        for _ in range(5):  # and the position does not change
             assert [m for m in [consumer.poll(0.1)] if m is not None] == []
             assert consumer.consume(10, 0.1) == []
         consumer.resume([TopicPartition(_TOPIC, 0)])  # tries again

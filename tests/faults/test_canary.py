@@ -74,7 +74,7 @@ def test_s05_a_planted_leak_is_found(leak: Callable[[], None], canary: Canary) -
     ],
     ids=["url", "header", "key"],
 )
-def test_s05_every_kind_of_secret_is_known_and_not_shown_by_its_location(location: LocationMetadata, canary: Canary) -> None:
+def test_s05_every_kind_of_secret_is_known_and_hidden_by_its_location(location: LocationMetadata, canary: Canary) -> None:
     with Canary() as inner:
         assert LocationMetadata.decode(location.encode()) == location
         assert inner.secrets

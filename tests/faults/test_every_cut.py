@@ -14,14 +14,14 @@ EACH = 13
 
 @pytest.mark.fault("F28")
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_a_segment_that_is_cut_at_any_byte_gives_what_kafka_gave(shard: int, record_property: RecordProperty) -> None:
+def test_a_segment_cut_at_any_byte_gives_kafkas_records(shard: int, record_property: RecordProperty) -> None:
     places = range(shard * size() // SHARDS, (shard + 1) * size() // SHARDS, EACH)
     record_property("cuts", len(places))
     assert breaches(places) == []
 
 
 @pytest.mark.fault("F28")
-def test_batches_before_a_cut_are_given_and_the_broker_continues() -> None:
+def test_batches_before_a_cut_are_delivered_and_the_broker_continues() -> None:
     """Without retries, the complete batches before the cut arrive. Cuts at the edges, heads and middles of all batches."""
     truth = {isolation: as_kafka_gave_it(isolation) for isolation in ISOLATION}
     after = {header.end: header.last_offset + 1 for header in batches()} | {0: START}

@@ -79,7 +79,7 @@ def read_all(cluster: EmbeddedCluster, shim: HostileShim) -> tuple[list[Row], di
             return rows, fallbacks(consumer), from_store(consumer)
 
 
-def test_a_shim_that_passes_on_the_truth_is_believed(cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row]) -> None:
+def test_true_answers_passed_on_by_a_shim_are_used(cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row]) -> None:
     rows, fell_back, direct = read_all(cluster, shim)
     assert rows == expected
     assert (fell_back, direct > 100) == ({}, True)
@@ -166,7 +166,9 @@ LIES: dict[str, Lie] = {
 
 @pytest.mark.fault("F59", "S21")
 @pytest.mark.parametrize("lie", LIES)
-def test_s21_no_lie_changes_a_record(cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row], lie: str) -> None:
+def test_s21_no_false_grant_changes_a_record(
+    cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row], lie: str
+) -> None:
     shim.lie = LIES[lie]
     rows, _, _ = read_all(cluster, shim)
     assert rows == expected
@@ -174,7 +176,7 @@ def test_s21_no_lie_changes_a_record(cluster: EmbeddedCluster, shim: HostileShim
 
 
 @pytest.mark.fault("S21")
-def test_s21_other_hosts_are_not_asked(cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row]) -> None:
+def test_s21_other_hosts_get_no_request(cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row]) -> None:
     listener = ConnectionListener(socket.socket.close)
     listener.start()
     host, port = listener.address[:2]
@@ -187,9 +189,7 @@ def test_s21_other_hosts_are_not_asked(cluster: EmbeddedCluster, shim: HostileSh
 
 
 @pytest.mark.fault("S21")
-def test_s21_another_segments_bytes_are_not_taken_for_those_asked_for(
-    cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row]
-) -> None:
+def test_s21_bytes_of_another_segment_are_refused(cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row]) -> None:
     def swapped(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGrant, fetch.PartitionData]:
         other = shim.located(0 if grant.start_offset else grant.end_offset + 1)
         location = other.ranges[0].custom_metadata
@@ -257,7 +257,7 @@ def another_request(connection: PeerConnection) -> None:
 
 @pytest.mark.fault("F59", "F57")
 @pytest.mark.parametrize("script", [garbage, endless, silent, hung_up, another_request], ids=lambda one: one.__name__)
-def test_a_peer_that_makes_no_sense_leaves_everything_to_the_broker(
+def test_an_invalid_answer_sends_all_partitions_to_the_broker(
     cluster: EmbeddedCluster, expected: list[Row], script: Callable[[PeerConnection], None]
 ) -> None:
     with ScriptedPeer(script) as peer, Consumer(settings(cluster, peer, fetch_remote_location_timeout_ms=300)) as consumer:
@@ -268,7 +268,7 @@ def test_a_peer_that_makes_no_sense_leaves_everything_to_the_broker(
 
 
 @pytest.mark.fault("F59")
-def test_answer_to_another_request_costs_speed_only(
+def test_an_answer_to_another_request_costs_speed_only(
     cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row], tmp_path: Path
 ) -> None:
     honest = shim.script()
@@ -285,7 +285,7 @@ def test_answer_to_another_request_costs_speed_only(
                 header = attrs.evolve(header, correlation_id=header.correlation_id - 1)
             reply(header, body)
 
-        connection.reply = other  # type: ignore[method-assign]  # one connection's answers only
+        connection.reply = other  # type: ignore[method-assign]  # the answers of one connection only
         honest(connection)
 
     with ScriptedPeer(confused) as peer:

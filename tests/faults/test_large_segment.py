@@ -50,7 +50,7 @@ class EndlessStream:
         return len(part)
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing."""
 
 
 class EndlessFetcher:
@@ -63,7 +63,7 @@ class EndlessFetcher:
         return EndlessStream(start_position, end_position)
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing."""
 
 
 class LargeSegment(OneByOne):
@@ -93,7 +93,7 @@ class LargeSegment(OneByOne):
         return {key: self.offsets(*key, deadline) for key in partitions}
 
     def close(self) -> None:
-        """Holds nothing."""
+        """Does nothing."""
 
 
 @pytest.mark.fault("F72")

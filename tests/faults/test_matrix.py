@@ -99,7 +99,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_the_records_are_the_oracles(cell: Cell, bench: Bench, record_property: RecordProperty) -> None:
+def test_records_equal_the_oracles_under_each_fault(cell: Cell, bench: Bench, record_property: RecordProperty) -> None:
     scenario = cell.scenario
     record_property("cells" if scenario.faults else "controls", 1)
     record_property("faults", list(scenario.faults))

@@ -143,7 +143,7 @@ def never_finished(tier: DoctoredTier) -> list[Event]:
     [with_a_lag, with_a_gap, without_beginnings, of_a_later_version, of_garbage, with_tombstones, never_finished],
     ids=lambda doctor: doctor.__name__.replace("_", "-"),
 )
-def test_metadata_that_are_not_whole_never_make_up_a_segment(
+def test_incomplete_metadata_never_give_a_false_segment(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     doctored: DoctoredTier,
@@ -168,7 +168,7 @@ def read_some(consumer: RecordedConsumer, count: int) -> list[Row]:
 
 @pytest.mark.fault("F52", "F53", "F56")
 @pytest.mark.parametrize("again", [True, False], ids=["uploaded-again", "deleted"])
-def test_segment_that_changes_during_a_read_is_located_again_or_left(
+def test_a_segment_changed_during_a_read_is_located_again_or_left(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     doctored: DoctoredTier,

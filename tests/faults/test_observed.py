@@ -79,7 +79,7 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("name", SPOILT)
-def test_a_spoilt_answer_is_changed_by_its_script(observed: Observed, origin: WatchedOrigin, name: str) -> None:
+def test_a_scripted_fault_counts_as_a_change_by_its_script(observed: Observed, origin: WatchedOrigin, name: str) -> None:
     origin.script(SPOILT[name])
     get(origin.port)
     wait_until(observed.changes, "a change")
@@ -88,20 +88,20 @@ def test_a_spoilt_answer_is_changed_by_its_script(observed: Observed, origin: Wa
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_a_script_that_changes_nothing_is_no_fault(observed: Observed, origin: WatchedOrigin, name: str) -> None:
+def test_a_script_that_changes_nothing_is_not_a_fault(observed: Observed, origin: WatchedOrigin, name: str) -> None:
     origin.script(HARMLESS[name])
     get(origin.port)
     assert len(settled(observed)) == 1
     assert not observed.changes()
 
 
-def test_another_object_in_its_place_is_a_change(observed: Observed, origin: WatchedOrigin) -> None:
+def test_another_object_under_the_key_is_a_change(observed: Observed, origin: WatchedOrigin) -> None:
     origin.objects["a.log"] = DATA[:1000]
     get(origin.port, 500)
     assert wait_until(observed.changes, "a change"), "the size in Content-Range is another one"
 
 
-def test_a_client_that_goes_early_is_no_fault(observed: Observed, origin: WatchedOrigin) -> None:
+def test_a_client_that_disconnects_early_is_not_a_fault(observed: Observed, origin: WatchedOrigin) -> None:
     with socket.create_connection(("127.0.0.1", origin.port)) as connection:
         connection.sendall(b"GET /a.log HTTP/1.1\r\nHost: x\r\nRange: bytes=0-1999\r\n\r\n")
     settled(observed)
@@ -142,7 +142,7 @@ def test_a_refused_connection_is_a_change_and_an_accepted_one_is_not(observed: O
     [(DATA, 0), (DATA[:50], 1), (b"x" * len(DATA), 1), (None, 1)],
     ids=["true", "short", "other", "gone"],
 )
-def test_a_file_that_is_another_one_is_a_change(
+def test_another_file_under_the_path_is_a_change(
     tmp_path: Path, observed: Observed, content: bytes | None, changed: int
 ) -> None:
     if content is not None:

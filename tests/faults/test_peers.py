@@ -15,7 +15,7 @@ from tests.support.ports import HOST
 
 
 @pytest.mark.embedded
-def test_a_server_that_answers_is_told(tmp_path: Path) -> None:
+def test_a_server_that_answers_is_recognised(tmp_path: Path) -> None:
     with small_cluster(tmp_path) as cluster:
         for address in (cluster.bootstrap_servers, cluster.mock_bootstrap_servers):
             assert look_at(address, seconds=60.0) is Look.ANSWERED
@@ -36,6 +36,6 @@ def test_a_server_that_hangs_up_refuses() -> None:
         listener.stop()
 
 
-def test_a_server_that_only_takes_connections_is_silent() -> None:
+def test_a_server_that_only_accepts_connections_is_silent() -> None:
     with closing(socket.create_server((HOST, 0))) as listener:
         assert look_at(f"{HOST}:{listener.getsockname()[1]}", seconds=0.1) is Look.SILENT

@@ -31,7 +31,7 @@ def stage(standing: Stage) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_nothing_is_caught_where_no_bug_is(stage: Stage, name: str) -> None:
+def test_a_scenario_without_a_bug_violates_nothing(stage: Stage, name: str) -> None:
     evidence = SCENARIOS[name](stage, PATIENCE_SECONDS)
     assert evidence.came
     assert [str(breach) for breach in evidence.all()] == []
@@ -56,7 +56,7 @@ def test_every_invariant_fires_on_a_real_run_with_a_planted_bug() -> None:
     assert {name for bug in BUGS for name in bug.caught_by if name in INVARIANTS} == set(INVARIANTS)
 
 
-def test_an_outage_excuses_only_the_time_that_it_lasts(stage: Stage) -> None:
+def test_an_outage_excuses_only_its_own_duration(stage: Stage) -> None:
     evidence = SCENARIOS["outage"](stage, PATIENCE_SECONDS)
     assert evidence.all() == []
     outages = evidence.history.of(Outage)
@@ -69,6 +69,6 @@ def test_an_outage_excuses_only_the_time_that_it_lasts(stage: Stage) -> None:
     "place",
     ["kafka_remote_client.nowhere:x", "kafka_remote_client.errors:nothing", "kafka_remote_client.errors:Action.__module__"],
 )
-def test_a_bug_whose_place_is_gone_is_no_bug(place: str) -> None:
+def test_a_bug_in_a_missing_function_is_refused(place: str) -> None:
     with pytest.raises(NoSuchPlaceError), planted(place, lambda _: lambda: None):
         pass

@@ -31,17 +31,17 @@ def test_the_matrix_injects_every_fault_of_a_store() -> None:
     assert injected == set(STORE_FAULTS)
 
 
-def test_the_matrix_reads_all_odd_data_as_they_are() -> None:
+def test_the_matrix_reads_all_unusual_valid_data() -> None:
     read = {scenario.about for scenario in SCENARIOS if not scenario.faults}
     assert [fault.number for fault in FAULTS.values() if not fault.injected and fault.number not in read] == []
 
 
-def test_scenarios_have_names_of_their_own() -> None:
+def test_scenario_names_are_unique() -> None:
     names = [scenario.name for scenario in SCENARIOS]
     assert len(names) == len(set(names))
 
 
-def test_the_page_on_reliability_has_the_tables_as_they_are() -> None:
+def test_the_reliability_page_has_the_current_tables() -> None:
     page = PAGE.read_text()
     assert page == with_tables(page), "python -m tests.faults.page writes them"
     assert all(f"| {number} |" in page for number in [*FAULTS, *PROMISES])
@@ -80,7 +80,7 @@ def test_only_tests_that_can_fail_name_a_fault(tmp_path: Path, name: str) -> Non
         f"def helper():\n    {_MARKED}    def test_it():\n        check()",
     ],
 )
-def test_a_number_that_stands_at_no_test_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_number_outside_a_test_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "test_one.py").write_text(text)
     with pytest.raises(AssertionError, match=r"test_one.py.* a fault's number"):
         marked(tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.faults.run import counted
 
 
-def test_cells_that_did_not_hold_are_violations(tmp_path: Path) -> None:
+def test_failed_cells_are_violations(tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text(
         json.dumps({"cell": "a", "faults": ["F01", "F02"]}) + "\n" + json.dumps({"cell": "b", "faults": []}) + "\n"
     )

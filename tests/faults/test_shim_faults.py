@@ -92,7 +92,7 @@ def judge(history: History, topic: str, expected: list[Row]) -> None:
 
 
 @pytest.mark.fault("F57")
-def test_a_shim_that_is_not_there_leaves_everything_to_the_broker(
+def test_an_unreachable_shim_leaves_all_partitions_to_the_broker(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, expected: list[Row], tmp_path: Path
 ) -> None:
     absent, history, observed = KillableShim(kafka_broker, tmp_path / "log"), History(), Observed()
@@ -121,7 +121,7 @@ def pause(shim: KillableShim) -> None:
 @pytest.mark.parametrize(
     ("strike", "fault", "look"), [(kill, "F57", Look.REFUSED), (pause, "F58", Look.SILENT)], ids=["killed", "paused"]
 )
-def test_a_shim_that_ends_in_the_middle_of_a_read_costs_speed_only(
+def test_a_shim_that_dies_during_a_read_costs_speed_only(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     expected: list[Row],
@@ -149,7 +149,7 @@ def test_a_shim_that_ends_in_the_middle_of_a_read_costs_speed_only(
 
 
 @pytest.mark.fault("F58")
-def test_a_shim_that_restarts_again_and_again_is_used_again_each_time(
+def test_a_repeatedly_restarted_shim_is_used_again_each_time(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, expected: list[Row], shim: KillableShim
 ) -> None:
     topic, start, history = transactional_topic.topic, transactional_topic.offsets.log_start, History()
@@ -160,7 +160,7 @@ def test_a_shim_that_restarts_again_and_again_is_used_again_each_time(
             consumer.assign([TopicPartition(topic, 0, start)])
             before = from_store(consumer)
             rows = take(consumer, 30)
-            while from_store(consumer) == before:  # a back-off after its last stop may still run
+            while from_store(consumer) == before:  # a back-off after its last stop may still be in progress
                 consumer.seek(TopicPartition(topic, 0, start))
                 rows = take(consumer, 30)
             shim.kill()
@@ -173,7 +173,7 @@ def test_a_shim_that_restarts_again_and_again_is_used_again_each_time(
 
 
 @pytest.mark.fault("F61")
-def test_two_shims_that_disagree_give_one_log(
+def test_two_shims_with_different_tiers_give_one_log(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, expected: list[Row], tmp_path: Path
 ) -> None:
     """The second shim has only half of the tier, and takes over while URLs of the first are in use."""

@@ -52,7 +52,7 @@ def most(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.fault("F72")
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_no_more_is_held_than_the_limits_allow(cluster: EmbeddedCluster, most: list[int], call: str) -> None:
+def test_memory_stays_within_the_limits(cluster: EmbeddedCluster, most: list[int], call: str) -> None:
     local = tiers(cluster, TOPIC).earliest_local
     assert local * VALUE > 3 * BUFFER
     queued: list[int] = []

@@ -38,7 +38,7 @@ _PAUSE_SECONDS = 0.005
 
 
 @pytest.mark.fault("F29")
-def test_f29_a_store_slower_than_the_broker_is_left_for_it_and_taken_again(tmp_path: Path) -> None:
+def test_f29_a_slow_store_is_left_for_the_broker_and_used_again(tmp_path: Path) -> None:
     truth, history = History(), History()
     with small_cluster(tmp_path, max_grant_bytes=2_000) as cluster:
         fill_topic(cluster, TOPIC, COUNT)

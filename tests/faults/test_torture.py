@@ -26,7 +26,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_call_that_fails_breaks_anything(stage: Stage, way: str, record_property: RecordProperty) -> None:
+def test_no_failed_call_breaks_an_invariant(stage: Stage, way: str, record_property: RecordProperty) -> None:
     fired, breaches = run(stage, [way], 0, _EACH)
     record_property("failed_calls", fired.total())
     assert breaches == []
@@ -34,7 +34,7 @@ def test_no_call_that_fails_breaks_anything(stage: Stage, way: str, record_prope
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_seam_is_met_that_can_fail_in_that_way(stage: Stage, way: str) -> None:
+def test_every_seam_is_called_in_each_of_its_ways(stage: Stage, way: str) -> None:
     torture = Torture(way)
     evidence = tortured(stage, torture)
     assert evidence.all() == []
@@ -46,13 +46,13 @@ SEAM = Seam("room", "nowhere:has_for", {"error": _raises(MemoryError), "short": 
 
 
 @pytest.mark.parametrize("true", [True, False])
-def test_an_answer_counts_as_short_where_the_true_one_is_another(true: bool) -> None:
+def test_a_short_answer_counts_if_the_true_one_differs(true: bool) -> None:
     torture = Torture("short", 1)
     assert torture.call(SEAM, lambda: true) is False
     assert (torture.struck, torture.fired) == ("room", "room" if true else None)
 
 
-def test_an_error_counts_as_one_where_it_reaches_the_caller() -> None:
+def test_an_error_counts_if_it_reaches_the_caller() -> None:
     torture = Torture("error", 2)
     assert torture.call(SEAM, lambda: 1) == 1
     with pytest.raises(MemoryError):
@@ -60,7 +60,7 @@ def test_an_error_counts_as_one_where_it_reaches_the_caller() -> None:
     assert (torture.struck, torture.fired, torture.raised) == ("room", "room", [])
 
 
-def test_an_error_of_a_call_that_was_left_alone_is_kept() -> None:
+def test_an_error_of_an_unchanged_call_is_kept() -> None:
     torture = Torture("error", 2)
     with pytest.raises(ZeroDivisionError):
         torture.call(SEAM, lambda: 1 // 0)
@@ -68,7 +68,7 @@ def test_an_error_of_a_call_that_was_left_alone_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("size", "sent", "fires"), [(9, b"two", True), (1, b"two", False), (9, b"1", False), (9, b"", False)])
-def test_a_byte_counts_as_short_where_more_was_there(size: int, sent: bytes, fires: bool) -> None:
+def test_one_byte_counts_as_short_if_more_were_available(size: int, sent: bytes, fires: bool) -> None:
     here, there = socket.socketpair()
     with here, there:
         there.sendall(sent)

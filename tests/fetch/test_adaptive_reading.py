@@ -1,4 +1,4 @@
-"""Ranges in flight and their size follow from what is measured: no fixed setting is much better. In virtual time."""
+"""Adaptive ranges: no fixed setting of their number and size is much faster. Runs in virtual time."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ def test_ranges_are_small_only_where_memory_is_short_for_slow_connections() -> N
     assert near < far, "ranges begin small, and grow where GETs of twice the size take hardly longer"
 
 
-def test_never_more_ranges_fly_than_allowed() -> None:
+def test_ranges_in_flight_never_exceed_the_setting() -> None:
     reading = VirtualReading(RemoteFetchConfig(enabled=True, max_in_flight=3), distant(0.2))
     assert reading.run(200).most_in_flight == 3

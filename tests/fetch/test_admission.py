@@ -1,4 +1,4 @@
-"""What the store may be asked for, by what its answers were."""
+"""Which requests the store may get, given its previous answers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_no_range_is_requested_during_a_pause_of_the_store() -> None:
     assert stores.refuses_range(wanted("a"), None, 107.0) is None
 
 
-def test_503s_of_half_a_second_count_once() -> None:
+def test_503s_within_half_a_second_count_once() -> None:
     stores, error = admission(), RemoteStorageThrottledError("slow down")
     for _ in range(9):
         stores.failed(wanted(), error, 100.0)
@@ -76,7 +76,7 @@ def test_503s_of_half_a_second_count_once() -> None:
     assert stores.refuses_range(wanted(), None, 100.6) == "breaker-open"
 
 
-def test_a_hedge_needs_a_breaker_that_is_closed() -> None:
+def test_a_hedge_needs_a_closed_breaker() -> None:
     stores = admission()
     assert stores.allows_hedge(wanted())
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_a_hedge_needs_a_breaker_that_is_closed() -> None:
     assert stores.allows_hedge(wanted("another"))
 
 
-def test_ranges_grow_as_they_come_and_shrink_as_they_time_out() -> None:
+def test_ranges_grow_with_fast_answers_and_shrink_with_time_outs() -> None:
     config = RemoteFetchConfig(enabled=True, max_in_flight=8, buffer_memory=32 * MIB)
     room = FetchBudget(config)
     stores = Admission(config, room)
@@ -103,25 +103,25 @@ PARTITION = ("orders", 0)
 
 
 def slow(stores: Admission, partition: tuple[str, int] | None = PARTITION) -> str | None:
-    """What is said to the next range after four slow ones."""
+    """Returns the decision for the next range after four slow ones."""
     for second in range(4):
         stores.preference.landed(PARTITION, segment(), 1000, 1.0, in_flight=1, now=100.0 + second)
     return stores.refuses_range(wanted(), partition, 104.0)
 
 
-def test_a_slow_store_is_left_for_the_broker() -> None:
+def test_a_slow_store_sends_the_read_to_the_broker() -> None:
     assert slow(admission()) == "slower-than-broker"
 
 
-def test_a_slow_store_is_kept_where_the_setting_says_so() -> None:
+def test_a_slow_store_is_kept_if_the_setting_is_zero() -> None:
     assert slow(admission(slow_bytes_per_second=0)) is None
 
 
-def test_a_slow_store_is_kept_where_there_is_no_broker_to_go_to() -> None:
+def test_a_slow_store_is_kept_if_no_broker_can_take_over() -> None:
     assert slow(admission(), None) is None
 
 
-def test_retries_are_those_of_the_setting_and_of_the_hosts_budget() -> None:
+def test_the_setting_and_the_hosts_budget_limit_retries() -> None:
     stores, error, read = admission(), RemoteStorageUnavailableError("reset"), wanted()
     read.attempts = 1
     assert stores.decide(read, error, relocated=False) is Action.RETRY

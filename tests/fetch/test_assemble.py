@@ -20,7 +20,7 @@ from kafka_remote_client.protocol.sasl import SaslAuthenticator
 from tests.support.certificates import Authority
 
 
-def test_without_any_server_to_ask_it_is_off_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_location_server_direct_fetch_is_off_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     remote, inner = split_config({"fetch.remote.enabled": True, "remote.storage.fetcher.class": "presigned"})
     with caplog.at_level(logging.WARNING):
         assert build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock())) is None
@@ -28,7 +28,7 @@ def test_without_any_server_to_ask_it_is_off_and_the_log_says_so_once(caplog: py
 
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list", "fetch.remote.bootstrap.servers"])
-def test_locations_are_asked_where_the_configuration_says(name: str) -> None:
+def test_location_requests_go_to_the_configured_servers(name: str) -> None:
     settings = {"fetch.remote.enabled": True, "remote.storage.fetcher.class": "memory", name: "localhost:9192"}
     remote, inner = split_config(settings)
     engine = build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
@@ -37,7 +37,7 @@ def test_locations_are_asked_where_the_configuration_says(name: str) -> None:
 
 
 def engine_of(monkeypatch: pytest.MonkeyPatch) -> tuple[FetchEngine, tuple[str, ...]]:
-    """An engine over the memory fetcher, and the formats that its source offers."""
+    """An engine with the memory fetcher, and the storage formats that its source offers."""
     offered: list[tuple[str, ...]] = []
 
     class Source(BrokerLocationSource):
@@ -54,7 +54,7 @@ def engine_of(monkeypatch: pytest.MonkeyPatch) -> tuple[FetchEngine, tuple[str, 
     return engine, offered[0]
 
 
-def test_segments_in_chunks_are_offered_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunked_segments_are_offered_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, offered = engine_of(monkeypatch)
     assert offered == CHUNKED_FORMATS == engine._formats
     assert isinstance(engine._fetcher, RestoringFetcher)

@@ -1,4 +1,4 @@
-"""Logs at their leaders: bounds, records from an exact offset to an exact end, and what a broker may answer in between."""
+"""Reads from the partition leaders: bounds, records between two exact offsets, and each answer a broker may give."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCO
 
 
 class Leaders:
-    """The leader of all partitions, which answers Fetch by a script: data, an error to raise, or an error code."""
+    """The leader of all partitions. It answers Fetch by a script: data, an error to raise, or an error code."""
 
     def __init__(self, *script: Any, versions: int | None = 12) -> None:
         self.script = list(script)
@@ -88,7 +88,7 @@ def test_records_are_those_between_the_bounds() -> None:
     assert offsets(Leaders(), 5, 5) == []
 
 
-def test_the_tail_of_an_answer_that_is_cut_off_is_asked_for_again() -> None:
+def test_a_batch_cut_off_at_the_end_of_an_answer_is_requested_again() -> None:
     second = batch(5, 5)
     leaders = Leaders(data(batch(0, 5), second[:-7]), data(second))
     assert offsets(leaders, 0, 10) == list(range(10))
@@ -103,7 +103,7 @@ def test_aborted_records_and_markers_are_left_out_under_read_committed() -> None
     assert offsets(Leaders(data(batch(0, 3, producer_id=7))), 0, 3, COMMITTED) == [0, 1, 2]
 
 
-def test_offsets_that_compaction_removed_are_passed() -> None:
+def test_offsets_removed_by_compaction_are_passed() -> None:
     assert offsets(Leaders(data(batch(4, 2), batch(20, 2))), 0, 10) == [4, 5]
     assert offsets(Leaders(data(batch(20, 2))), 0, 10) == []
 
@@ -114,7 +114,7 @@ def test_tallies_count_without_records() -> None:
     assert sum(cast("TallyBlock", block).tally.records for block in blocks) == 8
 
 
-def test_what_may_pass_is_repeated() -> None:
+def test_transient_errors_are_retried() -> None:
     passing = [
         LocationError("cut"),
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -138,7 +138,7 @@ def test_what_may_pass_is_repeated() -> None:
         (data(batch(5, 3)[:-1]), r"sends no batch from offset 5 on"),
     ],
 )
-def test_what_does_not_pass_is_an_error_with_its_place(answer: Any, told: str) -> None:
+def test_a_permanent_error_names_its_partition_and_offset(answer: Any, told: str) -> None:
     with pytest.raises(BrokerReadError, match=told) as raised:
         offsets(Leaders(answer), 5, 9)
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("t", 1, 5)
@@ -152,7 +152,7 @@ def test_good_batches_before_damage_are_delivered() -> None:
     assert found == list(range(5))
 
 
-def test_patience_ends() -> None:
+def test_retries_end_when_the_patience_is_used_up() -> None:
     with pytest.raises(BrokerReadError, match=r"from the brokers: down"):
         offsets(Leaders(*[LocationError("down")] * 1000), 0, 5)
     leaders = Leaders(data())
@@ -160,7 +160,7 @@ def test_patience_ends() -> None:
         list(log(leaders, patience=0.0).blocks(PARTITION, TOPIC_ID, 0, 5, UNCOMMITTED))
 
 
-def test_a_closed_log_is_not_waited_for() -> None:
+def test_closing_the_log_ends_the_wait_at_once() -> None:
     leaders = Leaders(LocationError("closed"))
     closed = log(leaders)
     closed.close()
@@ -183,7 +183,7 @@ def test_a_broker_that_is_too_old_is_refused() -> None:
         offsets(Leaders(versions=None), 0, 5)
 
 
-def test_a_lineage_that_is_not_the_leader_s_is_told() -> None:
+def test_a_lineage_that_differs_from_the_leaders_is_reported() -> None:
     leaders = Leaders(data(), data(tags={DIVERGING_EPOCH_TAG: b""}), ErrorCode.OFFSET_OUT_OF_RANGE)
     found = [log(leaders).diverges(PARTITION, TOPIC_ID, 80, 3) for _ in range(3)]
     assert found == [False, True, True]
@@ -216,18 +216,18 @@ def test_bounds_and_topics_come_from_the_cluster(broker: FakeBroker, opened: Bro
     assert broker.metadata_requests[-1].topics is None
 
 
-def test_a_topic_that_is_not_there_is_told_at_once(opened: BrokerLog) -> None:
+def test_an_unknown_topic_is_an_error_at_once(opened: BrokerLog) -> None:
     with pytest.raises(BrokerReadError, match=r"cannot read the metadata of topics from the brokers: .*UNKNOWN_TOPIC"):
         opened.topics(["u"])
 
 
-def test_bounds_that_are_refused_are_an_error(broker: FakeBroker, opened: BrokerLog) -> None:
+def test_refused_bounds_are_an_error(broker: FakeBroker, opened: BrokerLog) -> None:
     broker.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
     with pytest.raises(BrokerReadError, match=r"the bounds of logs from the brokers: .*TOPIC_AUTHORIZATION_FAILED"):
         opened.bounds([PARTITION], COMMITTED)
 
 
-def test_settings_are_checked_before_anything_is_opened() -> None:
+def test_settings_are_checked_before_connecting() -> None:
     with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):
         open_broker_log({}, RemoteFetchConfig(enabled=True), SystemClock())
     tls = {"metadata.broker.list": "localhost:1", "security.protocol": "ssl", "ssl.ca.location": "/none/such"}

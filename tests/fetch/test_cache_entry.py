@@ -23,7 +23,7 @@ def decoded(data: bytes, identity: bytes = IDENTITY, wanted: ByteRange = RANGE, 
     return CacheEntryHeader.decode(data, identity, wanted, len(data) + wanted.size + extra)
 
 
-def test_a_header_is_what_was_written() -> None:
+def test_a_header_is_read_as_it_was_written() -> None:
     data = HEADER.encode()
     assert len(data) == CacheEntryHeader.size_for(RANGE.size) == FIXED_BYTES + 8
     assert data[:4] == b"KRC1"
@@ -45,12 +45,12 @@ def test_any_flipped_bit_and_any_cut_is_damage() -> None:
 @pytest.mark.parametrize(
     "changes", [{"identity": bytes(32)}, {"wanted": ByteRange(0, RANGE.size)}, {"extra": 1}, {"extra": -1}], ids=str
 )
-def test_a_sound_header_of_other_bytes_is_damage(changes: dict[str, object]) -> None:
+def test_a_valid_header_with_other_bytes_is_damage(changes: dict[str, object]) -> None:
     with pytest.raises(DamagedEntryError):
         decoded(HEADER.encode(), **changes)
 
 
-def test_bytes_are_known_by_segment_object_and_etag_and_not_by_their_url() -> None:
+def test_the_key_is_segment_object_and_etag_without_the_url() -> None:
     first, location = segment(), LocationMetadata(url="https://host/?signature=1", object_key="key", etag="e")
     identity = identity_of(first, location)
     assert len(identity) == 32
@@ -86,7 +86,7 @@ def test_the_last_block_may_be_shorter(size: int, count: int) -> None:
         ([], None),
     ],
 )
-def test_few_entries_cover_a_range_and_a_hole_is_a_hole(
+def test_few_entries_cover_a_range_and_holes_stay_holes(
     entries: list[tuple[int, int]], chosen: list[tuple[int, int]] | None
 ) -> None:
     found = cover(ByteRange(10, 20), [ByteRange(*entry) for entry in entries])

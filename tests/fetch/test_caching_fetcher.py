@@ -50,7 +50,7 @@ class _Bytes:
 
 
 class Store:
-    """A plain fetcher of DATA that counts, and may hold back or change what it gives."""
+    """A plain fetcher of DATA that counts its calls and can delay or change the bytes."""
 
     def __init__(self, *changes: Callable[[ReadableStream], ReadableStream]) -> None:
         self.fetched: list[tuple[int, int]] = []
@@ -106,7 +106,7 @@ def read(fetcher: CachingFetcher, start: int = 0, end: int = SIZE, piece: int = 
 
 
 @pytest.mark.parametrize("piece", [1 << 20, BLOCK_BYTES, BLOCK_BYTES - 1, 1000])
-def test_what_was_read_once_comes_from_disk_in_pieces_of_any_size(tmp_path: Path, piece: int) -> None:
+def test_cached_bytes_are_read_in_pieces_of_any_size(tmp_path: Path, piece: int) -> None:
     store, another = Store(), Store()
     rig = Rig(tmp_path / "cache", store, another)
     assert read(rig.fetchers[0], piece=piece) == DATA
@@ -117,7 +117,7 @@ def test_what_was_read_once_comes_from_disk_in_pieces_of_any_size(tmp_path: Path
     assert store.streams[0].closed
 
 
-def test_neighbours_serve_a_range_together(tmp_path: Path) -> None:
+def test_adjacent_entries_serve_one_range(tmp_path: Path) -> None:
     store = Store()
     (fetcher,) = Rig(tmp_path / "cache", store).fetchers
     read(fetcher, 0, 300_000)
@@ -143,7 +143,7 @@ def test_a_second_reader_of_a_range_waits_for_the_first(tmp_path: Path) -> None:
     threads = [threading.Thread(target=lambda: results.append(read(rig.fetchers[0])))]
     threads[0].start()
     assert stores[0].asked.wait(60)
-    # Those of another process have files and locks only.
+    # A claim of another process consists of files and locks only.
     for fetcher in (rig.fetchers[1], rig.fetchers[1]):
         threads.append(threading.Thread(target=lambda fetcher=fetcher: results.append(read(fetcher))))
         threads[-1].start()
@@ -155,7 +155,7 @@ def test_a_second_reader_of_a_range_waits_for_the_first(tmp_path: Path) -> None:
     assert rig.counted == (2, 1, 0)
 
 
-def test_a_hedge_does_not_wait_for_the_request_that_is_late(tmp_path: Path) -> None:
+def test_a_hedge_does_not_wait_for_the_late_request(tmp_path: Path) -> None:
     store, clock = Store(), ManualClock()
     (fetcher,) = Rig(tmp_path / "cache", store, clock=clock).fetchers
     late, began = fetcher.fetch_log_segment(SEGMENT, 0, SIZE), clock.now
@@ -167,7 +167,7 @@ def test_a_hedge_does_not_wait_for_the_request_that_is_late(tmp_path: Path) -> N
     assert len(store.fetched) == 3, "the late request kept nothing, the one after it did"
 
 
-def test_after_half_a_read_time_out_a_waiting_reader_reads_itself(tmp_path: Path) -> None:
+def test_a_reader_waits_half_a_read_time_out_then_reads_itself(tmp_path: Path) -> None:
     stores = [Store(), Store()]
     rig = Rig(tmp_path / "cache", *stores, clock=ManualClock())
     slow = rig.fetchers[0].fetch_log_segment(SEGMENT, 0, SIZE)
@@ -190,7 +190,7 @@ def test_closing_ends_the_wait(tmp_path: Path) -> None:
     slow.close()
 
 
-def test_a_range_that_was_not_read_to_its_end_is_not_kept(tmp_path: Path) -> None:
+def test_a_partly_read_range_is_not_kept(tmp_path: Path) -> None:
     store = Store(lambda stream: CutStream(stream, 500_000))
     rig = Rig(tmp_path / "cache", store)
     assert read(rig.fetchers[0]) == DATA[:500_000]
@@ -199,7 +199,7 @@ def test_a_range_that_was_not_read_to_its_end_is_not_kept(tmp_path: Path) -> Non
     assert len(store.fetched) == 2
 
 
-def test_a_fetch_that_fails_leaves_the_way_free(tmp_path: Path) -> None:
+def test_a_failed_fetch_releases_its_claim(tmp_path: Path) -> None:
     def refuse(_: ReadableStream) -> ReadableStream:
         raise RemoteStorageUnavailableError("refused")
 
@@ -211,7 +211,7 @@ def test_a_fetch_that_fails_leaves_the_way_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", [0, 1, 3])
 @pytest.mark.parametrize("piece", [1 << 20, 1000])
-def test_a_damaged_block_is_read_from_the_store_and_the_entry_is_gone(tmp_path: Path, block: int, piece: int) -> None:
+def test_a_damaged_block_is_read_from_the_store_and_its_entry_removed(tmp_path: Path, block: int, piece: int) -> None:
     store = Store()
     rig = Rig(tmp_path / "cache", store)
     read(rig.fetchers[0])
@@ -227,7 +227,7 @@ def test_a_damaged_block_is_read_from_the_store_and_the_entry_is_gone(tmp_path: 
     assert len(store.fetched) == 3
 
 
-def test_a_store_that_ends_early_instead_of_a_damaged_block_is_unavailable(tmp_path: Path) -> None:
+def test_a_short_answer_for_a_damaged_block_is_unavailable(tmp_path: Path) -> None:
     store = Store()
     rig = Rig(tmp_path / "cache", store)
     read(rig.fetchers[0])
@@ -248,7 +248,7 @@ def test_discarded_bytes_are_read_from_the_store_again(tmp_path: Path) -> None:
     assert len(store.fetched) == 2
 
 
-def test_a_range_without_an_end_and_one_that_is_too_large_pass_through(tmp_path: Path) -> None:
+def test_open_ended_and_oversized_ranges_pass_through(tmp_path: Path) -> None:
     store = Store()
     rig = Rig(tmp_path / "cache", store)
     assert read(rig.fetchers[0], 10, -1) == DATA[10:]
@@ -258,7 +258,7 @@ def test_a_range_without_an_end_and_one_that_is_too_large_pass_through(tmp_path:
 
 
 @pytest.mark.parametrize("call", ["ftruncate", "pwrite"])
-def test_a_full_disk_costs_the_cache_and_no_fetch(
+def test_a_full_disk_disables_caching_and_fails_no_fetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(*_: object) -> int:
@@ -273,7 +273,7 @@ def test_a_full_disk_costs_the_cache_and_no_fetch(
     assert read(rig.fetchers[0]) == DATA
 
 
-def test_settings_and_nothing_to_read_pass_through(tmp_path: Path) -> None:
+def test_settings_and_empty_ranges_pass_through(tmp_path: Path) -> None:
     store = Store()
     (fetcher,) = Rig(tmp_path / "cache", store).fetchers
     fetcher.configure({"a": 1})
@@ -285,7 +285,7 @@ def test_settings_and_nothing_to_read_pass_through(tmp_path: Path) -> None:
     assert stream.readinto(bytearray(10)) == 0
 
 
-def test_the_settings_say_whether_and_where(tmp_path: Path) -> None:
+def test_settings_switch_the_cache_on_and_name_its_directory(tmp_path: Path) -> None:
     store, metrics = Store(), FetchMetrics(SystemClock())
     without, _ = split_config({})
     assert with_cache(store, without, SystemClock(), metrics) is store
@@ -318,7 +318,7 @@ def read_topic(fetcher: RemoteStorageFetcher, start: int) -> list[int]:
     return offsets
 
 
-def test_a_second_consumer_reads_all_from_disk_wherever_it_begins(tmp_path: Path) -> None:
+def test_a_second_consumer_reads_all_from_disk_at_any_start_offset(tmp_path: Path) -> None:
     stores = [ScriptedFetcher(), ScriptedFetcher()]
     caches = [DiskCache(tmp_path / "cache", 64 << 20) for _ in stores]
     first, second = (
@@ -333,7 +333,7 @@ def test_a_second_consumer_reads_all_from_disk_wherever_it_begins(tmp_path: Path
     assert (told.hits > 0, told.misses, told.damaged) == (True, 0, 0)
 
 
-def test_a_consumer_is_built_over_the_cache_that_its_settings_name(tmp_path: Path) -> None:
+def test_a_consumer_uses_the_cache_of_its_settings(tmp_path: Path) -> None:
     settings = {
         "fetch.remote.enabled": True,
         "remote.storage.fetcher.class": "memory",
@@ -352,7 +352,7 @@ def test_a_consumer_is_built_over_the_cache_that_its_settings_name(tmp_path: Pat
 
 @pytest.mark.parametrize("start", [0, 12_345, BLOCK_BYTES])
 @pytest.mark.parametrize("piece", [1 << 20, 1000])
-def test_a_damaged_block_is_replaced_wherever_the_range_begins(tmp_path: Path, start: int, piece: int) -> None:
+def test_a_damaged_block_is_replaced_for_any_start_of_the_range(tmp_path: Path, start: int, piece: int) -> None:
     store = Store()
     rig = Rig(tmp_path / "cache", store)
     read(rig.fetchers[0], start)
@@ -363,7 +363,7 @@ def test_a_damaged_block_is_replaced_wherever_the_range_begins(tmp_path: Path, s
     assert len(store.fetched) == 2
 
 
-def test_a_fetch_that_failed_does_not_keep_the_next_one_from_the_cache(tmp_path: Path) -> None:
+def test_a_failed_fetch_does_not_keep_the_next_one_out_of_the_cache(tmp_path: Path) -> None:
     def refuse(_: ReadableStream) -> ReadableStream:
         raise RemoteStorageUnavailableError("refused")
 

@@ -1,4 +1,4 @@
-"""The wrapper that restores chunks: the shipped conformance suite over it, its reads of the store, and bad input."""
+"""The fetcher that restores chunks: the shipped conformance suite, its reads of the store, and bad input."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def location(key: str, table: ChunkTable, data_key: bytes | None = DATA_KEY) -> 
 
 
 class RecordingFetcher:
-    """A memory fetcher that remembers what it was asked, and gives at most ``piece`` bytes at a time."""
+    """A memory fetcher that records its requests and gives at most ``piece`` bytes at a time."""
 
     def __init__(self, objects: dict[str, bytes], piece: int = 2**31) -> None:
         self.inner = MemoryFetcher(objects)
@@ -85,7 +85,7 @@ class _Pieces:
 
 
 class Chunked(RemoteStorageFetcherTests):
-    """The conformance suite, over objects in small chunks."""
+    """The conformance suite on objects in small chunks."""
 
     encoding = BOTH
 
@@ -115,7 +115,7 @@ class TestCompressed(Chunked):
 
 
 class TestNoChunks(RemoteStorageFetcherTests):
-    """Locations without a chunk table are the inner fetcher's business."""
+    """Requests without a chunk table go to the inner fetcher."""
 
     @pytest.fixture
     def fetcher(self) -> ChunkedFetcher:
@@ -159,7 +159,7 @@ def test_a_table_of_the_needed_chunks_is_enough(encoding):
 
 
 @pytest.mark.parametrize("table", [b"", b"\x04", b"\xff" * 5, bytes.fromhex("01 64 00 96 01 00 00 02 14")])
-def test_a_chunk_table_that_makes_no_sense_is_an_invalid_answer(table):
+def test_an_inconsistent_chunk_table_is_an_invalid_answer(table):
     custom = LocationMetadata(object_key="a.log", chunk_table=table).encode()
     with pytest.raises(InvalidStorageResponseError, match="chunk table"):
         read(RecordingFetcher({"a.log": DATA}), custom, 0, 10)
@@ -183,7 +183,7 @@ def test_a_wrong_key_is_an_invalid_answer_that_shows_no_key():
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 @pytest.mark.fault("S20")
-def test_what_is_sound_before_a_damaged_chunk_is_delivered(encoding):
+def test_sound_chunks_before_a_damaged_one_are_delivered(encoding):
     stored, table = in_chunks(DATA, 100, encoding)
     second = table.chunks.chunk(1)
     damaged = bytearray(stored)
@@ -199,7 +199,7 @@ def test_what_is_sound_before_a_damaged_chunk_is_delivered(encoding):
 
 
 @pytest.mark.fault("S19")
-def test_a_bomb_is_an_invalid_answer():
+def test_a_decompression_bomb_is_an_invalid_answer():
     stored, _ = in_chunks(bytes(10_000_000), 10_000_000, ZSTD)
     index = ChunkIndex.of_sizes(ZSTD, [len(stored)], chunk_size=500, original_start=0, original_end=500)
     with pytest.raises(InvalidStorageResponseError):
@@ -216,13 +216,13 @@ class _GivesLess(RecordingFetcher):
         return super().fetch_log_segment(metadata, 0, len(DATA))
 
 
-def test_a_store_that_ends_early_is_unavailable():
+def test_a_short_answer_of_the_store_is_unavailable():
     stored, table = in_chunks(DATA, 100, BOTH)
     with pytest.raises(RemoteStorageUnavailableError, match="bytes of a chunk"):
         read(_EndsEarly({"a.log": stored}), location("a.log", table), 0, 500)
 
 
-def test_a_chunk_that_is_larger_than_what_is_taken_at_first_is_read_whole():
+def test_a_chunk_larger_than_the_first_buffer_is_read_whole():
     data = random.Random(3).randbytes(20_000_000)
     stored, table = in_chunks(data, 19_000_000, BOTH)
     fetcher = ChunkedFetcher(RecordingFetcher({"a.log": stored}, piece=3_000_000))
@@ -250,7 +250,7 @@ def test_a_kept_error_does_not_block_the_memory_of_the_next_chunk(encoding):
 
 
 @pytest.mark.fault("S19")
-def test_chunk_table_that_promises_too_much_costs_no_memory():
+def test_an_excessive_chunk_table_allocates_no_memory():
     index = ChunkIndex.of_sizes(ZSTD, [64 << 20], chunk_size=64 << 20, original_start=0, original_end=64 << 20)
     custom = LocationMetadata(object_key="a.log", chunk_table=ChunkTable(index, ZSTD).encode()).encode()
     stream = ChunkedFetcher(_GivesLess({"a.log": DATA})).fetch_log_segment(segment_metadata(custom, 64 << 20), 0, -1)
@@ -263,7 +263,7 @@ def test_chunk_table_that_promises_too_much_costs_no_memory():
     assert peak < 9 << 20
 
 
-def test_a_missing_package_is_no_reason_to_try_again(monkeypatch):
+def test_a_missing_package_is_not_retried(monkeypatch):
     stored, table = in_chunks(DATA, 100, AES)
     for name in [name for name in sys.modules if name.startswith("cryptography")]:
         monkeypatch.delitem(sys.modules, name)
@@ -273,7 +273,7 @@ def test_a_missing_package_is_no_reason_to_try_again(monkeypatch):
     assert type(caught.value) is RemoteStorageError
 
 
-def test_settings_and_the_end_are_the_inner_fetchers():
+def test_settings_and_close_reach_the_inner_fetcher():
     inner = RecordingFetcher({})
     fetcher = ChunkedFetcher(inner)
     fetcher.configure({"a": "b"})
@@ -282,7 +282,7 @@ def test_settings_and_the_end_are_the_inner_fetchers():
     assert CHUNKED_FORMATS == ("ApacheKafkaV1", "AivenTieredStorageV1")
 
 
-def test_a_closed_stream_gives_nothing_more():
+def test_a_closed_stream_gives_no_bytes():
     stored, table = in_chunks(DATA, 100, ZSTD)
     stream = ChunkedFetcher(RecordingFetcher({"a.log": stored})).fetch_log_segment(
         segment_metadata(location("a.log", table), 500), 0, 500
@@ -293,7 +293,7 @@ def test_a_closed_stream_gives_nothing_more():
 
 
 class KeepingFetcher(RecordingFetcher):
-    """One that keeps what it read, and remembers what it was told to forget."""
+    """A fetcher that keeps what it read and records which ranges it gets to discard."""
 
     def __init__(self, objects: dict[str, bytes]) -> None:
         super().__init__(objects)
@@ -303,7 +303,7 @@ class KeepingFetcher(RecordingFetcher):
         self.discarded.append((start, end))
 
 
-def test_that_bytes_were_wrong_is_passed_on_in_positions_of_the_object() -> None:
+def test_discard_is_passed_on_with_positions_in_the_object() -> None:
     stored, table = in_chunks(DATA, 100, ZSTD)
     inner = KeepingFetcher({"log": stored})
     ChunkedFetcher(inner).discard(segment_metadata(location("log", table)), 120, 130)

@@ -7,7 +7,7 @@ from kafka_remote_client.fetch.partition_read import Fetch
 from tests.support.stepping import stepping
 
 
-def test_a_batch_is_for_several_reads_and_a_range_for_one() -> None:
+def test_a_batch_has_several_reads_and_a_range_has_one() -> None:
     with stepping() as made:
         reads = [made.opened(), made.opened()]
         batch = made.scheduler.next_command(0.0)

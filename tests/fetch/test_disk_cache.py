@@ -65,7 +65,7 @@ def test_several_entries_make_one_range(cache: DiskCache) -> None:
     assert kept(cache, ByteRange(100_000, 650_000)) == DATA[100_000:650_000]
 
 
-def test_files_are_for_their_owner_alone(cache: DiskCache, tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_files(cache: DiskCache, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         keep(cache, ByteRange(0, 10))
@@ -78,7 +78,7 @@ def test_files_are_for_their_owner_alone(cache: DiskCache, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o722])
-def test_a_directory_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_directory_writable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
     with pytest.raises(ConfigurationError, match="other users"):
         DiskCache(tmp_path, MIB)
@@ -90,13 +90,13 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pyt
         DiskCache(tmp_path, MIB)
 
 
-def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot be used"):
         DiskCache(tmp_path / "file", MIB)
 
 
-def test_one_at_a_time_writes_an_entry(cache: DiskCache, tmp_path: Path) -> None:
+def test_only_one_writer_claims_an_entry(cache: DiskCache, tmp_path: Path) -> None:
     wanted = ByteRange(0, 10)
     claim = cache.claim(ONE, wanted)
     assert claim is not None
@@ -114,7 +114,7 @@ def test_one_at_a_time_writes_an_entry(cache: DiskCache, tmp_path: Path) -> None
     assert [file.suffix for file in entry_files(tmp_path / "cache")] == [".chunk"]
 
 
-def test_the_claim_of_a_process_that_died_is_free(cache: DiskCache, tmp_path: Path) -> None:
+def test_the_claim_of_a_dead_process_is_free(cache: DiskCache, tmp_path: Path) -> None:
     program = f"""
 import os, pathlib
 from kafka_remote_client.fetch.disk_cache import DiskCache
@@ -130,7 +130,7 @@ os._exit(9)
     assert kept(cache, ByteRange(0, 10)) == DATA[:10]
 
 
-def test_a_temporary_file_that_was_renamed_meanwhile_is_no_claim(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_file_renamed_meanwhile_is_not_a_claim(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ByteRange(0, 10)
     locked: list[int] = []
     import fcntl
@@ -148,7 +148,7 @@ def test_a_temporary_file_that_was_renamed_meanwhile_is_no_claim(cache: DiskCach
     assert kept(cache, wanted) == DATA[:10]
 
 
-def test_damage_in_the_header_is_found_at_once_and_the_entry_is_gone(cache: DiskCache, tmp_path: Path) -> None:
+def test_a_damaged_header_is_found_at_once_and_its_entry_removed(cache: DiskCache, tmp_path: Path) -> None:
     wanted = ByteRange(0, 1000)
     for damage in (lambda data: data[:20], lambda data: b"x" + data[1:], lambda data: data + b"x", lambda data: b""):
         keep(cache, wanted)
@@ -185,7 +185,7 @@ def test_damage_in_a_block_is_found_when_it_is_read(cache: DiskCache, tmp_path: 
     entry.close()
 
 
-def test_what_turned_out_wrong_is_discarded_and_nothing_else(cache: DiskCache) -> None:
+def test_discarding_a_range_removes_its_entries_only(cache: DiskCache) -> None:
     for wanted in (ByteRange(0, 10), ByteRange(10, 20), ByteRange(20, 30)):
         keep(cache, wanted)
     cache.discard(ONE, ByteRange(15, 20))
@@ -197,7 +197,7 @@ def size_on_disk(directory: Path) -> int:
     return sum(file.stat().st_size for file in entry_files(directory))
 
 
-def test_processes_share_the_bound_and_keep_what_was_used_last(tmp_path: Path) -> None:
+def test_processes_share_the_bound_and_keep_the_last_used_entries(tmp_path: Path) -> None:
     processes = [DiskCache(tmp_path, MIB) for _ in range(4)]
     ranges = [ByteRange(at, at + 60_000) for at in range(0, 960_000, 60_000)]
     for number, wanted in enumerate(ranges):
@@ -229,7 +229,7 @@ def test_an_unfinished_file_is_evicted_only_without_a_writer(tmp_path: Path) -> 
     assert kept(cache, ByteRange(0, 800_000)) == DATA[:800_000]
 
 
-def test_the_directory_of_an_object_goes_with_its_last_entry(tmp_path: Path) -> None:
+def test_the_directory_of_an_object_is_removed_with_its_last_entry(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, MIB)
     keep(cache, ByteRange(0, 800_000))
     keep(cache, ByteRange(0, 800_000), OTHER)
@@ -237,7 +237,7 @@ def test_the_directory_of_an_object_goes_with_its_last_entry(tmp_path: Path) -> 
     assert cache.statistics().nbytes >= 800_000
 
 
-def test_a_range_that_is_as_large_as_the_whole_bound_does_not_fit(cache: DiskCache) -> None:
+def test_a_range_as_large_as_the_bound_is_not_stored(cache: DiskCache) -> None:
     assert cache.fits(32 * MIB)
     assert not cache.fits(64 * MIB)
 
@@ -253,7 +253,7 @@ def test_counts_hits_misses_and_bytes(cache: DiskCache, tmp_path: Path) -> None:
     assert told.nbytes == sum(path.stat().st_size for path in entry_files(tmp_path / "cache"))
 
 
-def test_a_disk_that_fails_is_an_error_and_leaves_no_claim(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_raised_and_leaves_no_claim(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""What the engine does without thread or memory, and with parts that fail as they should not. The rest: test_remote_reader."""
+"""The engine without threads or memory, and with components that raise unexpectedly. Other cases: test_remote_reader."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def engine() -> Iterator[FetchEngine]:
 
 
 def read(engine: FetchEngine) -> tuple[int, ReadEnd]:
-    """How many records came, and how it ended."""
+    """Returns the number of records and the end of the read."""
     count = 0
     reader = engine.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)
     for item in reader.blocks(60.0):
@@ -69,12 +69,12 @@ def read(engine: FetchEngine) -> tuple[int, ReadEnd]:
     raise AssertionError("no end")
 
 
-def test_without_any_thread_the_broker_reads(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_the_broker_takes_over(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as refused:
         refused.setattr(engines, "start_thread", lambda *_: None)
         count, end = read(engine)
     assert (count, end.reason, end.next_offset) == (0, "no-thread", 0)
-    count, end = read(engine)  # they can be started again
+    count, end = read(engine)  # threads can start again
     assert (count, end.next_offset) == (TIERED_END, TIERED_END)
 
 
@@ -94,11 +94,11 @@ def test_one_thread_is_enough(engine: FetchEngine, monkeypatch: pytest.MonkeyPat
     assert started[0].is_alive()
 
 
-def test_threads_are_started_as_there_is_work_for_them() -> None:
+def test_threads_start_as_work_arrives() -> None:
     clock = SystemClock()
     config = attrs.evolve(PATIENT_ENGINE, max_in_flight=256)
     made = FetchEngine(GoldenTierSource(), ScriptedFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
-    with made.lock:  # no worker goes on meanwhile
+    with made.lock:  # no worker continues meanwhile
         reader = made.reader(TOPIC, 0, 0)
         assert len(made._threads) == 1
     reader.stop()
@@ -126,9 +126,7 @@ def test_a_failed_allocation_is_a_failed_range(engine: FetchEngine, monkeypatch:
     assert count == end.next_offset
 
 
-def test_bounds_that_a_defect_keeps_from_being_known_are_an_answer(
-    engine: FetchEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_in_a_bounds_request_becomes_an_error_answer(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     def defective(*_: object) -> None:
         raise KeyError("defect")
 
@@ -137,7 +135,7 @@ def test_bounds_that_a_defect_keeps_from_being_known_are_an_answer(
     assert isinstance(answers[TOPIC, 0], LocationError)
 
 
-def test_a_fetcher_that_cannot_be_closed_leaves_nothing_else_open(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fetcher_that_fails_to_close_leaves_nothing_else_open(caplog: pytest.LogCaptureFixture) -> None:
     class Defective(ScriptedFetcher):
         def close(self) -> None:
             raise KeyError("defect")
@@ -155,7 +153,7 @@ def test_a_fetcher_that_cannot_be_closed_leaves_nothing_else_open(caplog: pytest
 
 
 class HeldFetcher(ScriptedFetcher):
-    """Gives no range before it is told to."""
+    """Gives no range until it is released."""
 
     def __init__(self, faults: dict[int, list[Any]] | None = None) -> None:
         super().__init__(faults)
@@ -172,9 +170,9 @@ RANGES = [(0, 20_203), (20_203, 47_067), (47_067, 71_526)]  # of whole batches
 @pytest.mark.parametrize(
     ("fault", "delivered"),
     [(None, 71_526), (RemoteStorageUnavailableError("cut"), 20_203), (LocationExpiredError("old"), 20_203)],
-    ids=["all come", "one would be tried again", "a location would be asked for"],
+    ids=["all arrive", "one would be retried", "a location would be requested"],
 )
-def test_a_slow_store_is_left_once_what_it_was_asked_for_has_come(
+def test_a_slow_store_is_left_after_the_ranges_in_flight_arrive(
     monkeypatch: pytest.MonkeyPatch, fault: Exception | None, delivered: int
 ) -> None:
     clock, fetcher = SystemClock(), HeldFetcher({20_203: [fault]} if fault else None)
@@ -218,8 +216,8 @@ def test_a_closed_engine_starts_no_thread(engine: FetchEngine, monkeypatch: pyte
     assert started == []
 
 
-def test_one_idle_worker_watches_the_time(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others wait for a notification. So the end of a wait costs one thread's turn, however many are idle."""
+def test_one_idle_worker_waits_with_a_time_out(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait for a notification, so the end of a wait wakes one thread only."""
     waits: list[float | None] = []
     wait = engine._work.wait
 
@@ -231,15 +229,15 @@ def test_one_idle_worker_watches_the_time(engine: FetchEngine, monkeypatch: pyte
             waits.remove(timeout)
 
     monkeypatch.setattr(engine._work, "wait", recorded)
-    engine.reader(TOPIC, 0, 0)  # nobody takes its records, so that it does not end
+    engine.reader(TOPIC, 0, 0)  # nobody takes its records, so it does not end
     wait_until(lambda: len(waits) > 1 and engine._scheduler.in_flight == 0, "the end of all requests")
-    # A second one has a time-out as long as one that waits for a later moment was not notified.
+    # A worker that was not notified may still wait with an older, longer time-out.
     wait_until(lambda: len([timeout for timeout in waits if timeout is not None]) == 1, "one that watches")
     assert len(waits) > 1
 
 
-def test_an_earlier_moment_gets_a_worker_that_watches_it(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The idle workers wait for a later one."""
+def test_a_worker_is_notified_of_an_earlier_deadline(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The idle workers wait for a later deadline."""
     engine.reader(TOPIC, 0, 0)
     wait_until(lambda: engine._idle > 1 and engine._scheduler.in_flight == 0, "the end of all requests")
     monkeypatch.setattr(engines.Scheduler, "patience", lambda *_: 3600.0)
@@ -256,7 +254,7 @@ def test_an_earlier_moment_gets_a_worker_that_watches_it(engine: FetchEngine, mo
     wait_until(lambda: len(looks) > 3, "looks after a millisecond")
 
 
-def test_a_defect_behind_a_fetch_gives_the_range_s_memory_back(
+def test_a_defect_after_a_fetch_releases_the_range_s_memory(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks(*_: object) -> None:
@@ -276,7 +274,7 @@ def test_a_defect_behind_a_fetch_gives_the_range_s_memory_back(
 
 @pytest.mark.parametrize("broken", ["located", "next_decode", "decoded"])
 @pytest.mark.parametrize("after", [0, 3])
-def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
+def test_a_defect_in_reading_loses_no_record_and_no_thread(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broken: str, after: int
 ) -> None:
     calls: list[object] = []
@@ -294,7 +292,7 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
     handle = engine._broken
 
     def records_the_state(broken: list[PartitionRead] | None, command: Work | None, defect: BaseException | None) -> None:
-        assert engine.lock._is_owned()  # type: ignore[attr-defined] # it was met under the lock, which is kept until all is done
+        assert engine.lock._is_owned()  # type: ignore[attr-defined] # the lock is held from the defect on
         handle(broken, command, defect)
         assert broken is not None
         states.extend(read.state for read in broken)
@@ -303,10 +301,10 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
     monkeypatch.setattr(engine, "_broken", records_the_state)
     count, end = read(engine)
     assert (count, end.reason) == (end.next_offset, "error")
-    # The worker that met the defect ends the reader before it lets go of the lock: no other thread may read on to another end.
+    # The worker that hit the defect ends the reader before it releases the lock: no other thread may read past that end.
     wait_until(lambda: states, "the defect to be handled", pause=0.01)
     assert set(states) <= {ReaderState.ENDING, ReaderState.ENDED, ReaderState.STOPPED}
-    wait_until(lambda: "the broker takes over" in caplog.text, "the log line")  # it comes after the end
+    wait_until(lambda: "the broker takes over" in caplog.text, "the log line")  # logged after the end
     threads = [thread for thread in engine._threads if thread.is_alive()]
     assert len(threads) == len(engine._threads)
     count, end = read(engine)
@@ -314,7 +312,7 @@ def test_a_defect_in_reading_costs_neither_records_nor_a_thread(
 
 
 class _WritesLate:
-    """A stream that hangs with its buffer in hand until it is released."""
+    """A stream that blocks with its buffer in use until it is released."""
 
     def __init__(self, released: threading.Event) -> None:
         self._released = released
@@ -367,7 +365,7 @@ STEPS = [
 
 
 class BreaksOnce:
-    """In a method's place: raises in its first call for a topic (any, where no reader is known), else does what it did."""
+    """Replaces a method: its first call with a topic (or the first at all, without a reader) raises, later calls do not."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
         self.raised = 0
@@ -402,28 +400,28 @@ def test_a_defect_in_choosing_a_command_ends_one_reader_only(
     assert not engine._scheduler.in_flight
 
 
-def test_a_defect_outside_of_any_reader_sends_all_to_the_broker(
+def test_a_defect_outside_any_reader_sends_all_to_the_broker(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = BreaksOnce(monkeypatch, ReadyQueue, "wake")
     count, end = read(engine)
     wait_until(lambda: "reading all partitions failed; the broker takes over" in caplog.text, "the log line")
-    assert (broken.raised, count) == (1, end.next_offset)  # other workers may have come some way by then
+    assert (broken.raised, count) == (1, end.next_offset)  # other workers may have read some records by then
     assert engine.metrics.snapshot()["remote-fetch-internal-errors-total"] == 1
     count, end = read(engine)
     assert (count, end.next_offset) == (TIERED_END, TIERED_END)
     assert alive(engine) == len(engine._threads)
 
 
-def test_a_defect_of_no_known_reader_fails_all_readers(engine: FetchEngine) -> None:
-    with engine.lock:  # no worker goes on meanwhile
+def test_a_defect_without_a_reader_fails_all_readers(engine: FetchEngine) -> None:
+    with engine.lock:  # no worker continues meanwhile
         readers = [engine.reader(TOPIC, 0, 0) for _ in range(2)]
         engine._broken(None, None, None)
         assert [reader.state for reader in readers] == [ReaderState.ENDING] * 2
     assert [end.reason for end in (reader.take() for reader in readers) if isinstance(end, ReadEnd)] == ["error"] * 2
 
 
-def test_a_reader_that_cannot_even_fail_ends_no_worker(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_whose_failure_fails_stops_no_worker(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     BreaksOnce(monkeypatch, PartitionRead, "next_command")
     failing = BreaksOnce(monkeypatch, PartitionRead, "fail")
     lost = engine.reader(TOPIC, 0, 0)
@@ -435,7 +433,7 @@ def test_a_reader_that_cannot_even_fail_ends_no_worker(engine: FetchEngine, monk
 
 
 class KeepingFetcher(ScriptedFetcher):
-    """Keeps ranges, and notes those that it is told to forget."""
+    """Keeps ranges and records which of them it gets to discard."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -450,7 +448,7 @@ READ = RangeRead(GrantedRange(ByteRange(3, 9), b""))
 
 
 def decoded(failure: Exception | None) -> tuple[list[RecordBlock], DirectFetchError | None, KeepingFetcher, FetchMetrics]:
-    """What a grant gives that has one block and then, perhaps, a failure."""
+    """Returns the result of a grant with one block and then, optionally, a failure."""
 
     def decode(_: RangeRead, *, borrow: bool) -> Iterator[RecordBlock]:
         assert borrow
@@ -471,7 +469,7 @@ def test_a_sound_range_gives_its_blocks_and_no_error() -> None:
 
 
 @pytest.mark.parametrize("damage", [CorruptRecordError("bad"), UnsupportedFormatError("new")], ids=["corrupt", "unsupported"])
-def test_a_damaged_range_gives_what_came_before_and_is_forgotten(damage: DirectFetchError) -> None:
+def test_a_damaged_range_gives_the_blocks_before_it_and_is_discarded(damage: DirectFetchError) -> None:
     blocks, error, fetcher, metrics = decoded(damage)
     assert (blocks, fetcher.forgotten) == ([BLOCK], [(3, 9)])
     assert error is damage

@@ -12,43 +12,43 @@ def range_of(size: int) -> RangeRead:
     return RangeRead(GrantedRange(ByteRange(0, size), b""))
 
 
-def test_a_range_needs_a_place_memory_and_its_share_of_the_limits() -> None:
-    room = FetchBudget(RemoteFetchConfig(max_in_flight=2, buffer_memory=4 * MIB, max_requests_per_second=2))
-    assert room.has_for(MIB, 1, 0.0)
-    assert not room.has_for(MIB, 2, 0.0)
-    assert room.take(range_of(3 * MIB), 0.0) == 0
-    assert not room.has_for(2 * MIB, 1, 0.0)
-    assert room.take(range_of(MIB), 0.0) == 0
-    room.memory.give_back(4 * MIB)
-    assert not room.has_for(MIB, 0, 0.0)
-    assert 0 < room.patience(0.0, 0.25) < 0.25
-    assert room.has_for(MIB, 0, 0.5)
-    assert room.patience(0.5, 0.25) == 0.25
-    assert room.take(range_of(MIB), 0.75) == 750
+def test_a_range_needs_a_slot_memory_and_its_share_of_the_limits() -> None:
+    budget = FetchBudget(RemoteFetchConfig(max_in_flight=2, buffer_memory=4 * MIB, max_requests_per_second=2))
+    assert budget.has_for(MIB, 1, 0.0)
+    assert not budget.has_for(MIB, 2, 0.0)
+    assert budget.take(range_of(3 * MIB), 0.0) == 0
+    assert not budget.has_for(2 * MIB, 1, 0.0)
+    assert budget.take(range_of(MIB), 0.0) == 0
+    budget.memory.give_back(4 * MIB)
+    assert not budget.has_for(MIB, 0, 0.0)
+    assert 0 < budget.patience(0.0, 0.25) < 0.25
+    assert budget.has_for(MIB, 0, 0.5)
+    assert budget.patience(0.5, 0.25) == 0.25
+    assert budget.take(range_of(MIB), 0.75) == 750
 
 
-def test_ranges_are_as_small_as_a_limit_and_windows_follow() -> None:
+def test_a_small_limit_bounds_ranges_and_windows() -> None:
     assert FetchBudget(RemoteFetchConfig()).sizer.maximum == 8 * MIB
-    room = FetchBudget(RemoteFetchConfig(max_bytes_per_second=MIB))
-    assert (room.sizer.maximum, room.sizer.range_bytes) == (MIB, MIB)
-    assert room.window(chunked=False) == (128 * MIB, MIB)
+    budget = FetchBudget(RemoteFetchConfig(max_bytes_per_second=MIB))
+    assert (budget.sizer.maximum, budget.sizer.range_bytes) == (MIB, MIB)
+    assert budget.window(chunked=False) == (128 * MIB, MIB)
     small = FetchBudget(RemoteFetchConfig(buffer_memory=32 * MIB, max_in_flight=8))
     small.readers = 4
     assert small.window(chunked=False) == (32 * MIB, 4 * MIB)
     assert small.window(chunked=True) == (128 * MIB, 4 * MIB)
 
 
-def test_ranges_get_smaller_where_what_has_to_fly_does_not_fit() -> None:
-    room = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
-    room.landed(2 * MIB, 0.02, 0.02)
-    room.read_ahead.used(MIB, 1.0, 1.01)
-    room.landed(2 * MIB, 0.02, 0.02)
-    assert room.sizer.range_bytes == 4 * MIB, "4 MiB have to fly, and 32 fit"
-    room.landed(4 * MIB, 0.2, 0.2)
-    assert room.sizer.range_bytes == 2 * MIB, "40 MiB have to fly"
-    room.decoded(MIB, 8 * MIB, 0.0, 0.001)
-    room.landed(2 * MIB, 0.03, 0.03)
-    assert room.sizer.range_bytes == 2 * MIB, "6 MiB have to fly, and their records take 8 times as much"
+def test_ranges_shrink_if_the_bytes_in_flight_do_not_fit() -> None:
+    budget = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
+    budget.landed(2 * MIB, 0.02, 0.02)
+    budget.read_ahead.used(MIB, 1.0, 1.01)
+    budget.landed(2 * MIB, 0.02, 0.02)
+    assert budget.sizer.range_bytes == 4 * MIB, "4 MiB have to fly, and 32 fit"
+    budget.landed(4 * MIB, 0.2, 0.2)
+    assert budget.sizer.range_bytes == 2 * MIB, "40 MiB have to fly"
+    budget.decoded(MIB, 8 * MIB, 0.0, 0.001)
+    budget.landed(2 * MIB, 0.03, 0.03)
+    assert budget.sizer.range_bytes == 2 * MIB, "6 MiB have to fly, and their records take 8 times as much"
 
 
 def test_more_small_ranges_are_in_flight_than_large_ones() -> None:
@@ -65,15 +65,15 @@ def test_more_small_ranges_are_in_flight_than_large_ones() -> None:
 
 
 def test_memory_for_records_follows_the_last_ranges() -> None:
-    room = FetchBudget(RemoteFetchConfig(buffer_memory=8 * MIB))
-    assert room.needs(range_of(MIB)) == MIB
-    room.decoded(MIB, 3 * MIB, 0.0, 0.1)
+    budget = FetchBudget(RemoteFetchConfig(buffer_memory=8 * MIB))
+    assert budget.needs(range_of(MIB)) == MIB
+    budget.decoded(MIB, 3 * MIB, 0.0, 0.1)
     read = range_of(2 * MIB)
-    room.take(read, 0.0)
-    assert (read.needs, room.memory.held) == (6 * MIB, 6 * MIB)
-    assert not room.has_for(room.needs(range_of(MIB)), 0, 0.0)
-    room.decoded(MIB, 5 * MIB, 0.0, 0.1)
-    assert room.needs(read) == 6 * MIB, "another attempt finds the room that the first one left"
-    for _ in range(50):  # what was long ago counts no more, and a range is never less than its own bytes
-        room.decoded(MIB, MIB // 2, 0.0, 0.1)
-    assert room.needs(range_of(MIB)) == MIB
+    budget.take(read, 0.0)
+    assert (read.needs, budget.memory.held) == (6 * MIB, 6 * MIB)
+    assert not budget.has_for(budget.needs(range_of(MIB)), 0, 0.0)
+    budget.decoded(MIB, 5 * MIB, 0.0, 0.1)
+    assert budget.needs(read) == 6 * MIB, "another attempt finds the budget that the first one left"
+    for _ in range(50):  # old ranges lose their weight, and a range never needs less than its own bytes
+        budget.decoded(MIB, MIB // 2, 0.0, 0.1)
+    assert budget.needs(range_of(MIB)) == MIB

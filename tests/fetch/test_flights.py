@@ -28,7 +28,7 @@ def flight(*, leased: bool = True, released: list[Lease] | None = None) -> Fetch
     return Fetch(cast("Any", None), cast("Any", SimpleNamespace(location=location())), read, lease=lease)
 
 
-def test_a_range_that_ends_in_time_is_in_flight_no_more() -> None:
+def test_a_range_in_time_is_no_longer_in_flight() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 10.0)
     assert len(flights) == 1
@@ -57,7 +57,7 @@ def test_an_overdue_range_is_given_up_once_and_without_its_buffer(leased: bool) 
     assert other.lease.buffer is not None
 
 
-def test_a_thread_that_comes_back_late_is_stuck_no_more() -> None:
+def test_a_thread_that_returns_late_is_no_longer_stuck() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0)
     flights.give_up(100.0)
@@ -65,7 +65,7 @@ def test_a_thread_that_comes_back_late_is_stuck_no_more() -> None:
     assert flights.stuck == 0
 
 
-def test_a_range_that_is_not_read_after_all_leaves_no_trace() -> None:
+def test_a_cancelled_range_leaves_no_trace() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0, late_at=1.0)
     flights.discard(task)
@@ -73,7 +73,7 @@ def test_a_range_that_is_not_read_after_all_leaves_no_trace() -> None:
     assert (len(flights), flights.stuck, flights.give_up(100.0), flights.late(100.0)) == (0, 0, None, [])
 
 
-def test_a_get_is_late_from_its_time_on_in_the_order_of_times() -> None:
+def test_gets_become_late_in_the_order_of_their_deadlines() -> None:
     flights, one, two, never = Flights(CONFIG), flight(), flight(), flight()
     flights.begin(one, 0.0, late_at=0.5)
     flights.begin(two, 0.1, late_at=0.3)
@@ -86,13 +86,13 @@ def test_a_get_is_late_from_its_time_on_in_the_order_of_times() -> None:
     assert flights.age(two, 0.5) == pytest.approx(0.4)
 
 
-def test_patience_is_never_below_zero_nor_above_what_is_asked() -> None:
+def test_patience_is_between_zero_and_the_given_limit() -> None:
     flights = Flights(CONFIG)
     flights.begin(flight(), 0.0, late_at=0.5)
     assert (flights.patience(0.7, 5.0), flights.patience(0.0, 0.25)) == (0.0, 0.25)
 
 
-def test_nothing_waits_for_a_get_that_has_ended() -> None:
+def test_nothing_waits_for_an_ended_get() -> None:
     flights, ended, running = Flights(CONFIG), flight(), flight()
     flights.begin(ended, 0.0, late_at=0.5)
     flights.begin(running, 0.0, late_at=0.7)
@@ -102,7 +102,7 @@ def test_nothing_waits_for_a_get_that_has_ended() -> None:
     assert flights.patience(0.2, 5.0) == 5.0
 
 
-def test_a_get_that_is_watched_again_is_late_later() -> None:
+def test_watching_a_get_again_postpones_its_deadline() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0, late_at=0.5)
     assert flights.late(0.5) == [task]
@@ -112,7 +112,7 @@ def test_a_get_that_is_watched_again_is_late_later() -> None:
 
 
 def hedged(released: list[Lease] | None = None) -> tuple[Flights, Fetch, Fetch]:
-    """A GET from 0 s on, its hedge from 1 s on."""
+    """A GET at 0 s and its hedge at 1 s."""
     flights, task, hedge = Flights(CONFIG), flight(released=released), flight(released=released)
     flights.begin(task, 0.0, late_at=1.0)
     assert flights.late(1.0) == [task]
@@ -136,7 +136,7 @@ def test_the_faster_request_of_a_hedged_range_wins(wins: int) -> None:
     assert (len(flights), flights.stuck) == (0, 0)
 
 
-def test_a_hedge_may_be_late_as_well() -> None:
+def test_a_hedge_can_be_late_too() -> None:
     flights, task, hedge, third = Flights(CONFIG), flight(), flight(), flight()
     flights.begin(task, 0.0, late_at=1.0)
     flights.hedge(task, hedge, 1.0, late_at=2.0)
@@ -148,7 +148,7 @@ def test_a_hedge_may_be_late_as_well() -> None:
     assert (len(flights), flights.stuck) == (0, 2)
 
 
-def test_an_overtaken_get_without_a_buffer_gives_its_memory_back() -> None:
+def test_an_overtaken_get_without_a_buffer_releases_its_memory() -> None:
     released: list[Lease] = []
     flights, task, hedge = hedged(released)
     assert task.lease is not None
@@ -169,7 +169,7 @@ def test_an_overtaken_get_is_not_late_again() -> None:
 
 
 @pytest.mark.parametrize("fails", [0, 1])
-def test_after_one_has_failed_the_other_is_on_its_own(fails: int) -> None:
+def test_after_one_request_failed_the_other_counts_alone(fails: int) -> None:
     flights, *both = hedged()
     assert flights.end(both[fails]) == (Return.WANTED, [both[1 - fails]])
     assert flights.end(both[1 - fails]) == (Return.WANTED, [])
@@ -185,7 +185,7 @@ def test_a_hedge_outlives_its_overdue_get() -> None:
     assert flights.end(hedge) == (Return.WANTED, [])
 
 
-def test_an_overtaken_get_that_never_returns_gives_its_memory_back() -> None:
+def test_an_overtaken_get_that_never_returns_releases_its_memory() -> None:
     released: list[Lease] = []
     flights, task, hedge = hedged(released)
     flights.end(hedge)

@@ -1,4 +1,4 @@
-"""The progress of one grant, over a real segment."""
+"""The progress of one grant on a real segment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decode(progress: GrantRead, read: RangeRead, *, borrow: bool = False) -> lis
 
 
 @pytest.mark.parametrize("cuts", [(), (5000, 9000), (61,), (1, 2, 3), (12_345, 12_346)])
-def test_ranges_may_be_cut_anywhere(cuts: tuple[int, ...]) -> None:
+def test_ranges_may_end_anywhere_in_a_batch(cuts: tuple[int, ...]) -> None:
     whole, cut = grant(), grant(*cuts)
     land(whole.ranges[0])
     expected = decode(whole, whole.ranges[0])
@@ -56,7 +56,7 @@ def test_ranges_may_be_cut_anywhere(cuts: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 10, 4000, 8000])
-def test_what_came_of_a_failed_range_is_kept_and_the_rest_read_again(size: int) -> None:
+def test_a_failed_range_keeps_its_bytes_and_the_rest_is_read_again(size: int) -> None:
     whole, broken = grant(), grant(9000)
     land(whole.ranges[0])
     expected = decode(whole, whole.ranges[0])
@@ -80,7 +80,7 @@ def batch_starts() -> list[int]:
 
 
 @pytest.mark.parametrize("into", [1, 11, 12, 30, 100])
-def test_only_the_batch_that_is_cut_is_copied(into: int) -> None:
+def test_only_a_batch_cut_by_a_range_is_copied(into: int) -> None:
     start = batch_starts()[1]
     progress = grant(start + into)
     for read in progress.ranges:
@@ -92,11 +92,11 @@ def test_only_the_batch_that_is_cut_is_copied(into: int) -> None:
     blocks = list(progress.decode(progress.ranges[1], borrow=True))
     assert [len(block) > 0 for block in blocks] == [True, True]
     with pytest.raises(BufferError):
-        lease.buffer.clear()  # the second block lies in it
+        lease.buffer.clear()  # the second block is in it
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 0, 3, 2**31 - 1])
-def test_cut_batch_with_an_impossible_size_is_damage_to_read_again(size: int) -> None:
+def test_a_cut_batch_with_an_impossible_size_is_read_again(size: int) -> None:
     broken = grant(batch_starts()[1] + 4)
     first, second = broken.ranges
     land(first)
@@ -115,7 +115,7 @@ def test_cut_batch_with_an_impossible_size_is_damage_to_read_again(size: int) ->
     assert got == decode(whole, whole.ranges[0])
 
 
-def test_nothing_received_is_nothing_decoded() -> None:
+def test_no_bytes_decode_to_no_records() -> None:
     progress = grant(9000)
     progress.ranges[0].status = RangeStatus.FAILED
     assert decode(progress, progress.ranges[0]) == []
@@ -131,7 +131,7 @@ def test_a_window_that_ends_inside_a_batch_is_damage() -> None:
         decode(progress, read)
 
 
-def test_waits_its_turn() -> None:
+def test_a_range_is_decoded_after_the_ranges_before_it() -> None:
     progress = grant(5000, 9000)
     first, second, third = progress.ranges
     assert progress.waiting(0.0) is first
@@ -148,7 +148,7 @@ def test_waits_its_turn() -> None:
     assert progress.waiting(9.0) is None
 
 
-def test_a_range_gives_its_memory_back_once() -> None:
+def test_a_range_releases_its_memory_once() -> None:
     released: list[Lease] = []
     read = grant().ranges[0]
     read.lease = Lease(10, released.append)
@@ -158,7 +158,7 @@ def test_a_range_gives_its_memory_back_once() -> None:
 
 
 def fresh(progress: GrantRead, **changes: Any) -> SegmentLocation:
-    """The same grant with other URLs."""
+    """The same grant with new URLs."""
     ranges = tuple(GrantedRange(one.range, b"fresh") for one in progress.location.ranges)
     return attrs.evolve(progress.location, **{"ranges": ranges, **changes})
 
@@ -167,7 +167,7 @@ def urls(progress: GrantRead) -> list[bytes | None]:
     return [read.granted.custom_metadata for read in progress.ranges]
 
 
-def test_fresh_urls_are_those_of_the_same_segment_and_format() -> None:
+def test_fresh_urls_must_be_of_the_same_segment_and_format() -> None:
     progress = grant(5000, 9000)
     old = urls(progress)
     mine = progress.location.metadata
@@ -186,7 +186,7 @@ def test_fresh_urls_are_those_of_the_same_segment_and_format() -> None:
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_fresh_urls_are_taken_for_all_waiting_ranges_or_none(missing: int) -> None:
+def test_fresh_urls_replace_those_of_all_waiting_ranges_or_none(missing: int) -> None:
     progress = grant(5000, 9000)
     progress.ranges[0].status = RangeStatus.FLYING
     old = urls(progress)
@@ -197,14 +197,14 @@ def test_fresh_urls_are_taken_for_all_waiting_ranges_or_none(missing: int) -> No
     assert urls(progress) == ([old[0], b"fresh", b"fresh"] if taken else old)
 
 
-def test_no_range_is_asked_for_behind_a_failed_one() -> None:
+def test_no_range_after_a_failed_one_is_requested() -> None:
     progress = grant(5000, 9000)
     progress.ranges[0].status = RangeStatus.FAILED
     assert progress.waiting(9.0) is None
 
 
 @pytest.mark.parametrize("is_decoding", [False, True])
-def test_carried_bytes_of_the_range_being_decoded_are_not_given_up(is_decoding: bool) -> None:
+def test_carried_bytes_of_the_range_being_decoded_are_kept(is_decoding: bool) -> None:
     """The decoder of that range accounts for them."""
     progress = grant(5000, 9000)
     land(progress.ranges[0])
@@ -214,7 +214,7 @@ def test_carried_bytes_of_the_range_being_decoded_are_not_given_up(is_decoding: 
     assert progress.abandon(progress.head if is_decoding else None) == (0 if is_decoding else carried)
 
 
-def test_only_bytes_that_were_verified_before_count_in_a_retry() -> None:
+def test_a_retry_counts_only_the_bytes_verified_before() -> None:
     read = RangeRead(GrantedRange(ByteRange(0, 10_000)))
     read.received, read.verified = 4000, 3000
     assert read.over_read() == 1000

@@ -1,4 +1,4 @@
-"""Late ranges that are requested twice: by the scheduler in a test's own time, and by a whole engine."""
+"""Late ranges are requested twice: in the scheduler with a manual clock, and in a complete engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fetching(made: Stepping) -> Fetch:
 
 
 def late(made: Stepping) -> tuple[PartitionRead, Fetch]:
-    """A read whose first range is late, and is all that is in flight: the others have landed and wait for it."""
+    """A read with one range in flight, its first, which is late. The other ranges have landed and wait for it."""
     read = made.opened()
     locate = made.next()
     assert isinstance(locate, Locate)
@@ -52,20 +52,20 @@ def late(made: Stepping) -> tuple[PartitionRead, Fetch]:
 
 
 def counted(made: Stepping) -> dict[str, Any]:
-    """The metrics of hedges, and of what was read for nothing."""
+    """Returns the metrics of hedges and of over-read."""
     names = ("hedges-total", "hedges-won-total", "hedges-bytes-total", "over-read-bytes-total", "retries-total")
     told = made.metrics.snapshot()
     return {name.removesuffix("-total"): told[f"remote-fetch-{name}"] for name in names}
 
 
 def use_up(made: Stepping) -> None:
-    """No hedge may be sent any more."""
+    """Uses up the share of hedges: no further hedge may be sent."""
     while made.scheduler._hedging.take(1, urgent=True):
         pass
 
 
 def all_records(made: Stepping, read: PartitionRead) -> tuple[list[int], ReadEnd]:
-    """The offsets that the rest of the read gives, and its end."""
+    """Returns the offsets of the rest of the read, and its end."""
     offsets: list[int] = []
     while not isinstance(item := made.scheduler.taken(read, made.clock.now), ReadEnd):
         if isinstance(item, RecordBlock):
@@ -75,7 +75,7 @@ def all_records(made: Stepping, read: PartitionRead) -> tuple[list[int], ReadEnd
     return offsets, item
 
 
-def test_a_late_range_is_requested_once_more_and_not_before() -> None:
+def test_a_late_range_gets_one_hedge_and_not_before_its_deadline() -> None:
     with stepping() as made:
         _, first = late(made)
         made.clock.now -= 0.01
@@ -91,7 +91,7 @@ def test_a_late_range_is_requested_once_more_and_not_before() -> None:
         assert counted(made)["hedges"] == 1
 
 
-def test_a_hedge_that_is_late_as_well_is_followed_by_another_one() -> None:
+def test_a_late_hedge_is_followed_by_another() -> None:
     with stepping() as made:
         read, first = late(made)
         for _ in range(100):
@@ -114,7 +114,7 @@ def test_a_hedge_that_is_late_as_well_is_followed_by_another_one() -> None:
         assert counted(made)["hedges"] == 4
 
 
-def test_after_a_failure_the_request_that_is_left_is_late() -> None:
+def test_after_a_failure_the_remaining_request_becomes_late() -> None:
     with stepping() as made:
         read, first = late(made)
         for _ in range(100):
@@ -128,7 +128,7 @@ def test_after_a_failure_the_request_that_is_left_is_late() -> None:
 
 
 @pytest.mark.parametrize("hedge_wins", [True, False])
-def test_each_record_comes_once_whichever_request_wins(hedge_wins: bool) -> None:
+def test_each_record_is_delivered_once_whichever_request_wins(hedge_wins: bool) -> None:
     with stepping() as made:
         read, first = late(made)
         hedge = fetching(made)
@@ -151,7 +151,7 @@ def test_each_record_comes_once_whichever_request_wins(hedge_wins: bool) -> None
         assert (offsets, end.reason) == (list(range(TIERED_END)), "local")
 
 
-def test_what_is_overtaken_may_stop_early() -> None:
+def test_an_overtaken_request_may_stop_early() -> None:
     with stepping() as made:
         _, first = late(made)
         made.fetch(fetching(made))
@@ -162,7 +162,7 @@ def test_what_is_overtaken_may_stop_early() -> None:
 
 
 @pytest.mark.parametrize("hedge_fails", [True, False])
-def test_while_one_request_fails_the_other_one_counts(hedge_fails: bool) -> None:
+def test_one_failed_request_leaves_the_range_to_the_other(hedge_fails: bool) -> None:
     with stepping() as made:
         read, first = late(made)
         hedge = fetching(made)
@@ -178,7 +178,7 @@ def test_while_one_request_fails_the_other_one_counts(hedge_fails: bool) -> None
         assert counted(made)["hedges-bytes"] == (100 if hedge_fails else 0)
 
 
-def test_where_both_requests_fail_the_range_fails_once() -> None:
+def test_a_range_fails_once_if_both_requests_fail() -> None:
     with stepping() as made:
         read, first = late(made)
         hedge = fetching(made)
@@ -195,7 +195,7 @@ def test_where_both_requests_fail_the_range_fails_once() -> None:
 
 
 @pytest.mark.parametrize("hedge_comes", [True, False])
-def test_a_request_that_hangs_costs_nothing_where_its_hedge_comes(hedge_comes: bool) -> None:
+def test_a_hung_request_costs_nothing_if_its_hedge_arrives(hedge_comes: bool) -> None:
     with stepping() as made:
         read, first = late(made)
         made.clock.now += 1.0
@@ -216,7 +216,7 @@ def test_a_request_that_hangs_costs_nothing_where_its_hedge_comes(hedge_comes: b
         assert made.scheduler.stuck == 0
 
 
-def test_a_late_range_that_is_not_wanted_any_more_has_no_hedge() -> None:
+def test_a_late_range_that_is_no_longer_needed_has_no_hedge() -> None:
     with stepping() as made:
         read, _ = late(made)
         made.scheduler.stopped(read, made.clock.now)
@@ -224,7 +224,7 @@ def test_a_late_range_that_is_not_wanted_any_more_has_no_hedge() -> None:
         assert counted(made)["hedges"] == 0
 
 
-def test_no_percent_is_no_hedge() -> None:
+def test_zero_percent_turns_hedges_off() -> None:
     with stepping(attrs.evolve(CONFIG, hedge_max_percent=0)) as made:
         late(made)
         assert made.next() is None
@@ -232,7 +232,7 @@ def test_no_percent_is_no_hedge() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_hedges_are_among_the_ranges_that_may_be_in_flight(most: int) -> None:
+def test_hedges_count_as_ranges_in_flight(most: int) -> None:
     with stepping(attrs.evolve(CONFIG, max_in_flight=most)) as made:
         made.opened()
         locate = made.next()
@@ -246,7 +246,7 @@ def test_hedges_are_among_the_ranges_that_may_be_in_flight(most: int) -> None:
             assert fetching(made).hedges
 
 
-def test_a_hedge_needs_memory_that_other_ranges_do_not_take() -> None:
+def test_a_hedge_needs_memory_that_other_ranges_do_not_use() -> None:
     with stepping() as made:
         _, first = late(made)
         memory = made.scheduler.budget.memory
@@ -297,7 +297,7 @@ def test_a_hedge_waits_for_the_rate_limits() -> None:
         assert made.next() is None, "the hedge took what the limit allows"
 
 
-def test_a_hedge_waits_for_the_rate_that_the_store_takes() -> None:
+def test_a_hedge_waits_for_the_rate_that_the_store_accepts() -> None:
     with stepping() as made:
         late(made)
         made.scheduler.budget.request_rate.throttled(made.clock.now)
@@ -307,7 +307,7 @@ def test_a_hedge_waits_for_the_rate_that_the_store_takes() -> None:
         assert made.scheduler.budget.request_rate.delay(made.clock.now) > 0
 
 
-def test_a_store_that_fails_gets_no_hedges() -> None:
+def test_a_failing_store_gets_no_hedges() -> None:
     with stepping(attrs.evolve(CONFIG, breaker_failures=1)) as made:
         _, first = late(made)
         made.scheduler.admission.failed(first.range, FAILURE, made.clock.now)
@@ -315,7 +315,7 @@ def test_a_store_that_fails_gets_no_hedges() -> None:
         assert counted(made)["hedges"] == 0
 
 
-def test_a_share_that_is_used_up_allows_no_hedge() -> None:
+def test_an_exhausted_share_allows_no_hedge() -> None:
     with stepping() as made:
         late(made)
         use_up(made)
@@ -325,7 +325,7 @@ def test_a_share_that_is_used_up_allows_no_hedge() -> None:
         assert fetching(made).hedges
 
 
-def test_while_the_whole_store_is_slow_there_are_no_hedges() -> None:
+def test_a_store_that_is_slow_throughout_gets_no_hedges() -> None:
     with stepping() as made:
         _, first = late(made)
         hedging, size = made.scheduler._hedging, first.range.size
@@ -341,7 +341,7 @@ def test_while_the_whole_store_is_slow_there_are_no_hedges() -> None:
         assert fetching(made).hedges
 
 
-def test_a_range_is_late_later_where_the_store_became_slower() -> None:
+def test_the_deadline_of_a_range_follows_a_slower_store() -> None:
     with stepping() as made:
         _, first = late(made)
         for _ in range(40):
@@ -354,7 +354,7 @@ def test_a_range_is_late_later_where_the_store_became_slower() -> None:
         assert fetching(made).hedges
 
 
-def test_a_defect_in_a_hedge_costs_its_read_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_in_a_hedge_sends_its_read_to_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     with stepping() as made:
         read, first = late(made)
         monkeypatch.setattr(read, "owns", lambda _: 1 / 0)
@@ -369,7 +369,7 @@ def test_a_defect_in_a_hedge_costs_its_read_the_store(monkeypatch: pytest.Monkey
 
 
 class _Hangs:
-    """A stream that gives nothing until it is released, and then the range."""
+    """A stream that gives nothing until it is released, then the range."""
 
     def __init__(self, stream: ReadableStream, released: threading.Event) -> None:
         self._stream = stream
@@ -384,7 +384,7 @@ class _Hangs:
 
 
 @pytest.mark.parametrize("most", [2, 64])
-def test_a_request_that_is_never_answered_costs_no_record(most: int) -> None:
+def test_a_request_without_an_answer_loses_no_record(most: int) -> None:
     """All settings but the number of ranges in flight are defaults: no range times out, and no partition falls back."""
     released, clock = threading.Event(), SystemClock()
     fetcher = ScriptedFetcher({0: [lambda stream: _Hangs(stream, released)]})
@@ -408,7 +408,7 @@ def test_a_request_that_is_never_answered_costs_no_record(most: int) -> None:
     assert told["remote-fetch-hedges-bytes-total"] == 100, "the request that was overtaken stopped at once"
 
 
-def test_what_is_decoded_follows_its_hedge() -> None:
+def test_the_decode_command_follows_the_hedge() -> None:
     with stepping() as made:
         _, first = late(made)
         made.fetch(fetching(made))

@@ -159,7 +159,7 @@ def test_granted_ranges_are_read_while_the_broker_throttles() -> None:
     assert snapshot["remote-fetch-location-throttle-time-total"] == 250
 
 
-def test_a_pause_beyond_patience_is_the_broker_paths() -> None:
+def test_a_pause_longer_than_the_patience_goes_to_the_broker() -> None:
     source = GoldenTierSource()
     source.answers.append(LocationThrottledError("much later", 31.0))
     with rig(source) as made:

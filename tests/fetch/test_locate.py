@@ -1,4 +1,4 @@
-"""Asking a source: a failure of any kind is an answer."""
+"""Requests to a location source: each failure becomes an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.one_by_one import OneByOne
 
 
 class Source(OneByOne):
-    """Answers each question with the same, or raises it. ``bounds`` are those of all partitions."""
+    """Gives each question the same answer, or raises it. ``bounds`` are those of all partitions."""
 
     def __init__(self, answer: object, bounds: PartitionOffsets | Exception | None = None) -> None:
         self._answer = answer
@@ -55,13 +55,13 @@ def located(source: Source, *commands: Locate) -> list[Located]:
 
 
 @pytest.mark.parametrize("source", [Source(None, LocationError("gone")), Source(LocationError("gone"), PartitionOffsets())])
-def test_a_documented_error_is_the_answer(source: Source) -> None:
+def test_a_documented_error_becomes_the_answer(source: Source) -> None:
     (found,) = located(source, command(stop_at_local=True))
     assert str(found.answer) == "gone"
     assert found.offset == 10
 
 
-def test_an_error_that_stands_for_all_is_the_answer_to_all() -> None:
+def test_one_error_for_all_questions_answers_each_of_them() -> None:
     class Closed(Source):
         def locate(self, *_: Any) -> Any:
             raise LocationError("closed")
@@ -77,7 +77,7 @@ def test_bounds_are_requested_again_from_the_local_start_on(offset: int, asked: 
     assert len(source.asked) == asked
 
 
-def test_bounds_of_many_are_asked_at_once() -> None:
+def test_bounds_of_many_partitions_are_one_request() -> None:
     source = Source(NotRemote("missing"), PartitionOffsets(log_start=3, earliest_local=9, high_watermark=20))
     wanted = [
         command(8, stop_at_local=True, topic="a"),
@@ -104,7 +104,7 @@ def test_a_log_with_unknown_start_is_not_located() -> None:
     assert found.answer.reason == "log-start-unknown"
 
 
-def test_a_location_is_judged_and_a_pending_one_comes_through() -> None:
+def test_a_location_is_checked_and_a_pending_one_passes() -> None:
     assert located(Source(location()), command(100))[0].answer == location()
     (found,) = located(Source(location()), command(99))
     assert found.answer == NotRemote("other-offset", PartitionOffsets(earliest_local=5))

@@ -1,4 +1,4 @@
-"""Each value of fetch.remote.location.source gives its source, made of what the configuration names."""
+"""Each value of fetch.remote.location.source builds its source from the configured components."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def remote_of(**settings: object) -> RemoteFetchConfig:
 
 
 class Built:
-    """Sources that a test built, and the store that they were given."""
+    """The sources that a test built, and the stores that they got."""
 
     def __init__(self) -> None:
         self.sources: list[LocationSource] = []
@@ -72,12 +72,12 @@ def built() -> Iterator[Built]:
         source.close()
 
 
-def test_the_broker_is_asked_unless_told_otherwise(built: Built) -> None:
+def test_the_broker_is_the_default_source(built: Built) -> None:
     assert isinstance(built(), BrokerLocationSource)
     assert not reads_the_store(remote_of())
 
 
-def test_the_metadata_topic_is_followed_over_the_consumers_connection(built: Built) -> None:
+def test_the_metadata_topic_uses_the_consumers_connection(built: Built) -> None:
     inner = {"metadata.broker.list": "localhost:1", "log_level": 0, "group.id": "g", "socket.timeout.ms": 1234}
     source = built(inner, location__source="metadata-topic", metadata__topic="followed", location__timeout__ms=1)
     assert isinstance(source, TierLocationSource)
@@ -94,7 +94,7 @@ def test_the_metadata_topic_is_followed_over_the_consumers_connection(built: Bui
     assert built.store.closed
 
 
-def test_a_listing_is_confirmed_by_the_leaders_unless_no_broker_is_wanted(built: Built) -> None:
+def test_leaders_confirm_a_listing_unless_configured_otherwise(built: Built) -> None:
     confirmed = built(location__source="listing")
     assert isinstance(confirmed, TierLocationSource)
     assert isinstance(confirmed._tier, ListedTier)
@@ -109,7 +109,7 @@ def test_location_connections_use_the_connect_time_out(built: Built, source: str
 
 
 @pytest.mark.parametrize("source", ["metadata-topic", "listing", "without brokers"])
-def test_look_ups_and_the_index_cache_are_as_configured(built: Built, source: str) -> None:
+def test_lookups_and_the_index_cache_use_the_configuration(built: Built, source: str) -> None:
     named: dict[str, object] = {"location__source": source}
     if source == "without brokers":
         named = {"location__source": "listing", "listing__broker": False}
@@ -124,13 +124,13 @@ def test_look_ups_and_the_index_cache_are_as_configured(built: Built, source: st
     assert resolver.indexes.max_bytes == 5 << 20
 
 
-def test_without_any_server_to_ask_it_is_a_configuration_error(built: Built) -> None:
+def test_a_missing_location_server_is_a_configuration_error(built: Built) -> None:
     for source in ("broker", "metadata-topic", "listing"):
         with pytest.raises(ConfigurationError, match=r"bootstrap\.servers is not set"):
             built(inner={}, location__source=source)
 
 
-def test_what_librdkafka_refuses_is_a_configuration_error(built: Built) -> None:
+def test_a_setting_that_librdkafka_refuses_is_a_configuration_error(built: Built) -> None:
     inner = {"bootstrap.servers": "localhost:1", "security.protocol": "none-such"}
     with pytest.raises(ConfigurationError, match="cannot follow the metadata topic"):
         built(inner, location__source="metadata-topic")
@@ -168,7 +168,7 @@ def engine_of(tmp_path: Path, **more: object) -> FetchEngine | None:
     return build_engine(remote, inner, SystemClock(), FetchMetrics(SystemClock()))
 
 
-def test_without_a_fetchers_name_ranges_are_read_through_the_store(tmp_path: Path) -> None:
+def test_without_a_fetcher_setting_ranges_are_read_through_the_store(tmp_path: Path) -> None:
     engine = engine_of(tmp_path)
     assert engine is not None
     engine.close()
@@ -180,7 +180,7 @@ def test_without_a_fetchers_name_ranges_are_read_through_the_store(tmp_path: Pat
     assert isinstance(restoring.of_format(AivenLayout.format_name), ChunkedFetcher)
 
 
-def test_a_fetcher_of_the_users_choice_reads_them_otherwise(tmp_path: Path) -> None:
+def test_a_configured_fetcher_reads_the_ranges(tmp_path: Path) -> None:
     engine = engine_of(tmp_path, **{"remote.storage.fetcher.class": "memory"})
     assert engine is not None
     engine.close()
@@ -189,7 +189,7 @@ def test_a_fetcher_of_the_users_choice_reads_them_otherwise(tmp_path: Path) -> N
     assert not isinstance(restoring._inner, StoreFetcher)
 
 
-def test_a_store_whose_package_is_missing_turns_direct_fetch_off(
+def test_a_store_with_a_missing_package_turns_direct_fetch_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def missing(_remote: RemoteFetchConfig) -> RemoteObjectStore:
@@ -200,7 +200,7 @@ def test_a_store_whose_package_is_missing_turns_direct_fetch_off(
     assert caplog.messages[-1] == "direct fetch is off: pip install it"
 
 
-def test_what_cannot_be_built_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_build_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     monkeypatch.setattr("kafka_remote_client.fetch.assemble.configured_store", lambda _remote: store)
     with pytest.raises(ConfigurationError):

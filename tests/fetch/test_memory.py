@@ -1,7 +1,7 @@
 from kafka_remote_client.fetch.memory import BufferPool, Lease, MemoryBudget
 
 
-def test_takes_what_fits_and_refuses_the_rest() -> None:
+def test_memory_is_granted_up_to_the_limit() -> None:
     budget = MemoryBudget(100)
     budget.force(60)
     assert not budget.fits(41)
@@ -11,7 +11,7 @@ def test_takes_what_fits_and_refuses_the_rest() -> None:
     assert budget.held == 40
 
 
-def test_a_size_beyond_the_limit_fits_only_alone() -> None:
+def test_a_size_over_the_limit_is_granted_only_if_nothing_is_held() -> None:
     budget = MemoryBudget(100)
     assert budget.fits(500)
     budget.force(500)
@@ -21,7 +21,7 @@ def test_a_size_beyond_the_limit_fits_only_alone() -> None:
     assert not budget.fits(500)
 
 
-def test_what_is_decoded_is_counted_even_when_it_does_not_fit() -> None:
+def test_decoded_bytes_are_counted_even_over_the_limit() -> None:
     budget = MemoryBudget(100)
     budget.force(150)
     assert not budget.fits(1)
@@ -37,7 +37,7 @@ def test_a_lease_is_released_by_its_last_user() -> None:
     assert released == [lease]
 
 
-def test_buffers_are_used_again_when_they_fit_well() -> None:
+def test_buffers_are_reused_if_the_size_fits_well() -> None:
     pool = BufferPool(keep=lambda: 16_000_000)
     first = pool.take(1_000_000)
     assert len(first) >= 1_000_000
@@ -46,7 +46,7 @@ def test_buffers_are_used_again_when_they_fit_well() -> None:
     assert pool.take(900_000) is first
 
 
-def test_keeps_no_more_buffers_than_told() -> None:
+def test_keeps_no_more_buffers_than_the_limit() -> None:
     pool = BufferPool(keep=lambda: 1_500_000)
     first, second = pool.take(1_000_000), pool.take(1_000_000)
     pool.give_back(first)
@@ -55,7 +55,7 @@ def test_keeps_no_more_buffers_than_told() -> None:
     assert pool.take(1_000_000) is not first
 
 
-def test_buffers_of_a_size_that_is_wanted_no_more_go() -> None:
+def test_buffers_of_an_unused_size_are_freed() -> None:
     pool = BufferPool(keep=lambda: 16_000_000)
     small = pool.take(1_000_000)
     pool.give_back(small)
@@ -63,7 +63,7 @@ def test_buffers_of_a_size_that_is_wanted_no_more_go() -> None:
     assert pool.take(1_000_000) is not small
 
 
-def test_the_buffer_given_back_last_is_used_first() -> None:
+def test_the_last_returned_buffer_is_used_first() -> None:
     pool = BufferPool(keep=lambda: 16_000_000)
     first, second = pool.take(1_000_000), pool.take(1_000_000)
     pool.give_back(first)
@@ -79,7 +79,7 @@ def test_buffers_serve_ranges_that_have_grown_to_the_largest() -> None:
     assert pool.take(8_000_000 + 16_384) is buffer
 
 
-def test_a_small_range_gets_no_buffer_of_the_largest() -> None:
+def test_a_small_range_gets_no_buffer_of_the_largest_size() -> None:
     pool = BufferPool(keep=lambda: 20_000_000, largest=8_000_000)
     assert len(pool.take(1_000_000)) < 2_000_000
 

@@ -22,7 +22,7 @@ def watching(source: LocationSource) -> OffsetsWatch:
     return OffsetsWatch(GuardedLocationSource(source), SystemClock(), 5.0)
 
 
-def test_answers_come_in_the_background_and_once() -> None:
+def test_answers_arrive_in_the_background_and_once() -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     assert not watch.offsets_of([ORDERS])
     assert wait_until(lambda: watch.offsets_of([ORDERS]), "the answer") == {ORDERS: BOUNDS}
@@ -105,7 +105,7 @@ def test_each_question_is_asked_once() -> None:
     assert asked == [[("orders", 0)], [("others", 0)]]
 
 
-def test_what_is_known_is_given_and_the_rest_asked_about() -> None:
+def test_known_offsets_are_returned_and_the_others_requested() -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     wait_until(lambda: watch.offsets_of([ORDERS]), "the answer")
     watch.ask([ORDERS])

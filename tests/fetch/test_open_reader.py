@@ -1,4 +1,4 @@
-"""A bounded reader by settings: the tiered records of a partition, and where the broker goes on."""
+"""open_reader: a bounded read of a partition's tiered records, and the offset where the broker continues."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def settings(cluster: EmbeddedCluster, **more: object) -> dict[str, Any]:
     return {**given, **PATIENT, **more}
 
 
-def test_is_found_at_the_top() -> None:
+def test_open_reader_is_exported_at_the_top() -> None:
     assert kafka_remote_client.open_reader is open_reader
 
 
-def test_reads_the_tier_and_says_where_the_broker_continues(cluster: EmbeddedCluster) -> None:
+def test_reads_the_tier_and_reports_where_the_broker_continues(cluster: EmbeddedCluster) -> None:
     metrics, before = FetchMetrics(SystemClock()), cluster.metrics()["origin_requests"]
     with open_reader(settings(cluster), "orders", 0, metrics=metrics) as reader:
         offsets = [message.offset() for message in reader.messages(PATIENCE_SECONDS)]
@@ -46,7 +46,7 @@ def test_reads_the_tier_and_says_where_the_broker_continues(cluster: EmbeddedClu
     assert metrics.snapshot()["remote-fetch-request-total"] == cluster.metrics()["origin_requests"] - before
 
 
-def test_reads_from_here_to_there(cluster: EmbeddedCluster) -> None:
+def test_reads_between_two_offsets(cluster: EmbeddedCluster) -> None:
     with open_reader(settings(cluster), "orders", 0, 7, 23) as reader:
         batches = list(reader.record_batches(PATIENCE_SECONDS))
         assert [offset for found in batches for offset in found.column("offset").to_pylist()] == list(range(7, 23))
@@ -68,7 +68,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]
 
 
 def read_and_received(cluster: EmbeddedCluster, start: int, end: int | None, count: int) -> tuple[int, int]:
-    """GETs and bytes that ``count`` records cost."""
+    """Returns the GETs and bytes that a read of ``count`` records costs."""
     before = cluster.metrics()
     with open_reader(settings(cluster), LARGE, 0, start, end) as reader:
         messages = reader.messages(PATIENCE_SECONDS)
@@ -78,20 +78,20 @@ def read_and_received(cluster: EmbeddedCluster, start: int, end: int | None, cou
     return after["origin_requests"] - before["origin_requests"], after["origin_bytes"] - before["origin_bytes"]
 
 
-def test_ten_records_of_a_large_segment_cost_little_more_than_they_are(large: EmbeddedCluster) -> None:
+def test_ten_records_of_a_large_segment_cost_little_more_than_their_size(large: EmbeddedCluster) -> None:
     gets, received = read_and_received(large, 705, 715, 10)
     assert gets <= 2
     assert received <= 20 * SIZE * 1.1 + 2 * (4096 + 21 * SIZE), "their batch, and an index interval at each end"
 
 
-def test_one_record_of_a_read_without_end_costs_one_small_window(large: EmbeddedCluster) -> None:
+def test_one_record_of_an_unbounded_read_costs_one_small_window(large: EmbeddedCluster) -> None:
     gets, received = read_and_received(large, 700, None, 1)
     assert gets <= 2
     assert received <= 256 * 1024 + 2 * 21 * SIZE
 
 
 @pytest.mark.parametrize("level", list(IsolationLevel))
-def test_the_isolation_level_is_the_configuration_s(cluster: EmbeddedCluster, level: IsolationLevel) -> None:
+def test_the_configuration_sets_the_isolation_level(cluster: EmbeddedCluster, level: IsolationLevel) -> None:
     with open_reader(settings(cluster, **{"isolation.level": level.name.lower()}), "orders", 0) as reader:
         assert reader._read.isolation_level is level
     without = {name: value for name, value in settings(cluster).items() if name != "isolation.level"}
@@ -99,7 +99,7 @@ def test_the_isolation_level_is_the_configuration_s(cluster: EmbeddedCluster, le
         assert reader._read.isolation_level is IsolationLevel.READ_COMMITTED
 
 
-def test_what_cannot_work_is_refused_with_its_cause(cluster: EmbeddedCluster) -> None:
+def test_an_unusable_configuration_is_refused_with_its_cause(cluster: EmbeddedCluster) -> None:
     for more, said in (
         ({"isolation.level": "serializable"}, "isolation.level must be"),
         ({"fetch.remote.nonsense": 1}, "unknown setting: fetch.remote.nonsense"),

@@ -1,4 +1,4 @@
-"""Each byte received is of a batch whose records the owner took, or counts as over-read. Sizes: the golden tier's files."""
+"""Over-read: each received byte is in a batch that the owner took, or counts. Sizes are those of the golden tier's files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FRONT = struct.Struct(">qi")
 
 
 def needed(start: int, end: int, topic: str = TOPIC) -> int:
-    """Bytes of the batches that hold offsets of ``[start, end)``, by the headers in the log files."""
+    """Returns the bytes of the batches with offsets of ``[start, end)``, by the headers in the log files."""
     sizes: dict[int, int] = {}
     for path in sorted((golden_local() / "remote" / "kafka-tiered-storage").glob(f"{topic}-0-*/*.log")):
         data, position = path.read_bytes(), 0
@@ -36,7 +36,7 @@ def needed(start: int, end: int, topic: str = TOPIC) -> int:
 
 
 def received_and_over(made: Rig) -> tuple[int, int]:
-    """After the engine was closed, when nothing flies any more."""
+    """Reads the metrics after the engine is closed, with no request in flight."""
     found: Any = made.metrics.snapshot()
     return found["remote-fetch-bytes-total"], found["remote-fetch-over-read-bytes-total"]
 
@@ -48,7 +48,7 @@ def test_a_whole_partition_is_read_without_over_read() -> None:
 
 
 def test_batches_before_the_first_offset_count() -> None:
-    """A grant begins where an index entry points to; here that is the segment's first byte."""
+    """A grant begins at the position of an index entry: here the segment's first byte."""
     source, segments = GoldenTierSource(), []
 
     def from_the_first_byte(location: SegmentLocation) -> SegmentLocation:
@@ -66,7 +66,7 @@ def test_batches_before_the_first_offset_count() -> None:
 
 @pytest.mark.parametrize("topic", [TOPIC, "codec-zstd-java", "txn"])
 @pytest.mark.parametrize(("start", "end"), [(1234, 2345), (1, 2), (777, 778), (50, 2400)])
-def test_what_lies_outside_of_the_interval_counts(topic: str, start: int, end: int) -> None:
+def test_bytes_outside_the_interval_count(topic: str, start: int, end: int) -> None:
     with rig(config=ONE_AT_A_TIME) as made:
         made.read(topic, start=start, end_offset=end)
     received, over = received_and_over(made)
@@ -84,14 +84,14 @@ def test_what_lies_outside_of_the_interval_counts(topic: str, start: int, end: i
     ids=["cut", "damaged", "refused", "expired"],
 )
 @pytest.mark.parametrize("in_flight", [1, 8])
-def test_what_a_retry_receives_again_counts(fault: Any, in_flight: int) -> None:
+def test_bytes_that_a_retry_receives_again_count(fault: Any, in_flight: int) -> None:
     fetcher = ScriptedFetcher({range_starts()[1]: [fault]})
     with rig(fetcher=fetcher, config=attrs.evolve(CONFIG, max_in_flight=in_flight)) as made:
         made.read()
     received, over = received_and_over(made)
     assert received - over == needed(0, TIERED_END)
     if in_flight == 1:
-        # One attempt brought 15,000 bytes, or the whole range, and is repeated whole.
+        # One attempt received 15,000 bytes or the whole range, and is repeated from the start.
         first, second = range_starts()[1:3]
         repeated = {"cut": 15_000, "damaged": second - first, "refused": 0, "expired": 0}
         assert over == repeated[_name(fault)]
@@ -132,8 +132,8 @@ def test_a_range_that_lands_after_the_reader_stopped_counts() -> None:
     assert received == over == range_starts()[1]
 
 
-def test_a_batch_that_two_ranges_share_counts_once_or_not_at_all() -> None:
-    """The ranges of this source end inside batches, so that the beginning of one waits for the next range."""
+def test_a_batch_shared_by_two_ranges_counts_once_or_not_at_all() -> None:
+    """The ranges of this source end inside batches: the beginning of a batch waits for the next range."""
     source = GoldenTierSource(range_bytes=20_000)
     source.answers.append(_cut_inside_batches)
     with rig(source, config=ONE_AT_A_TIME) as made:

@@ -1,4 +1,4 @@
-"""What a partition's read asks for and when, step by step and without a thread. Whole reads: test_remote_reader."""
+"""The commands of a partition's read, step by step without threads. Whole reads: test_remote_reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.stepping import TIERED_END, Stepping, stepping
 
 
 def asked_ahead(made: Stepping, read: PartitionRead) -> tuple[list[Fetch], Locate | None]:
-    """Gives the read a location and starts its ranges until it asks for the next location, or wants nothing more."""
+    """Gives the read a location and starts its ranges until it requests the next location or has no command."""
     first = read.next_command(0.0)
     assert isinstance(first, Locate)
     assert not first.ahead
@@ -38,7 +38,7 @@ def asked_ahead(made: Stepping, read: PartitionRead) -> tuple[list[Fetch], Locat
 
 @contextmanager
 def looking_ahead(**options: Any) -> Iterator[tuple[Stepping, PartitionRead, list[Fetch], Locate]]:
-    """A read whose ranges are under way and that asks for the next location, with both commands."""
+    """A read with its ranges in flight that requests the next location, with both commands."""
     with stepping() as made:
         read = made.read(**options)
         read.begun = True
@@ -48,7 +48,7 @@ def looking_ahead(**options: Any) -> Iterator[tuple[Stepping, PartitionRead, lis
 
 
 def fails(read: PartitionRead, command: Fetch, error: DirectFetchError) -> float | None:
-    """The first range fails, and that is acted on."""
+    """Fails the first range and applies the failure."""
     read.landed(command, 0, error)
     decode = read.next_decode()
     assert decode is not None
@@ -56,7 +56,7 @@ def fails(read: PartitionRead, command: Fetch, error: DirectFetchError) -> float
 
 
 @pytest.mark.parametrize("answer", [LocationError("gone"), NotRemote("local")], ids=["failed", "refused"])
-def test_a_relocation_forgets_what_was_answered_ahead(answer: LocationError | NotRemote) -> None:
+def test_a_relocation_drops_the_answers_received_ahead(answer: LocationError | NotRemote) -> None:
     with looking_ahead() as (made, read, ranges, ahead):
         read.located(ahead, answer, ahead.offset, 0.0)
         fails(read, ranges[0], LocationExpiredError("expired"))
@@ -64,14 +64,14 @@ def test_a_relocation_forgets_what_was_answered_ahead(answer: LocationError | No
         assert asked_ahead(made, read)[1] is not None
 
 
-def test_nothing_is_asked_for_behind_the_bound_of_a_read() -> None:
+def test_no_location_past_the_bound_of_a_read_is_requested() -> None:
     with looking_ahead() as (made, _, _, ahead):
         read = made.read(end_offset=ahead.offset)
         read.begun = True
         assert asked_ahead(made, read)[1] is None
 
 
-def test_a_postponed_location_is_asked_for_once_its_time_comes() -> None:
+def test_a_postponed_location_is_requested_when_its_time_comes() -> None:
     with stepping() as made:
         read = made.read()
         first = read.next_command(0.0)
@@ -82,8 +82,8 @@ def test_a_postponed_location_is_asked_for_once_its_time_comes() -> None:
         assert isinstance(read.next_command(5.0), Locate)
 
 
-def test_a_location_that_a_relocation_overtook_is_dropped() -> None:
-    """It is for a later offset: to read on there would pass over records."""
+def test_a_location_overtaken_by_a_relocation_is_dropped() -> None:
+    """It is for a later offset: reading on from it would skip records."""
     with looking_ahead() as (made, read, ranges, ahead):
         fails(read, ranges[0], LocationExpiredError("expired"))
         read.located(ahead, made.location(ahead.offset), ahead.offset, 0.0)
@@ -93,7 +93,7 @@ def test_a_location_that_a_relocation_overtook_is_dropped() -> None:
         assert (command.offset, command.ahead) == (0, False)
 
 
-def test_a_failure_ahead_of_the_last_record_is_asked_once_more() -> None:
+def test_a_failure_ahead_of_the_last_record_is_retried_once() -> None:
     with stepping() as made:
         read = made.read()
         early = Locate(read, 0, -1, 80_000, 20_000, ahead=True)
@@ -103,7 +103,7 @@ def test_a_failure_ahead_of_the_last_record_is_asked_once_more() -> None:
         assert asked_ahead(made, read)[0]
 
 
-def test_fresh_urls_wait_while_a_location_is_under_way() -> None:
+def test_fresh_urls_wait_for_a_location_request_in_progress() -> None:
     with looking_ahead() as (_, read, ranges, ahead):
         assert read.with_fresh_url(ranges[0], math.inf) is None
         read.located(ahead, LocationError("gone"), ahead.offset, 0.0)
@@ -113,7 +113,7 @@ def test_fresh_urls_wait_while_a_location_is_under_way() -> None:
         assert command.window == ranges[0].grant.window
 
 
-def test_until_something_is_taken_one_small_window_is_enough() -> None:
+def test_one_small_window_is_read_before_the_first_take() -> None:
     with stepping() as made:
         read = made.opened(end_offset=TIERED_END)
         first = made.next()
@@ -128,14 +128,14 @@ def test_until_something_is_taken_one_small_window_is_enough() -> None:
         assert following.window > 256 * 1024
 
 
-def test_a_read_of_fixed_windows_asks_for_no_other() -> None:
+def test_a_read_of_fixed_windows_requests_no_other_size() -> None:
     window = (40_000, 20_000)
     with looking_ahead(window=window) as (_, _, ranges, ahead):
         assert (ranges[0].grant.window, ranges[0].grant.range_bytes) == window
         assert (ahead.window, ahead.range_bytes) == window
 
 
-def test_ranges_behind_the_bound_of_a_read_are_not_asked_for() -> None:
+def test_ranges_past_the_bound_of_a_read_are_not_requested() -> None:
     with stepping() as made:
         read = made.opened(end_offset=10)
         found = made.location(0)
@@ -150,7 +150,7 @@ def test_ranges_behind_the_bound_of_a_read_are_not_asked_for() -> None:
         assert isinstance(everything(read)[-1], ReadEnd)
 
 
-def test_a_peer_that_says_that_ranges_begin_too_late_is_found_out() -> None:
+def test_a_location_whose_ranges_begin_too_late_is_refused() -> None:
     with stepping() as made:
         found = made.location(0)
         read = made.opened(end_offset=found.next_offset)
@@ -163,7 +163,7 @@ def test_a_peer_that_says_that_ranges_begin_too_late_is_found_out() -> None:
         assert end.next_offset < found.next_offset
 
 
-def test_a_location_that_stays_pending_is_refused_in_the_end() -> None:
+def test_a_location_that_stays_pending_is_refused() -> None:
     with stepping(attrs.evolve(Stepping().config, pending_timeout_ms=1000)) as made:
         read = made.opened()
         asked = 0
@@ -178,7 +178,7 @@ def test_a_location_that_stays_pending_is_refused_in_the_end() -> None:
         assert (end.reason, end.next_offset) == ("location-pending", 0)
 
 
-def test_a_location_that_was_pending_for_a_while_is_taken() -> None:
+def test_a_location_that_was_pending_for_a_while_is_used() -> None:
     with stepping() as made:
         read = made.opened()
         made.locate(cast("Locate", made.next()), LocationPending())
@@ -190,7 +190,7 @@ def test_a_location_that_was_pending_for_a_while_is_taken() -> None:
         assert read.pending(made.clock.now + 60.0) is None, "time counts anew"
 
 
-def test_four_grants_are_read_at_once_and_no_more() -> None:
+def test_at_most_four_grants_are_read_at_once() -> None:
     with stepping() as made:
         read = made.read()
         read.begun = True
@@ -203,7 +203,7 @@ def test_four_grants_are_read_at_once_and_no_more() -> None:
         assert grants == 4
 
 
-def test_a_range_that_failed_for_a_while_is_asked_for_again_in_time() -> None:
+def test_a_range_that_failed_for_a_while_is_retried_in_time() -> None:
     with looking_ahead() as (made, read, ranges, ahead):
         read.located(ahead, LocationError("gone"), ahead.offset, 0.0)
         damage = CorruptRecordError("bad")
@@ -235,7 +235,7 @@ def test_results_of_a_stopped_read_are_dropped() -> None:
         assert made.metrics.snapshot()["remote-fetch-over-read-bytes-total"] == 20_000
 
 
-def test_the_last_refusal_ends_the_read_behind_the_last_record() -> None:
+def test_the_last_refusal_ends_the_read_after_the_last_record() -> None:
     with stepping() as made:
         read = made.opened()
         read.begun = True
@@ -258,7 +258,7 @@ def everything(read: PartitionRead) -> list[RecordBlock | ReadEnd]:
     return items
 
 
-def test_reports_what_its_owner_needs() -> None:
+def test_statistics_have_what_the_owner_needs() -> None:
     with stepping() as made:
         read = made.opened(end_offset=10)
         assert (read.ready, read.has_ready, read.passed) == (None, False, (0, -1))
@@ -276,7 +276,7 @@ def test_reports_what_its_owner_needs() -> None:
         assert (item.reason, read.ready, read.passed) == ("end", None, (10, 0))
 
 
-def test_a_gap_at_the_end_of_a_grant_is_passed_where_gaps_are_allowed() -> None:
+def test_a_gap_at_the_end_of_a_grant_is_passed_if_gaps_are_allowed() -> None:
     with stepping(attrs.evolve(Stepping().config, allow_offset_gaps=True)) as made:
         read = made.opened()
         command = made.next()
@@ -284,12 +284,12 @@ def test_a_gap_at_the_end_of_a_grant_is_passed_where_gaps_are_allowed() -> None:
         found = made.location(0)
         made.locate(command, attrs.evolve(found, ranges=found.ranges[:-1]))
         while (command := made.next()) is not None:
-            if not isinstance(command, Locate):  # the next location stays away
+            if not isinstance(command, Locate):  # the next location is not answered
                 made.carry_out(command)
         assert (read.state, read.next_offset) == (ReaderState.LOCATING, found.next_offset)
 
 
-def test_a_gap_up_to_the_bound_of_a_read_is_its_end_where_gaps_are_allowed() -> None:
+def test_a_gap_up_to_the_bound_of_a_read_ends_it_if_gaps_are_allowed() -> None:
     with stepping(attrs.evolve(Stepping().config, allow_offset_gaps=True)) as made:
         found = made.location(0)
         read = made.opened(end_offset=found.next_offset)
@@ -303,7 +303,7 @@ def test_a_gap_up_to_the_bound_of_a_read_is_its_end_where_gaps_are_allowed() -> 
 
 
 @pytest.mark.parametrize("decoding", [True, False])
-def test_a_read_that_leaves_ends_once_nothing_is_under_way(decoding: bool) -> None:
+def test_a_leaving_read_ends_when_no_request_is_in_progress(decoding: bool) -> None:
     with looking_ahead() as (_, read, ranges, _):
         for landed in ranges:
             read.landed(landed, 0, LocationExpiredError("expired"))
@@ -329,7 +329,7 @@ def test_a_read_that_ended_does_not_fail() -> None:
         assert (end.reason, str(end.error)) == ("breaker-open", "the first")
 
 
-def test_a_borrowing_block_keeps_the_buffer_until_it_is_done_with() -> None:
+def test_a_borrowing_block_keeps_the_buffer_until_it_is_released() -> None:
     with stepping(attrs.evolve(Stepping().config, max_in_flight=1)) as made:
         read = made.opened(borrow=True, end_offset=100)
         made.run()
@@ -339,7 +339,7 @@ def test_a_borrowing_block_keeps_the_buffer_until_it_is_done_with() -> None:
         assert len(made.recycled) == 1
 
 
-def test_a_refusal_ends_the_read_as_it_says() -> None:
+def test_a_refusal_ends_the_read_with_its_reason() -> None:
     with stepping() as made:
         read = made.opened(start=7)
         command = made.next()
@@ -351,7 +351,7 @@ def test_a_refusal_ends_the_read_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("promised", ["undecided", "bad-location"])
-def test_a_grant_that_does_not_end_at_its_next_offset_is_a_doubt(promised: str) -> None:
+def test_a_grant_that_does_not_reach_its_next_offset_ends_the_read(promised: str) -> None:
     with stepping() as made:
         read = made.opened()
         command = made.next()

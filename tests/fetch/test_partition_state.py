@@ -12,7 +12,7 @@ from kafka_remote_client.fetch.partition_state import (
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(ReaderState, ReaderEvent)))
-def test_every_pair_is_either_in_the_table_or_refused(state: ReaderState, event: ReaderEvent) -> None:
+def test_each_pair_of_state_and_event_is_in_the_table_or_raises(state: ReaderState, event: ReaderEvent) -> None:
     if (state, event) in TRANSITIONS:
         assert transition(state, event) is TRANSITIONS[state, event]
     else:

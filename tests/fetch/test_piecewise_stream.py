@@ -1,4 +1,4 @@
-"""Pieces of any size reach buffers of any size, in order and to the last byte."""
+"""A stream copies pieces of any size to buffers of any size, in order and completely."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DATA = bytes(range(100))
 
 
 class Pieces(PiecewiseStream):
-    """The positions from 10 on, in pieces of these sizes; those that fit into a buffer are read to it."""
+    """The positions from 10 on in pieces of these sizes; a piece that fits into a buffer is read into it."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(10, 10 + sum(sizes))
@@ -32,7 +32,7 @@ class Pieces(PiecewiseStream):
 
 
 @given(st.lists(st.integers(1, 9), max_size=9), st.integers(1, 12))
-def test_all_bytes_come_once_and_in_order(sizes: list[int], room: int) -> None:
+def test_all_bytes_are_copied_once_and_in_order(sizes: list[int], room: int) -> None:
     stream, found, buffer = Pieces(sizes), b"", bytearray(room)
     while count := stream.readinto(buffer):
         found += buffer[:count]
@@ -40,7 +40,7 @@ def test_all_bytes_come_once_and_in_order(sizes: list[int], room: int) -> None:
     assert stream.direct == sum(size <= room for size in sizes)
 
 
-def test_an_empty_buffer_takes_nothing_and_loses_nothing() -> None:
+def test_an_empty_buffer_takes_and_loses_nothing() -> None:
     stream = Pieces([3])
     assert stream.readinto(bytearray()) == 0
     buffer = bytearray(3)
@@ -50,7 +50,7 @@ def test_an_empty_buffer_takes_nothing_and_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("room", [1, 2])
-def test_what_does_not_fit_waits_for_the_next_buffer(room: int) -> None:
+def test_the_rest_of_a_piece_waits_for_the_next_buffer(room: int) -> None:
     stream, buffer = Pieces([3]), bytearray(room)
     assert stream.readinto(buffer) == room
     assert stream.readinto(bytearray(9)) == 3 - room

@@ -20,7 +20,7 @@ COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCO
 FORMATS = ("ApacheKafkaV1",)
 
 
-def test_ranges_grow_while_full_ones_are_fast_and_never_past_the_maximum() -> None:
+def test_fast_full_ranges_grow_up_to_the_maximum() -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     assert (sizer.range_bytes, sizer.maximum) == (4 * MIB, 8 * MIB)
     sizer.balance(0.0, 1.0)
@@ -31,21 +31,21 @@ def test_ranges_grow_while_full_ones_are_fast_and_never_past_the_maximum() -> No
 
 
 @pytest.mark.parametrize(("size", "seconds"), [(2 * MIB, 0.1), (4 * MIB, 1.25)])
-def test_a_small_or_slow_range_proves_nothing(size: int, seconds: float) -> None:
+def test_small_or_slow_ranges_change_no_size(size: int, seconds: float) -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     sizer.balance(0.0, 1.0)
     sizer.succeeded(size, seconds, seconds)
     assert sizer.range_bytes == 4 * MIB
 
 
-def test_a_range_within_a_quarter_of_its_time_out_makes_ranges_grow() -> None:
+def test_a_range_within_a_quarter_of_its_time_out_lets_ranges_grow() -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     sizer.balance(0.0, 1.0)
     sizer.succeeded(4 * MIB, 1.2, 1.2)
     assert sizer.range_bytes == 8 * MIB
 
 
-def test_ranges_are_halved_by_a_timeout_down_to_the_minimum() -> None:
+def test_a_time_out_halves_ranges_down_to_the_minimum() -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     sizer.timed_out()
     assert sizer.range_bytes == 2 * MIB
@@ -54,17 +54,17 @@ def test_ranges_are_halved_by_a_timeout_down_to_the_minimum() -> None:
     assert sizer.range_bytes == MIN_RANGE_BYTES
 
 
-def test_a_small_maximum_holds_from_the_start() -> None:
+def test_a_small_maximum_applies_from_the_start() -> None:
     assert RangeSizer(MIN_RANGE_BYTES, 5.0).range_bytes == MIN_RANGE_BYTES
 
 
-def test_ranges_start_as_small_as_fill_the_memory_if_all_fly() -> None:
+def test_initial_ranges_fit_the_memory_if_all_are_in_flight() -> None:
     assert RangeSizer(8 * MIB, 5.0, 2 * MIB).range_bytes == 2 * MIB
     assert RangeSizer(8 * MIB, 5.0, 100 * MIB).range_bytes == 4 * MIB
     assert RangeSizer(8 * MIB, 5.0, 100).range_bytes == MIN_RANGE_BYTES
 
 
-def test_a_fixed_window_shrinks_after_a_time_out_alone() -> None:
+def test_a_fixed_window_shrinks_only_after_a_time_out() -> None:
     sizer, window = RangeSizer(8 * MIB, 5.0, 2 * MIB), (32 * MIB, 8 * MIB)
     assert sizer.delivered(window) == window
     sizer.timed_out()
@@ -78,7 +78,7 @@ def test_a_fixed_window_shrinks_after_a_time_out_alone() -> None:
 
 
 def grown(least: int = 2 * MIB) -> RangeSizer:
-    """Ranges of 4 MiB, where the store delivers 8."""
+    """Ranges of 4 MiB, with a store that could deliver 8."""
     sizer = RangeSizer(8 * MIB, 5.0, least)
     sizer.succeeded(2 * MIB, 0.1, 0.1)
     sizer.succeeded(4 * MIB, 0.1, 0.1)
@@ -87,7 +87,7 @@ def grown(least: int = 2 * MIB) -> RangeSizer:
     return sizer
 
 
-def test_ranges_grow_only_where_twice_the_size_still_fits() -> None:
+def test_ranges_grow_only_if_twice_the_size_fits() -> None:
     sizer = grown()
     assert not sizer.balance(5.0, 9.0)
     assert sizer.range_bytes == 4 * MIB
@@ -96,7 +96,7 @@ def test_ranges_grow_only_where_twice_the_size_still_fits() -> None:
     assert not sizer.balance(0.0, 10.0), "they are as large as they may be"
 
 
-def test_ranges_shrink_where_more_bytes_have_to_fly_than_fit() -> None:
+def test_ranges_shrink_if_more_bytes_are_in_flight_than_fit() -> None:
     sizer = grown()
     assert sizer.balance(11.0, 10.0)
     assert sizer.range_bytes == 2 * MIB
@@ -108,7 +108,7 @@ ROOM = 64.0 * MIB
 
 
 class Reading:
-    """A sizer that is always short of memory, over a store with a latency of 50 ms."""
+    """A sizer that is always short of memory, with a store of 50 ms latency."""
 
     def __init__(self, maximum: int = 8 * MIB) -> None:
         self.sizer = RangeSizer(maximum, 5.0, 2 * MIB)
@@ -160,7 +160,7 @@ def test_ranges_shrink_again_if_twice_the_size_takes_longer() -> None:
     assert reading.arrive(4, 0.06, 0.0) == [2]
 
 
-def test_each_vain_trial_doubles_the_time_to_the_next() -> None:
+def test_each_failed_trial_doubles_the_time_to_the_next() -> None:
     reading = Reading()
     assert reading.arrive(128, 0.05, 0.0) == [4]
     for whole in (256, 512, 1024):
@@ -170,7 +170,7 @@ def test_each_vain_trial_doubles_the_time_to_the_next() -> None:
     assert reading.arrive(256, 0.05, 0.0) == [8]
 
 
-def test_ranges_that_were_kept_shrink_only_if_they_take_much_longer() -> None:
+def test_kept_ranges_shrink_only_if_they_take_much_longer() -> None:
     reading = Reading(4 * MIB)
     assert reading.arrive(256, 0.05, 0.0) == [4]
     assert reading.arrive(1024, 0.07, 0.0) == [], "a busy machine has such times"
@@ -178,7 +178,7 @@ def test_ranges_that_were_kept_shrink_only_if_they_take_much_longer() -> None:
     assert reading.arrive(1024, 0.1, 0.05) == []
 
 
-def test_the_memory_does_not_enlarge_what_a_slow_store_made_small() -> None:
+def test_memory_does_not_enlarge_ranges_that_a_slow_store_made_small() -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 4 * MIB)
     for _ in range(3):
         sizer.timed_out()
@@ -205,14 +205,12 @@ def window(*, in_flight: int = 2, readers: int = 1, chunked: bool = False) -> in
         (64, 1, True, 128),
     ],
 )
-def test_a_window_covers_twice_what_is_in_flight_of_the_partition(
-    in_flight: int, readers: int, chunked: bool, ranges: int
-) -> None:
+def test_a_window_covers_twice_the_partitions_bytes_in_flight(in_flight: int, readers: int, chunked: bool, ranges: int) -> None:
     assert WINDOW_RANGES == 8
     assert window(in_flight=in_flight, readers=readers, chunked=chunked) == ranges * MIB
 
 
-def test_as_many_ranges_fly_as_are_used_up_while_one_is_on_its_way() -> None:
+def test_as_many_ranges_are_in_flight_as_are_used_during_one() -> None:
     ahead = ReadAhead(16)
     assert ahead.in_flight(MIB) == 16
     ahead.landed(MIB, 0.05)
@@ -234,10 +232,10 @@ def test_the_slower_of_decoding_and_using_counts() -> None:
 def test_blocks_of_many_partitions_share_the_time_they_are_held() -> None:
     ahead = ReadAhead(16)
     ahead.landed(MIB, 0.05)
-    for number in range(1, 25):  # all taken at 0, then used up one after the other, 20 ms each
+    for number in range(1, 25):  # all taken at 0, then used one after the other, 20 ms each
         ahead.used(MIB, 0.0, number * 0.02)
     assert ahead.in_flight(MIB) == 1 + 5
-    ahead.used(MIB, 0.0, 0.1)  # one that ended earlier, and is told later
+    ahead.used(MIB, 0.0, 0.1)  # ended earlier, but reported later
     assert ahead.in_flight(MIB) == 1 + 6
 
 
@@ -254,7 +252,7 @@ def test_the_last_ranges_and_paces_count_most() -> None:
     assert ahead.in_flight(MIB) == 2
 
 
-def test_one_at_a_time_is_one_at_a_time() -> None:
+def test_one_range_at_a_time_stays_one_at_a_time() -> None:
     ahead = ReadAhead(1)
     ahead.landed(MIB, 1.0)
     ahead.used(MIB, 1.0, 1.1)
@@ -271,7 +269,7 @@ def test_ranges_of_about_the_size_count_first() -> None:
     assert ahead.in_flight(MIB // 4) == 1 + 8
 
 
-def test_bytes_to_have_in_flight_follow_from_ranges_of_that_size() -> None:
+def test_bytes_in_flight_follow_from_ranges_of_that_size() -> None:
     ahead = ReadAhead(64)
     assert ahead.wanted_bytes(MIB) is None
     ahead.landed(MIB, 0.05)
@@ -281,7 +279,7 @@ def test_bytes_to_have_in_flight_follow_from_ranges_of_that_size() -> None:
     assert ahead.wanted_bytes(2 * MIB) is None, "ranges of another size"
 
 
-def test_where_ranges_never_get_the_size_all_of_them_count() -> None:
+def test_all_ranges_count_if_none_has_the_size() -> None:
     ahead = ReadAhead(64)
     ahead.used(MIB, 1.0, 1.01)
     for _ in range(15):
@@ -309,14 +307,14 @@ def test_urls_are_refreshed_at_half_of_their_life() -> None:
         (UNCOMMITTED, 120, 125, 130, 125),
     ],
 )
-def test_nothing_undecided_or_past_the_bound_is_readable(
+def test_undecided_records_and_those_past_the_bound_are_not_readable(
     isolation: IsolationLevel, lso: int, high_watermark: int, end_offset: int | None, expected: int
 ) -> None:
     grant = location(next_offset=200, last_stable_offset=lso, high_watermark=high_watermark)
     assert readable_end(grant, isolation, end_offset) == expected
 
 
-def test_what_lies_behind_the_bound_of_a_read_is_left_out() -> None:
+def test_records_past_the_bound_of_a_read_are_left_out() -> None:
     ranges = (GrantedRange(ByteRange(0, 300)), GrantedRange(ByteRange(300, 600)), GrantedRange(ByteRange(600, 900)))
     told = tuple(attrs.evolve(one, first_offset=offset) for one, offset in zip(ranges, (90, 130, 160), strict=True))
     whole = location(ranges=told)
@@ -329,7 +327,7 @@ def test_what_lies_behind_the_bound_of_a_read_is_left_out() -> None:
     assert within(silent, 100) is silent, "nobody says where they begin"
 
 
-def test_a_sound_location_is_not_refused() -> None:
+def test_a_valid_location_is_accepted() -> None:
     assert refusal(location(), 100, COMMITTED, FORMATS, now=0.0) is None
 
 
@@ -345,7 +343,7 @@ def test_a_sound_location_is_not_refused() -> None:
         {"expires_at": 0.1},
     ],
 )
-def test_a_location_at_its_limits_is_not_refused(changes: dict[str, object]) -> None:
+def test_a_location_at_its_limits_is_accepted(changes: dict[str, object]) -> None:
     assert refusal(attrs.evolve(location(), **changes), 100, COMMITTED, FORMATS, now=0.0) is None
 
 
@@ -372,7 +370,7 @@ def _ranges(*bounds: tuple[int, int]) -> tuple[GrantedRange, ...]:
         ({"expires_at": 7.0}, "expired"),
     ],
 )
-def test_a_location_that_leaves_a_doubt_is_refused(changes: dict[str, object], reason: str) -> None:
+def test_an_inconsistent_location_is_refused(changes: dict[str, object], reason: str) -> None:
     grant: SegmentLocation = attrs.evolve(location(), **changes)
     assert refusal(grant, 100, COMMITTED, FORMATS, now=7.0) == reason
 
@@ -382,10 +380,10 @@ def test_the_aborted_list_may_be_unknown_for_read_uncommitted() -> None:
     assert refusal(grant, 100, UNCOMMITTED, FORMATS, now=0.0) is None
 
 
-def test_an_aborted_list_says_nothing_against_a_location() -> None:
+def test_aborted_transactions_are_no_reason_to_refuse_a_location() -> None:
     grant = location(aborted_transactions=(AbortedTransaction(7, 50),))
     assert refusal(grant, 100, COMMITTED, FORMATS, now=0.0) is None
 
 
-def test_a_window_is_that_of_a_plain_segment_unless_told_otherwise() -> None:
+def test_a_window_is_sized_for_a_plain_segment_by_default() -> None:
     assert window_bytes(MIB, in_flight=2, readers=1) == window(chunked=False)

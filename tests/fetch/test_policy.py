@@ -55,16 +55,16 @@ def decision(error: DirectFetchError, *, attempts: int = 1, corrupt: int = 0, re
         (DirectFetchError("x"), Action.BROKER),
     ],
 )
-def test_the_first_failure_gets_the_errors_own_action(error: DirectFetchError, first: Action) -> None:
+def test_the_first_failure_gets_its_errors_own_action(error: DirectFetchError, first: Action) -> None:
     assert decision(error) is first
 
 
-def test_retries_end_after_the_setting() -> None:
+def test_retries_end_at_the_setting() -> None:
     assert decision(RemoteStorageUnavailableError("x"), attempts=2) is Action.RETRY
     assert decision(RemoteStorageUnavailableError("x"), attempts=3) is Action.BROKER
 
 
-def test_damaged_bytes_are_read_once_more_however_many_attempts_there_were() -> None:
+def test_damaged_bytes_are_read_once_more_after_any_number_of_attempts() -> None:
     assert decision(CORRUPT, attempts=9, corrupt=1) is Action.RETRY
     assert decision(CORRUPT, attempts=1, corrupt=2) is Action.BROKER
 
@@ -87,7 +87,7 @@ def test_pauses_double_with_jitter_up_to_two_seconds(attempts: int, expected: fl
 
 
 @pytest.mark.parametrize("asked", [0.0, 0.3, 2.0])
-def test_a_short_pause_that_the_store_asks_for_is_kept(asked: float) -> None:
+def test_a_short_pause_requested_by_the_store_is_kept(asked: float) -> None:
     error = RemoteStorageThrottledError("x", retry_after=asked)
     assert decision(error) is Action.RETRY
     assert retry_pause(error, 1, 0.5) == asked
@@ -95,25 +95,25 @@ def test_a_short_pause_that_the_store_asks_for_is_kept(asked: float) -> None:
 
 
 @pytest.mark.parametrize(("asked", "pause"), [(2.1, 2.1), (30.0, 30.0), (3600.0, 30.0)])
-def test_a_long_pause_of_the_store_goes_to_the_broker(asked: float, pause: float) -> None:
+def test_a_long_pause_requested_by_the_store_goes_to_the_broker(asked: float, pause: float) -> None:
     error = RemoteStorageThrottledError("x", retry_after=asked)
     assert decision(error) is Action.BROKER
     assert store_pause(error) == pause
 
 
 @pytest.mark.parametrize("error", [RemoteStorageThrottledError("x"), RemoteStorageError("x")], ids=["not told", "other"])
-def test_a_store_that_asks_for_no_pause_gets_none(error: RemoteStorageError) -> None:
+def test_a_store_that_requests_no_pause_gets_none(error: RemoteStorageError) -> None:
     assert store_pause(error) == 0.0
 
 
 def every_kind(kind: type[DirectFetchError] = DirectFetchError) -> list[type[DirectFetchError]]:
-    """Those of the package's own list; others may be loaded, by whatever else runs in this process."""
+    """The classes of the package's own list: other code in this process may have loaded more."""
     below = (child for child in kind.__subclasses__() if child.__module__ == kind.__module__)
     return [kind, *(each for child in below for each in every_kind(child))]
 
 
 @pytest.mark.parametrize("rule", POLICY, ids=lambda rule: rule.error.__name__)
-def test_what_is_done_again_has_a_budget_and_nothing_else_has(rule: Rule) -> None:
+def test_exactly_the_retried_actions_have_a_budget(rule: Rule) -> None:
     assert (rule.budget is Budget.NONE) == (rule.error.action in (Action.BROKER, Action.STOP))
 
 
@@ -126,7 +126,7 @@ def test_unlisted_error_has_the_rule_of_its_nearest_base() -> None:
         assert kind.action is rule.error.action or rule.budget is Budget.NONE
 
 
-def test_every_kind_of_a_fetcher_has_a_rule_of_its_own() -> None:
+def test_each_error_of_a_fetcher_has_its_own_rule() -> None:
     assert set(every_kind(RemoteStorageError)) <= {rule.error for rule in POLICY}
 
 
@@ -139,7 +139,7 @@ def test_every_kind_of_a_fetcher_has_a_rule_of_its_own() -> None:
         (None, 0.0),
     ],
 )
-def test_a_location_is_waited_for_where_the_pause_is_short(answer: object, expected: float) -> None:
+def test_a_location_with_a_short_pause_is_waited_for(answer: object, expected: float) -> None:
     assert location_pause(answer) == expected
 
 

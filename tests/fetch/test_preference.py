@@ -1,4 +1,4 @@
-"""Every line of the table in fetch/preference.py, by what is told and what follows. A segment has 5 bytes an offset here."""
+"""Each line of the table in fetch/preference.py: events and decisions. A segment here has 5 bytes per offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STAY = 10.0
 
 
 class Partitions:
-    """A preference, and partitions that read at a pace that the test says."""
+    """A preference, and partitions that read at a given throughput."""
 
     def __init__(self, slow: int = SLOW) -> None:
         self.now = 1000.0
@@ -22,7 +22,7 @@ class Partitions:
     def reads(
         self, pace: float, *, ranges: int = 4, seconds: float = 1.0, in_flight: int = 1, key: tuple[str, int] = KEY
     ) -> None:
-        """Ranges of as many bytes as give the pace, one after the other."""
+        """Adds ranges with the bytes of that throughput, one after the other."""
         for _ in range(ranges):
             self.now += seconds / in_flight
             size = round(pace * seconds / in_flight)
@@ -32,13 +32,13 @@ class Partitions:
         return self.preference.leaves(key, self.now)
 
     def by_broker(self, pace: float, seconds: float, key: tuple[str, int] = KEY, offset: int = 100) -> bool:
-        """Leaves at ``offset``, is brought on by the broker, and is looked at: whether it returns."""
+        """Leaves the store at ``offset`` and lets the broker read on. Returns whether the partition goes back to the store."""
         self.preference.left(key, offset, self.now)
         self.now += seconds
         return self.preference.returns(key, offset + round(pace * seconds / 5), self.now)
 
     def left_for_good(self, key: tuple[str, int] = KEY) -> None:
-        """The store gives 100 bytes a second, the broker 10000."""
+        """Leaves the store, which gives 100 bytes a second; the broker gives 10000."""
         self.reads(100, key=key)
         assert self.leaves(key)
         assert not self.by_broker(10_000, 2.0, key)
@@ -54,12 +54,12 @@ def test_a_partition_never_read_stays_at_the_store(tried: Partitions) -> None:
     assert tried.preference.returns(KEY, 7, tried.now)
 
 
-def test_a_store_that_is_fast_enough_is_never_left(tried: Partitions) -> None:
+def test_a_partition_never_leaves_a_store_that_is_fast_enough(tried: Partitions) -> None:
     tried.reads(SLOW, ranges=100)
     assert not tried.leaves()
 
 
-def test_a_setting_of_zero_turns_it_off() -> None:
+def test_a_setting_of_zero_turns_the_preference_off() -> None:
     off = Partitions(slow=0)
     off.reads(1, ranges=100)
     assert not off.leaves()
@@ -70,12 +70,12 @@ def test_a_setting_of_zero_turns_it_off() -> None:
     [(3, 10.0, False), (4, 0.4, False), (4, 0.5, True), (5, 0.4, True)],
     ids=["three ranges", "too short a time", "both", "more ranges, shorter"],
 )
-def test_nothing_follows_from_few_ranges_or_a_short_time(tried: Partitions, ranges: int, seconds: float, leaves: bool) -> None:
+def test_few_ranges_or_a_short_time_decide_nothing(tried: Partitions, ranges: int, seconds: float, leaves: bool) -> None:
     tried.reads(100, ranges=ranges, seconds=seconds)
     assert tried.leaves() is leaves
 
 
-def test_what_is_old_does_not_count(tried: Partitions) -> None:
+def test_old_ranges_do_not_count(tried: Partitions) -> None:
     tried.reads(100)
     tried.now += 60.0
     assert not tried.leaves()
@@ -83,7 +83,7 @@ def test_what_is_old_does_not_count(tried: Partitions) -> None:
     assert tried.leaves()
 
 
-def test_the_median_counts_so_one_stall_is_nothing(tried: Partitions) -> None:
+def test_the_median_counts_so_one_stall_does_not(tried: Partitions) -> None:
     tried.reads(5000, ranges=3)
     tried.reads(1, ranges=1, seconds=30.0)
     assert not tried.leaves()
@@ -95,7 +95,7 @@ def test_ranges_in_flight_together_share_the_time(tried: Partitions) -> None:
     assert not tried.leaves()
 
 
-def test_the_trial_is_two_seconds_and_no_longer(tried: Partitions) -> None:
+def test_a_trial_lasts_two_seconds(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
     assert tried.preference.left(KEY, 100, tried.now) == 2.0
@@ -110,14 +110,14 @@ def test_only_a_broker_that_is_more_than_twice_as_fast_is_preferred(tried: Parti
     assert tried.by_broker(pace, 2.0) is returns
 
 
-def test_an_offset_that_went_back_measures_no_pace(tried: Partitions) -> None:
+def test_an_offset_that_goes_back_measures_no_throughput(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
     tried.preference.left(KEY, 100, tried.now)
     assert tried.preference.returns(KEY, 50, tried.now + 2.0)
 
 
-def test_one_partition_is_on_trial_at_a_time(tried: Partitions) -> None:
+def test_one_partition_at_a_time_is_on_trial(tried: Partitions) -> None:
     tried.reads(100)
     tried.reads(100, key=OTHER)
     assert tried.leaves()
@@ -126,7 +126,7 @@ def test_one_partition_is_on_trial_at_a_time(tried: Partitions) -> None:
     assert tried.leaves(OTHER)
 
 
-def test_trial_without_an_outcome_ends(tried: Partitions) -> None:
+def test_a_trial_without_a_result_ends(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
     tried.now += 60.0
@@ -134,7 +134,7 @@ def test_trial_without_an_outcome_ends(tried: Partitions) -> None:
     assert tried.leaves(OTHER)
 
 
-def test_trials_that_show_nothing_become_rare(tried: Partitions) -> None:
+def test_trials_without_a_gain_become_rare(tried: Partitions) -> None:
     pauses = []
     for _ in range(7):
         tried.reads(100)
@@ -143,10 +143,10 @@ def test_trials_that_show_nothing_become_rare(tried: Partitions) -> None:
             tried.reads(100, ranges=1)
         pauses.append(round(tried.now - begun))
         assert tried.by_broker(100, 2.0)
-    assert pauses == [0, 26, 56, 116, 236, 476, 596]  # each less by the 4 s in which it was measured anew
+    assert pauses == [0, 26, 56, 116, 236, 476, 596]  # each shorter by the 4 s of the new measurement
 
 
-def test_a_trial_that_shows_something_lets_the_next_one_begin_at_once(tried: Partitions) -> None:
+def test_a_trial_with_a_gain_allows_the_next_at_once(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
     assert tried.by_broker(100, 2.0)
@@ -180,12 +180,12 @@ def test_stays_double_up_to_a_minute_while_the_store_stays_slow(tried: Partition
     assert stays == [20.0, 40.0, 60.0, 60.0]
 
 
-def test_a_known_pace_of_the_broker_needs_no_trial_and_waits_for_none(tried: Partitions) -> None:
+def test_a_known_throughput_of_the_broker_needs_no_trial(tried: Partitions) -> None:
     tried.left_for_good()
     tried.now += STAY
     assert tried.preference.returns(KEY, 100_000, tried.now)
     tried.reads(100, key=OTHER)
-    assert tried.leaves(OTHER)  # on trial from now on
+    assert tried.leaves(OTHER)  # on trial from here on
     tried.reads(100)
     assert tried.leaves()
 
@@ -198,7 +198,7 @@ def test_a_store_that_recovered_is_kept_and_the_broker_is_forgotten(tried: Parti
     assert not tried.leaves()
     tried.reads(100, ranges=16)
     assert tried.leaves()
-    assert tried.preference.left(KEY, 100, tried.now) == 2.0  # a trial again
+    assert tried.preference.left(KEY, 100, tried.now) == 2.0  # another trial
 
 
 def test_a_store_within_the_factor_of_the_broker_is_kept(tried: Partitions) -> None:
@@ -208,23 +208,23 @@ def test_a_store_within_the_factor_of_the_broker_is_kept(tried: Partitions) -> N
     tried.now += STAY
     assert tried.preference.returns(KEY, 100 + round(900 * (2.0 + STAY) / 5), tried.now)
     tried.reads(100, key=OTHER)
-    assert tried.leaves(OTHER)  # so that no trial may be
+    assert tried.leaves(OTHER)  # so that no other trial can begin
     tried.reads(500)
     assert not tried.leaves()
 
 
-def test_pause_during_the_brokers_turn_gets_another_trial(tried: Partitions) -> None:
+def test_a_pause_while_the_broker_reads_leads_to_another_trial(tried: Partitions) -> None:
     tried.left_for_good()
     tried.now += STAY
-    assert tried.preference.returns(KEY, 4000, tried.now)  # where it was: the broker seems to give nothing
+    assert tried.preference.returns(KEY, 4000, tried.now)  # at the same offset: the broker seems to give nothing
     tried.reads(100)
     assert tried.leaves()
     assert tried.preference.left(KEY, 4000, tried.now) == 2.0
 
 
-def test_a_measured_read_puts_a_partition_at_the_store(tried: Partitions) -> None:
+def test_a_measured_read_marks_a_partition_as_read_from_the_store(tried: Partitions) -> None:
     tried.left_for_good()
-    tried.reads(100, ranges=3)  # the application has sought
+    tried.reads(100, ranges=3)  # the application has called seek
     assert tried.preference.returns(KEY, 7, tried.now)
     assert tried.preference._partitions[KEY].place is Place.STORE
     assert not tried.leaves()
@@ -232,7 +232,7 @@ def test_a_measured_read_puts_a_partition_at_the_store(tried: Partitions) -> Non
     assert tried.leaves()
 
 
-def test_the_first_stay_is_as_short_as_the_setting(tried: Partitions) -> None:
+def test_the_first_stay_is_as_long_as_the_setting(tried: Partitions) -> None:
     tried.preference = BrokerPreference(SLOW, 0.5)
     tried.left_for_good()
     assert not tried.preference.returns(KEY, 10_000, tried.now + 0.4)

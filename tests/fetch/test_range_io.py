@@ -72,7 +72,7 @@ def run(stream: Stream | Exception, seconds: float = 5.0) -> tuple[Transfer, Fet
     return transfer, fetcher
 
 
-def test_fills_the_buffer_in_as_many_pieces_as_come() -> None:
+def test_the_buffer_is_filled_by_any_number_of_pieces() -> None:
     transfer, fetcher = run(pieces(1, 60, 39))
     assert (transfer.filled, bytes(transfer.buffer[:100])) == (100, DATA)
     assert fetcher.asked == [(b"mine", 0, 100)]
@@ -88,17 +88,17 @@ def test_slow_pieces_end_at_the_total_deadline() -> None:
         run(pieces(60, 39, 1), seconds=0.0)
 
 
-def test_a_range_that_is_whole_at_the_deadline_is_taken() -> None:
+def test_a_range_complete_at_the_deadline_is_used() -> None:
     assert run(pieces(100), seconds=0.0)[0].filled == 100
 
 
 @pytest.mark.parametrize("count", [-1, 101])
-def test_a_count_that_cannot_be_is_refused(count: int) -> None:
+def test_an_impossible_count_of_bytes_is_refused(count: int) -> None:
     with pytest.raises(InvalidStorageResponseError):
         run(Stream(lambda _: count))
 
 
-def test_what_a_plugin_raises_is_wrapped_without_its_text() -> None:
+def test_a_plugins_exception_is_wrapped_without_its_text() -> None:
     with pytest.raises(RemoteStorageError, match="KeyError") as wrapped:
         run(KeyError("https://host/?signature=hush"))
     assert "hush" not in str(wrapped.value)
@@ -107,7 +107,7 @@ def test_what_a_plugin_raises_is_wrapped_without_its_text() -> None:
 
 
 class KeepingFetcher(Fetcher):
-    """One that keeps what it read, and remembers what it was told to forget."""
+    """A fetcher that keeps what it read and records which ranges it gets to discard."""
 
     def __init__(self, stream: Stream | Exception) -> None:
         super().__init__(stream)
@@ -118,7 +118,7 @@ class KeepingFetcher(Fetcher):
         raise InvalidStorageResponseError("the location does not parse")
 
 
-def test_a_fetcher_that_keeps_ranges_forgets_those_that_were_wrong() -> None:
+def test_wrong_ranges_are_discarded_by_a_fetcher_that_keeps_ranges() -> None:
     granted = GrantedRange(ByteRange(10, 20), b"where")
     for error in (InvalidStorageResponseError("not the chunk"), RemoteStorageUnavailableError("refused")):
         fetcher = KeepingFetcher(error)
@@ -127,7 +127,7 @@ def test_a_fetcher_that_keeps_ranges_forgets_those_that_were_wrong() -> None:
         assert fetcher.discarded == ([(b"where", 10, 20)] if isinstance(error, InvalidStorageResponseError) else [])
 
 
-def test_a_fetcher_that_keeps_nothing_has_nothing_to_forget() -> None:
+def test_a_fetcher_that_keeps_nothing_gets_no_discard() -> None:
     discard_range(Fetcher(ValueError()), location(), GrantedRange(ByteRange(10, 20)))
 
 
@@ -139,7 +139,7 @@ def test_an_unrelated_discard_method_of_a_plugin_is_harmless() -> None:
     discard_range(Other(ValueError()), location(), GrantedRange(ByteRange(10, 20)))
 
 
-def test_an_attempt_tells_what_arrived_and_why_not_more() -> None:
+def test_an_attempt_reports_received_bytes_and_its_error() -> None:
     grant, buffer = location(ranges=(GrantedRange(ByteRange(0, 100), b"mine"),)), bytearray(128)
     granted, deadline = grant.ranges[0], Deadline(ManualClock(), 5.0)
     transfer, error = attempt(Fetcher(pieces(100)), grant, granted, lambda: buffer, deadline)
@@ -158,7 +158,7 @@ def test_an_attempt_tells_what_arrived_and_why_not_more() -> None:
     ],
     ids=["url", "key", "nothing", "malformed"],
 )
-def test_a_failed_attempt_tells_where_and_no_signature(metadata: Any, host: str, key: str | None) -> None:
+def test_a_failed_attempt_names_the_place_without_a_signature(metadata: Any, host: str, key: str | None) -> None:
     encoded = metadata.encode() if isinstance(metadata, LocationMetadata) else metadata
     grant = location(ranges=(GrantedRange(ByteRange(0, 100), encoded),))
     _, error = attempt(Fetcher(pieces(60)), grant, grant.ranges[0], lambda: bytearray(100), Deadline(ManualClock(), 5.0))
@@ -168,7 +168,7 @@ def test_a_failed_attempt_tells_where_and_no_signature(metadata: Any, host: str,
 
 
 @pytest.mark.parametrize("refusal", [MemoryError(), OSError(12, "Cannot allocate memory")])
-def test_an_attempt_without_memory_is_a_failed_one(refusal: Exception) -> None:
+def test_an_attempt_without_memory_fails(refusal: Exception) -> None:
     def take() -> WritableBuffer:
         raise refusal
 

@@ -24,7 +24,7 @@ def test_health_is_counted_by_host(metadata: bytes | None, host: str) -> None:
     assert store_host(GrantedRange(ByteRange(0, 1), metadata)) == host
 
 
-def test_an_error_tells_the_path_of_a_url_and_not_its_signature() -> None:
+def test_an_error_shows_the_path_of_a_url_without_its_signature() -> None:
     metadata = LocationMetadata(url="https://store/tier/a.log?X-Amz-Signature=hush").encode()
     error = located(RemoteStorageError("reset"), location(), GrantedRange(ByteRange(3, 9), metadata))
     assert (error.topic, error.partition, error.host, error.byte_range) == ("orders", 0, "store", (3, 9))

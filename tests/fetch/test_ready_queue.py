@@ -8,7 +8,7 @@ def drained(queue: ReadyQueue[str], *, budget: bool = True) -> list[str]:
     return taken
 
 
-def test_turns_come_in_the_order_of_what_happened_and_once_each() -> None:
+def test_readers_get_turns_in_the_order_of_events_and_once_each() -> None:
     queue: ReadyQueue[str] = ReadyQueue()
     assert not queue
     for one in "abcab":
@@ -41,7 +41,7 @@ def test_a_reader_held_again_keeps_its_place() -> None:
     assert drained(queue) == ["a", "b", "c"]
 
 
-def test_some_get_their_turn_later() -> None:
+def test_a_postponed_reader_gets_its_turn_later() -> None:
     queue: ReadyQueue[str] = ReadyQueue()
     assert queue.patience(0.0, 5.0) == 5.0
     queue.add_later("b", 7.0)
@@ -66,7 +66,7 @@ def test_a_discarded_reader_gets_no_turn() -> None:
     assert drained(queue) == []
 
 
-def test_a_turn_costs_no_look_at_the_others() -> None:
+def test_a_turn_does_not_look_at_other_readers() -> None:
     looked = 0
 
     class Counted(str):

@@ -1,4 +1,4 @@
-"""The reader and the engine together, over the golden tier: what goes wrong, and that nothing is lost by it."""
+"""The reader and the engine together on the golden tier: each failure is handled and loses no record."""
 
 import threading
 from collections.abc import Callable, Generator, Iterator
@@ -62,7 +62,7 @@ def test_reads_a_partition_across_segments_as_the_real_consumer_did(topic: str, 
     assert len(made.source.asked) > 1
 
 
-def test_says_where_the_broker_continues_and_with_which_epoch() -> None:
+def test_reports_where_the_broker_continues_and_the_leader_epoch() -> None:
     with rig() as made:
         rows, end = made.read("epochs")
     assert end.next_offset == rows[-1][0] + 1
@@ -84,7 +84,7 @@ def test_beginning_is_the_logs_start() -> None:
     assert end.next_offset == TIERED_END
 
 
-def test_beginning_without_a_known_log_start_is_left_to_the_broker() -> None:
+def test_beginning_without_a_known_log_start_goes_to_the_broker() -> None:
     with rig(GoldenTierSource(PartitionOffsets())) as made:
         rows, end = made.read(start=-2)
     assert (rows, end.reason, end.next_offset) == ([], "log-start-unknown", -1)
@@ -99,14 +99,14 @@ def test_stops_where_the_local_log_begins() -> None:
     assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
 
 
-def test_a_local_offset_asks_for_no_location() -> None:
+def test_a_local_offset_requests_no_location() -> None:
     with rig(GoldenTierSource(PartitionOffsets(log_start=0, earliest_local=2000))) as made:
         rows, end = made.read(start=3000, stop_at_local=True)
         assert made.source.asked == []
     assert (rows, end.reason, end.next_offset) == ([], "local", 3000)
 
 
-def test_passes_on_that_an_offset_is_out_of_range() -> None:
+def test_an_offset_out_of_range_is_passed_on() -> None:
     source = GoldenTierSource()
     source.answers.append(NotRemote("out-of-range", out_of_range=True))
     with rig(source) as made:
@@ -132,7 +132,7 @@ def test_a_failed_location_request_ends_the_read_with_its_cause() -> None:
     assert made.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
 
 
-def test_location_request_that_failed_early_is_repeated_when_needed() -> None:
+def test_a_location_request_that_failed_early_is_repeated_when_needed() -> None:
     source, asked_ahead = GoldenTierSource(), threading.Event()
 
     def fail(_: SegmentLocation) -> SegmentLocation:
@@ -150,14 +150,14 @@ def test_location_request_that_failed_early_is_repeated_when_needed() -> None:
     assert_equal(rows, whole())
 
 
-def test_the_next_location_is_asked_for_while_ranges_still_wait() -> None:
+def test_the_next_location_is_requested_while_ranges_wait() -> None:
     source, starts = GoldenTierSource(), range_starts()
 
     def wait(stream: ReadableStream) -> ReadableStream:
         wait_until(lambda: len(source.asked) > 1, "the next location to be asked for", pause=0.001)
         return stream
 
-    # Two fly at once, and these two end only when it was asked for: the last one is not asked for before.
+    # Two ranges are in flight, and they end only after that request: the last range is not requested before.
     config = attrs.evolve(CONFIG, max_in_flight=2, read_timeout_ms=120_000)
     with rig(source, ScriptedFetcher({starts[-3]: [wait], starts[-2]: [wait]}), config) as made:
         rows, end = made.read()
@@ -196,7 +196,7 @@ Fault = DirectFetchError | Exception | Callable[[ReadableStream], ReadableStream
         "not-found",
     ],
 )
-def test_cures_what_can_be_cured_without_the_broker(faults: list[Fault]) -> None:
+def test_failures_with_a_cure_need_no_broker(faults: list[Fault]) -> None:
     start = range_starts()[1]
     with rig(fetcher=ScriptedFetcher({start: list(faults)})) as made:
         rows, end = made.read()
@@ -218,7 +218,7 @@ def test_cures_what_can_be_cured_without_the_broker(faults: list[Fault]) -> None
     ],
     ids=["refused", "timeout", "expired", "redirect", "plugin", "damaged", "timeout-in-body"],
 )
-def test_permanent_failure_goes_to_the_broker_at_the_exact_next_offset(faults: list[Fault], reason: str) -> None:
+def test_a_permanent_failure_goes_to_the_broker_at_the_next_offset(faults: list[Fault], reason: str) -> None:
     start = range_starts()[1]
     with rig(fetcher=ScriptedFetcher({start: list(faults)})) as made:
         rows, end = made.read()
@@ -235,7 +235,7 @@ def test_permanent_failure_goes_to_the_broker_at_the_exact_next_offset(faults: l
     assert "secret" not in repr(end)
 
 
-def test_what_was_verified_before_a_timeout_is_delivered() -> None:
+def test_records_verified_before_a_time_out_are_delivered() -> None:
     second = range_starts(100_000)[1]
     source = GoldenTierSource(range_bytes=100_000)
     with rig(source, ScriptedFetcher({second: [RemoteStorageTimeoutError("slow")]})) as made:
@@ -258,7 +258,7 @@ def test_a_retried_range_continues_with_the_saved_filter() -> None:
     assert_equal(rows, expected("txn", "read_committed", 2400))
 
 
-def test_a_fetcher_that_hangs_costs_a_thread_and_never_a_partition() -> None:
+def test_a_hung_fetcher_blocks_a_thread_and_no_partition() -> None:
     start = range_starts()[1]
     released = threading.Event()
     config = attrs.evolve(CONFIG, read_timeout_ms=1, connect_timeout_ms=1)
@@ -280,7 +280,7 @@ def test_open_breaker_sends_every_partition_to_the_broker() -> None:
         assert len(made.source.asked) == asked
 
 
-def test_a_stopped_reader_delivers_nothing_more() -> None:
+def test_a_stopped_reader_delivers_nothing() -> None:
     with rig() as made:
         reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
         assert made.engine.wait(30)
@@ -291,7 +291,7 @@ def test_a_stopped_reader_delivers_nothing_more() -> None:
         reader.stop()
 
 
-def test_a_reader_stopped_between_two_ranges_gives_back_the_memory_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_stopped_between_two_ranges_releases_both(monkeypatch: pytest.MonkeyPatch) -> None:
     decode = GrantRead.decode
     both_landed, stopped = threading.Event(), threading.Event()
 
@@ -317,7 +317,7 @@ def test_a_reader_stopped_between_two_ranges_gives_back_the_memory_of_both(monke
 
 
 @pytest.mark.fault("F72")
-def test_memory_bounds_what_is_read_ahead() -> None:
+def test_memory_limits_the_read_ahead() -> None:
     config = attrs.evolve(CONFIG, buffer_memory=30_000)
     with rig(GoldenTierSource(range_bytes=5000), config=config) as made:
         reader = made.engine.reader("epochs", 0, 0, isolation_level=UNCOMMITTED)
@@ -326,12 +326,12 @@ def test_memory_bounds_what_is_read_ahead() -> None:
             seen = max(seen, made.engine.memory.held)
             if isinstance(item, ReadEnd):
                 assert item.reason == "local"
-        # What was decoded is counted beside the range that it came from, so one range may come on top.
+        # Decoded bytes are counted beside the range they came from, so one range may be added.
         assert 0 < seen <= 30_000 + 2 * 10_000
 
 
-def test_readers_that_wait_for_their_next_block_keep_no_memory_from_others() -> None:
-    """More readers than ranges fit the memory: the block that each of them took last must not fill it."""
+def test_readers_that_wait_for_a_take_hold_no_memory_from_others() -> None:
+    """There are more readers than ranges that fit the memory: the last block that each one took must not fill it."""
     config = attrs.evolve(CONFIG, buffer_memory=60_000)
     with rig(GoldenTierSource(range_bytes=20_000), config=config) as made:
         readers = [made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, borrow=True) for _ in range(8)]
@@ -363,7 +363,7 @@ def test_a_waiting_reader_is_notified_of_new_items() -> None:
     assert all(told)
 
 
-def test_an_owner_is_told_when_reading_passes_markers() -> None:
+def test_an_owner_is_notified_when_reading_passes_markers() -> None:
     told: list[int] = []
     with rig() as made:
         reader = made.engine.reader("txn", 0, 0, isolation_level=COMMITTED, on_passed=lambda: told.append(1))
@@ -380,7 +380,7 @@ def test_many_partitions_share_one_engine() -> None:
             assert_equal(rows, expected(topic, "read_uncommitted", end.next_offset, start=437))
 
 
-def test_nothing_comes_from_a_closed_engine() -> None:
+def test_a_closed_engine_delivers_nothing() -> None:
     with rig() as made:
         reader = made.engine.reader(TOPIC, 0, 0)
         made.engine.close()
@@ -405,7 +405,7 @@ def test_a_grant_that_ends_inside_a_batch_is_damage() -> None:
     assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
 
 
-def test_a_range_may_end_inside_a_batch_when_the_next_one_continues() -> None:
+def test_a_range_may_end_inside_a_batch_if_the_next_one_continues() -> None:
     def uneven(found: Any) -> Any:
         ranges, at = [], found.span.start
         for granted in found.ranges[:-1]:
@@ -423,7 +423,7 @@ def test_a_range_may_end_inside_a_batch_when_the_next_one_continues() -> None:
     assert_equal(rows, whole())
 
 
-def test_a_grant_that_promises_more_offsets_than_it_holds_is_a_doubt() -> None:
+def test_a_grant_with_fewer_offsets_than_promised_is_an_error() -> None:
     source = GoldenTierSource()
     source.answers.append(lambda found: attrs.evolve(found, ranges=found.ranges[:-1]))
     with rig(source) as made:
@@ -432,7 +432,7 @@ def test_a_grant_that_promises_more_offsets_than_it_holds_is_a_doubt() -> None:
     assert_equal(rows, expected(TOPIC, "read_uncommitted", end.next_offset))
 
 
-def test_nothing_undecided_is_delivered() -> None:
+def test_undecided_records_are_not_delivered() -> None:
     source = GoldenTierSource()
     source.answers.append(lambda found: attrs.evolve(found, last_stable_offset=30, high_watermark=5000))
     with rig(source) as made:
@@ -441,13 +441,13 @@ def test_nothing_undecided_is_delivered() -> None:
     assert_equal(rows, expected(TOPIC, "read_committed", 30))
 
 
-# Other time-outs are far longer than all the time that passes in these tests.
+# All other time-outs are longer than the time that passes in these tests.
 ONE_AT_A_TIME = attrs.evolve(CONFIG, max_in_flight=1, read_timeout_ms=600_000, location_timeout_ms=60_000)
 LIFE = 1.0
 
 
 class AgeingFetcher(ScriptedFetcher):
-    """Time passes while a range is read. Remembers the ETag of each location, by which a test tells one from the other."""
+    """A fetcher whose reads take time. It records the ETag of each location, which identifies the location."""
 
     def __init__(self, clock: ManualClock, seconds: float) -> None:
         super().__init__()
@@ -462,7 +462,7 @@ class AgeingFetcher(ScriptedFetcher):
 
 
 def ageing(clock: ManualClock, name: str, **changes: Any) -> Callable[[SegmentLocation], SegmentLocation]:
-    """A location that lives for LIFE seconds from when it is given, and carries ``name``."""
+    """Gives each location LIFE seconds and ``name`` as its ETag."""
 
     def answer(found: SegmentLocation) -> SegmentLocation:
         where = [LocationMetadata.decode(granted.custom_metadata) for granted in found]
@@ -475,7 +475,7 @@ def ageing(clock: ManualClock, name: str, **changes: Any) -> Callable[[SegmentLo
     return answer
 
 
-def test_ranges_get_a_new_url_once_theirs_is_past_half_of_its_life() -> None:
+def test_ranges_get_a_new_url_after_half_of_its_life() -> None:
     clock, source = ManualClock(), GoldenTierSource()
     source.answers.extend([ageing(clock, "first"), ageing(clock, "second")])
     fetcher = AgeingFetcher(clock, LIFE / 4)
@@ -500,7 +500,7 @@ def test_ranges_get_a_new_url_once_theirs_is_past_half_of_its_life() -> None:
     ],
     ids=["failed", "refused", "cut-otherwise", "another-segment"],
 )
-def test_refresh_that_does_not_fit_keeps_the_old_urls(answer: Any) -> None:
+def test_a_refresh_that_does_not_match_keeps_the_old_urls(answer: Any) -> None:
     clock, source = ManualClock(), GoldenTierSource()
     source.answers.extend([ageing(clock, "first"), answer])
     fetcher = AgeingFetcher(clock, LIFE / 10)
@@ -522,7 +522,7 @@ def test_a_range_in_flight_keeps_its_url() -> None:
 
 
 @pytest.mark.fault("F72")
-def test_a_thousand_partitions_are_read_and_none_is_forgotten() -> None:
+def test_a_thousand_partitions_are_all_read() -> None:
     with rig(config=attrs.evolve(CONFIG, buffer_memory=4 << 20)) as made:
         readers = [made.engine.reader("logappend", 0, 0, end_offset=40, isolation_level=UNCOMMITTED) for _ in range(1000)]
         left = dict.fromkeys(readers, 0)
@@ -537,13 +537,13 @@ def test_a_thousand_partitions_are_read_and_none_is_forgotten() -> None:
 
 
 class KeepingFetcher(ScriptedFetcher):
-    """One that gives the same damaged bytes again until it is told that they are wrong, as a cache does."""
+    """A fetcher that gives the same damaged bytes until they are discarded, like a cache."""
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start: int, end: int) -> None:
         self._faults[start].clear()
 
 
-def test_damaged_bytes_are_not_asked_of_a_cache_twice() -> None:
+def test_a_cache_is_not_read_twice_for_damaged_bytes() -> None:
     start = range_starts()[1]
     with rig(fetcher=KeepingFetcher({start: [lambda stream: FlippedStream(stream, 100)] * 9})) as made:
         rows, end = made.read()
@@ -552,7 +552,7 @@ def test_damaged_bytes_are_not_asked_of_a_cache_twice() -> None:
 
 
 @pytest.mark.parametrize("borrow", [False, True])
-def test_blocks_of_their_own_memory_are_charged_to_the_budget(borrow: bool) -> None:
+def test_blocks_with_their_own_memory_are_charged_to_the_budget(borrow: bool) -> None:
     with rig() as made:
         reader = made.engine.reader(TOPIC, 0, 0, end_offset=400, isolation_level=UNCOMMITTED, borrow=borrow)
         wait_until(lambda: reader.state is ReaderState.ENDING, "all ranges are decoded")
@@ -566,7 +566,7 @@ def test_blocks_of_their_own_memory_are_charged_to_the_budget(borrow: bool) -> N
 
 
 class ExpiringFetcher(ScriptedFetcher):
-    """Finds the URL expired at the calls of these numbers."""
+    """A fetcher whose URL is expired at these numbers of calls."""
 
     def __init__(self, *calls: int) -> None:
         super().__init__()
@@ -592,11 +592,11 @@ FORMS_END = ReadEnd("local", 12)
 
 
 class ListedReader(RemoteReader):
-    """Has two blocks and an end, and no engine."""
+    """A reader with two blocks and an end, without an engine."""
 
     topic, partition = "t", 3
 
-    def __init__(self) -> None:  # reads nothing, so it has nothing of a reader
+    def __init__(self) -> None:  # does not initialise the base: no engine reads
         self.end = None
         self.asked: list[float | None] = []
         self.left = 0
@@ -611,7 +611,7 @@ class ListedReader(RemoteReader):
             self.left += 1
 
 
-def test_messages_are_those_of_a_consumer_and_the_end_is_kept() -> None:
+def test_messages_equal_those_of_a_consumer_and_the_end_is_kept() -> None:
     reader = ListedReader()
     assert reader.end is None
     found = [(m.topic(), m.partition(), m.offset(), m.key(), m.value()) for m in reader.messages(5.0)]
@@ -627,7 +627,7 @@ def test_record_batches_hold_the_same_records() -> None:
 
 
 @pytest.mark.parametrize("form", ["messages", "record_batches"])
-def test_leaving_the_iteration_leaves_the_reader(form: str) -> None:
+def test_ending_the_iteration_stops_the_reader(form: str) -> None:
     reader = ListedReader()
     records: Generator[object, None, None] = getattr(reader, form)()
     next(records)

@@ -6,7 +6,7 @@ from kafka_remote_client.fetch.request_rate import RequestRate
 
 
 def cut(answered: int = 100, at: float = 10.0) -> RequestRate:
-    """One that saw so many answers within a second, and then a 503."""
+    """A limit after so many answers within a second, and then a 503."""
     rate = RequestRate()
     for number in range(answered):
         rate.answered(at - 0.9 + 0.8 * number / max(1, answered))
@@ -23,7 +23,7 @@ def test_before_the_first_503_nothing_is_limited() -> None:
 
 
 @pytest.mark.parametrize(("answered", "limit"), [(100, 80.0), (1, 10.0), (0, 10.0)])
-def test_the_limit_is_four_fifths_of_what_was_answered(answered: int, limit: float) -> None:
+def test_the_limit_is_four_fifths_of_the_answered_requests(answered: int, limit: float) -> None:
     assert cut(answered).limit(10.0) == pytest.approx(limit)
 
 
@@ -37,14 +37,14 @@ def test_answers_count_for_a_second() -> None:
     assert rate.limit(2.0) == pytest.approx(40.0)
 
 
-def test_a_503_to_what_was_in_flight_says_nothing_new() -> None:
+def test_a_503_for_a_request_in_flight_lowers_nothing_again() -> None:
     rate = cut()
     assert not rate.throttled(10.49)
     assert rate.limit(10.0) == pytest.approx(80.0)
     assert rate.throttled(10.5)
 
 
-def test_the_limit_grows_until_it_is_gone() -> None:
+def test_the_limit_grows_until_it_is_removed() -> None:
     rate = cut()
     assert rate.limit(11.0) == pytest.approx(84.0)
     assert rate.limit(20.0) == pytest.approx(80 * 1.05**10)
@@ -64,7 +64,7 @@ def test_gets_are_paced() -> None:
     assert sent == pytest.approx(82, abs=2)
 
 
-def test_time_without_a_get_is_not_saved_up() -> None:
+def test_time_without_a_get_is_not_saved() -> None:
     rate = cut()
     rate.sent(20.0)
     assert rate.delay(20.0) == pytest.approx(1 / (80 * 1.05**10))

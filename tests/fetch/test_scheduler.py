@@ -1,4 +1,4 @@
-"""Events in, commands out, without a thread. What follows from them for records: test_remote_reader, test_over_read."""
+"""Events in, commands out, without threads. For the resulting records see test_remote_reader and test_over_read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONE_AT_A_TIME = attrs.evolve(CONFIG, max_in_flight=1)
 
 
 def located(made: Stepping, **options: Any) -> PartitionRead:
-    """A read that has its first grant, and asks for its ranges."""
+    """A read with its first grant; it requests its ranges."""
     read = made.opened(**options)
     command = made.next()
     assert isinstance(command, Locate)
@@ -39,7 +39,7 @@ def located(made: Stepping, **options: Any) -> PartitionRead:
 
 
 def both_located(made: Stepping) -> list[PartitionRead]:
-    """Two reads that have their first grants."""
+    """Two reads with their first grants."""
     reads = [made.opened(), made.opened()]
     commands = [made.next(), made.next()]
     for command in commands:
@@ -80,7 +80,7 @@ def test_a_partition_is_read_to_the_end_of_the_tier() -> None:
         assert made.recycled, "buffers come back"
 
 
-def test_a_range_is_decoded_before_anything_else_is_asked_for() -> None:
+def test_a_range_is_decoded_before_any_request() -> None:
     with stepping() as made:
         read = located(made)
         first = fetching(made)
@@ -130,7 +130,7 @@ def test_an_end_without_records_is_delivered_as_an_end() -> None:
         assert made.metrics.snapshot()["remote-fetch-errors-total"] == {"location-unavailable": 1}
 
 
-def test_a_pause_of_the_broker_is_kept() -> None:
+def test_a_throttle_time_of_the_broker_is_kept() -> None:
     with stepping() as made:
         read = made.opened()
         command = made.next()
@@ -145,8 +145,8 @@ def test_a_pause_of_the_broker_is_kept() -> None:
         assert made.metrics.snapshot()["remote-fetch-errors-total"] == {}
 
 
-def test_a_pause_asked_for_ahead_is_a_failure_ahead() -> None:
-    """No record waits for that location yet. It is asked for again once it is needed, and not when the pause is over."""
+def test_a_pause_for_a_location_ahead_is_a_failure_ahead() -> None:
+    """No record waits for that location yet. It is requested again when it is needed, not when the pause is over."""
     with stepping(attrs.evolve(CONFIG, hedge_max_percent=0)) as made:
         located(made).begun = True
         commands = []
@@ -160,7 +160,7 @@ def test_a_pause_asked_for_ahead_is_a_failure_ahead() -> None:
         assert made.next() is None
 
 
-def test_without_any_read_there_is_nothing_to_wait_for() -> None:
+def test_without_a_read_there_is_no_deadline() -> None:
     with stepping() as made:
         assert made.scheduler.patience(made.clock.now, 0.25) is None
         read = made.opened()
@@ -169,7 +169,7 @@ def test_without_any_read_there_is_nothing_to_wait_for() -> None:
         assert (made.scheduler.patience(made.clock.now, 0.25), made.scheduler.has_work) == (None, False)
 
 
-def test_all_reads_that_want_a_location_are_asked_about_at_once() -> None:
+def test_all_reads_that_need_a_location_are_one_batch() -> None:
     with stepping() as made:
         reads = [made.opened() for _ in range(130)]
         first, second = (made.scheduler.next_command(0.0) for _ in range(2))
@@ -181,7 +181,7 @@ def test_all_reads_that_want_a_location_are_asked_about_at_once() -> None:
         made.scheduler.abandoned(first)
 
 
-def test_a_peer_that_leaves_most_pending_is_asked_for_fewer_at_once() -> None:
+def test_a_server_that_leaves_most_pending_gets_smaller_batches() -> None:
     with stepping() as made:
         for _ in range(200):
             made.opened()
@@ -203,7 +203,7 @@ def test_a_peer_that_leaves_most_pending_is_asked_for_fewer_at_once() -> None:
         assert made.scheduler._locations_at_once == 8
 
 
-def test_no_more_than_two_batches_of_locations_are_under_way() -> None:
+def test_at_most_two_batches_of_locations_are_in_progress() -> None:
     with stepping() as made:
         batches = []
         for _ in range(2):
@@ -223,7 +223,7 @@ def test_no_more_than_two_batches_of_locations_are_under_way() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_defect_in_asking_for_a_location_costs_others_none(monkeypatch: pytest.MonkeyPatch, first: bool) -> None:
+def test_a_defect_in_a_location_request_affects_no_other_read(monkeypatch: pytest.MonkeyPatch, first: bool) -> None:
     with stepping() as made:
         reads = [made.opened() for _ in range(2)]
         broken, other = reads if first else reversed(reads)
@@ -240,7 +240,7 @@ def test_a_defect_in_asking_for_a_location_costs_others_none(monkeypatch: pytest
         assert broken in outcomes
 
 
-def test_a_read_that_wants_something_else_by_now_is_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_with_another_need_by_now_is_left_out_of_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     with stepping() as made:
         read = made.opened()
         monkeypatch.setattr(scheduler_module, "LOCATION_BATCHES", 0)
@@ -251,7 +251,7 @@ def test_a_read_that_wants_something_else_by_now_is_not_asked_about(monkeypatch:
         assert made.scheduler.next_command(0.0) is None
 
 
-def test_the_reader_that_waited_for_room_first_stays_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reader_that_waited_first_for_budget_stays_first(monkeypatch: pytest.MonkeyPatch) -> None:
     with stepping() as made:
         reads = both_located(made)
         with monkeypatch.context() as patched:
@@ -261,7 +261,7 @@ def test_the_reader_that_waited_for_room_first_stays_first(monkeypatch: pytest.M
         assert fetching(made).read is reads[0]
 
 
-def test_memory_that_comes_back_lets_the_next_range_go() -> None:
+def test_released_memory_lets_the_next_range_go() -> None:
     with stepping(attrs.evolve(CONFIG, buffer_memory=30_000), source=GoldenTierSource(range_bytes=20_000)) as made:
         read = located(made)
         made.run()
@@ -272,7 +272,7 @@ def test_memory_that_comes_back_lets_the_next_range_go() -> None:
         assert isinstance(made.next(), Locate | Fetch)
 
 
-def test_a_range_whose_url_is_old_waits_for_a_new_one() -> None:
+def test_a_range_with_an_old_url_waits_for_a_new_one() -> None:
     with stepping() as made:
         read = made.opened()
         first = made.next()
@@ -289,7 +289,7 @@ def test_a_range_whose_url_is_old_waits_for_a_new_one() -> None:
         assert made.metrics.snapshot()["remote-fetch-location-refresh-total"] == 1
 
 
-def test_a_failed_range_is_asked_for_again_after_its_pause() -> None:
+def test_a_failed_range_is_requested_again_after_its_pause() -> None:
     with stepping(ONE_AT_A_TIME) as made:
         located(made)
         first = fetching(made)
@@ -302,7 +302,7 @@ def test_a_failed_range_is_asked_for_again_after_its_pause() -> None:
         assert fetching(made).range is first.range
 
 
-def test_a_shut_store_sends_reads_to_the_broker() -> None:
+def test_an_open_breaker_sends_reads_to_the_broker() -> None:
     config = attrs.evolve(CONFIG, retries=0, breaker_failures=1)
     with stepping(config) as made:
         first = located(made)
@@ -320,7 +320,7 @@ def test_a_shut_store_sends_reads_to_the_broker() -> None:
         assert str(end.error) == "the store store failed repeatedly, so requests to it are suspended: dead"
 
 
-def test_a_slow_store_is_left_once_what_is_under_way_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_store_is_left_when_the_requests_in_flight_have_landed(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[dict[str, Any]] = []
     with stepping() as made:
         preference = made.scheduler.admission.preference
@@ -343,7 +343,7 @@ def test_a_range_without_a_broker_alternative_is_not_measured(monkeypatch: pytes
         preference = made.scheduler.admission.preference
         monkeypatch.setattr(preference, "landed", lambda *_, **__: pytest.fail("measured"))
         located(made)
-        made.fetch(fetching(made))  # its owner has no broker to go to
+        made.fetch(fetching(made))  # its owner has no broker
         made.run()
         stopped = made.opened(stop_at_local=True)
         made.carry_out(made.next() or pytest.fail("no command"))
@@ -352,7 +352,7 @@ def test_a_range_without_a_broker_alternative_is_not_measured(monkeypatch: pytes
         made.fetch(flying)
 
 
-def test_a_range_that_lands_after_the_stop_is_read_for_nothing() -> None:
+def test_a_range_that_lands_after_the_stop_is_over_read() -> None:
     with stepping() as made:
         read = located(made)
         flying = fetching(made)
@@ -369,7 +369,7 @@ ALLOWED = (CONFIG.read_timeout_ms + CONFIG.connect_timeout_ms) / 1000 + 0.5
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["comes", "fails"])
-def test_an_overdue_range_is_given_up_and_its_late_bytes_count_for_nothing(comes: bool) -> None:
+def test_an_overdue_range_is_given_up_and_its_late_bytes_do_not_count(comes: bool) -> None:
     with stepping() as made:
         read = located(made)
         hung = fetching(made)
@@ -434,7 +434,7 @@ def test_a_defect_in_choosing_what_to_decode_names_its_read(monkeypatch: pytest.
         made.scheduler.abandoned(None)
 
 
-def test_a_defect_in_giving_up_a_range_costs_the_other_ranges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_in_giving_up_a_range_keeps_the_other_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     with stepping() as made:
         broken, other = both_located(made)
         for _ in range(2):
@@ -450,7 +450,7 @@ def test_a_defect_in_giving_up_a_range_costs_the_other_ranges_nothing(monkeypatc
         assert the_end(other).reason == "timeout"
 
 
-def test_reads_are_those_that_were_not_stopped() -> None:
+def test_reads_are_all_but_the_stopped_ones() -> None:
     with stepping() as made:
         reads = [made.opened(), made.opened()]
         assert list(made.scheduler.reads) == reads
@@ -459,7 +459,7 @@ def test_reads_are_those_that_were_not_stopped() -> None:
         assert list(made.scheduler.reads) == reads[1:]
 
 
-def test_bounds_that_were_learnt_are_kept() -> None:
+def test_learned_bounds_are_kept() -> None:
     with stepping() as made:
         read = made.opened()
         command = made.next()
@@ -469,8 +469,8 @@ def test_bounds_that_were_learnt_are_kept() -> None:
         assert the_end(read).offsets == bounds
 
 
-def test_an_owner_is_told_when_reading_passes_markers() -> None:
-    """Each time that reading stands behind the records that it gave, and at no other time."""
+def test_an_owner_is_notified_when_reading_passes_markers() -> None:
+    """The event comes each time the position is past the last delivered record, and at no other time."""
     with stepping() as made:
         read = made.opened("txn", isolation_level=IsolationLevel.READ_COMMITTED)
         given = passed = 0

@@ -1,4 +1,4 @@
-"""Formats are found by entry point, offered where they can be read, and each location is read by its own."""
+"""Entry points register formats, readable formats are offered, and each location is read by its own format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNKED = "AivenTieredStorageV1"
 
 
 class Reversed:
-    """A format that another package could bring. It fails every fetch, so that a test sees who was asked."""
+    """A format as another package could add it. It fails each fetch, so a test sees which format was used."""
 
     def __init__(self, missing: str | None = None) -> None:
         self._missing = missing
@@ -32,7 +32,7 @@ def test_formats_of_this_distribution_are_installed() -> None:
     assert set(installed_formats()) == {CHUNKED}
 
 
-def test_what_cannot_be_read_is_not_offered_and_the_log_says_how(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_format_is_not_offered_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "kafka_remote_client"):
         offered = readable_formats({"Here": Reversed(), "Elsewhere": Reversed("pip install reversed")})
     assert offered == ("ApacheKafkaV1", "Here")

@@ -40,7 +40,7 @@ def test_a_missing_object_is_a_missing_segment(fetcher: StoreFetcher) -> None:
         read(fetcher, 0, 1, LocationMetadata(object_key="b/log").encode())
 
 
-def test_a_location_without_a_key_is_no_location(fetcher: StoreFetcher) -> None:
+def test_a_location_without_a_key_is_refused(fetcher: StoreFetcher) -> None:
     with pytest.raises(RemoteStorageError, match="object key"):
         read(fetcher, 0, 1, None)
 

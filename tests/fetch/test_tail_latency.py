@@ -1,4 +1,4 @@
-"""Late and lost answers, and 503s, in virtual time: small samples of tests/benchmarks/tail_latency.py."""
+"""Late and lost answers and 503s in virtual time: small samples of tests/benchmarks/tail_latency.py."""
 
 from __future__ import annotations
 

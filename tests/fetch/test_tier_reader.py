@@ -1,4 +1,4 @@
-"""A tier is read by its store alone: what a real consumer read from it, as far as anybody can know."""
+"""A tier read from its store alone gives the records that a real consumer read, as far as the store shows them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST_UNDECIDED = 2455
 
 
 def read(reader: RemoteReader) -> tuple[list[int], ReadEnd]:
-    """The offsets, and how it ended."""
+    """Returns the offsets and the end of the read."""
     offsets: list[int] = []
     for item in reader.blocks(PATIENCE):
         if isinstance(item, ReadEnd):
@@ -51,13 +51,13 @@ def opened(store: Path, **options: Any) -> TierReader:
     return open_tier(store.as_uri(), **options)
 
 
-def test_is_found_at_the_top() -> None:
+def test_open_tier_is_exported_at_the_top() -> None:
     assert kafka_remote_client.open_tier is open_tier
     assert kafka_remote_client.TierReader is TierReader
 
 
 @pytest.mark.parametrize("snapshots", ["sound", "missing", "damaged"])
-def test_committed_records_end_where_the_first_transaction_is_undecided(store: Path, snapshots: str) -> None:
+def test_committed_records_end_at_the_first_undecided_transaction(store: Path, snapshots: str) -> None:
     for snapshot in store.glob("*/*/*.snapshot"):
         if snapshots == "missing":
             snapshot.unlink()
@@ -73,7 +73,7 @@ def test_committed_records_end_where_the_first_transaction_is_undecided(store: P
         assert (end.reason, end.next_offset) == ("end", bounds.high_watermark)
 
 
-def test_committed_records_are_refused_where_a_scan_cannot_decide_either(store: Path) -> None:
+def test_committed_records_are_refused_if_a_scan_cannot_decide_either(store: Path) -> None:
     for snapshot in store.glob("*/*/*.snapshot"):
         snapshot.unlink()
     log = sorted(store.glob("*/*/*.log"))[5]
@@ -99,7 +99,7 @@ def test_bounds_are_clipped_to_the_tier(store: Path) -> None:
                 tier.read("txn", 0, start, stop)
 
 
-def test_segments_follow_each_other_and_times_are_found_in_them(store: Path) -> None:
+def test_segments_are_listed_in_order_and_found_by_time(store: Path) -> None:
     with opened(store) as tier:
         (tip,) = tier.partitions("txn")
         bounds, segments = tier.bounds("txn", 0), tier.segments(tip)
@@ -118,14 +118,14 @@ def test_segments_follow_each_other_and_times_are_found_in_them(store: Path) -> 
         assert "other" in str(tier.absence("other"))
 
 
-def test_a_partition_that_is_not_there_is_refused(store: Path) -> None:
+def test_a_missing_partition_is_refused(store: Path) -> None:
     with opened(store) as tier:
         assert tier.partitions("other") == []
         with pytest.raises(ConfigurationError, match="the store has no segment of other-0"):
             tier.read("other", 0)
 
 
-def test_segments_that_are_not_read_are_named(store: Path) -> None:
+def test_unreadable_segments_are_named(store: Path) -> None:
     next(iter(sorted(store.glob("*/*/*.timeindex")))).unlink()
     with opened(store) as tier:
         (tip,) = tier.partitions("txn")
@@ -141,14 +141,14 @@ def test_a_tier_in_chunks_is_opened_with_its_keys() -> None:
         assert end.reason == "end"
 
 
-def test_what_does_not_exist_is_refused() -> None:
+def test_an_unknown_layout_or_scheme_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         open_tier("file:///tier", layout="none-such")
     with pytest.raises(ConfigurationError):
         open_tier("none-such://tier")
 
 
-def test_failing_store_is_not_read_while_its_breaker_is_open(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_store_is_not_read_while_its_breaker_is_open(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tier = opened(store, config=RemoteFetchConfig(enabled=True, breaker_failures=3, breaker_reset_ms=600_000))
     requested: list[object] = []
 
@@ -166,13 +166,13 @@ def test_failing_store_is_not_read_while_its_breaker_is_open(store: Path, monkey
     assert len(requested) == 3
 
 
-def test_closing_twice_is_one_closing(store: Path) -> None:
+def test_close_is_idempotent(store: Path) -> None:
     tier = opened(store)
     tier.close()
     tier.close()
 
 
-def test_the_isolation_level_is_at_the_top() -> None:
+def test_the_isolation_level_is_exported_at_the_top() -> None:
     assert kafka_remote_client.IsolationLevel is IsolationLevel
 
 
@@ -208,7 +208,7 @@ def test_refuses_bounds_that_are_no_interval_of_offsets(store: Path, start: Any,
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf"), True, "1"])
-def test_refuses_time_outs_that_are_no_duration(store: Path, timeout: Any) -> None:
+def test_refuses_invalid_time_outs(store: Path, timeout: Any) -> None:
     with opened(store) as tier:
         reader = tier.read("txn", 0)
         for form in (reader.blocks, reader.messages, reader.record_batches):
@@ -221,7 +221,7 @@ CHUNK, RECORDS_OF_A_BATCH = 100_000, 16
 
 @pytest.fixture(scope="module", params=[None, CHUNK], ids=["as they are", "in chunks"])
 def bounded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int, int]:
-    """The tier's URL, the bytes of a batch, and what a read may receive beyond its batches at each end: a chunk or a batch."""
+    """Returns the tier's URL, a batch's size, and the extra bytes allowed at each end of a read: a chunk or a batch."""
     directory = tmp_path_factory.mktemp("tier")
     shape = Shape(chunk_size=request.param, batch_records=RECORDS_OF_A_BATCH)
     tier = write_tier(directory, shape)

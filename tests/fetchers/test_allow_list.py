@@ -1,4 +1,4 @@
-"""S01: where a URL may lead. Every hostile one is given to a whole fetcher, with listeners where it would like to go."""
+"""S01: where a URL may lead. A real fetcher gets each hostile URL, with listeners at the places that the URL aims at."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Surroundings:
 
 @pytest.fixture(scope="module")
 def surroundings() -> Iterator[Surroundings]:
-    """A fetcher, and two listeners that must see no connection: at its allowed place and at another one."""
+    """A fetcher, and two listeners that must see no connection: one at the allowed place, one elsewhere."""
     listeners = [ConnectionListener(socket.socket.close) for _ in range(2)]
     look_ups: list[str] = []
 
@@ -197,7 +197,7 @@ def surroundings() -> Iterator[Surroundings]:
     assert [listener.connections for listener in listeners] == [0, 0]
 
 
-def test_s01_the_list_of_hostile_urls_is_long_and_without_repetition() -> None:
+def test_s01_the_list_of_hostile_urls_is_long_and_without_duplicates() -> None:
     assert len(set(HOSTILE_URLS)) == len(HOSTILE_URLS) >= 80
 
 
@@ -213,7 +213,7 @@ def test_s01_hostile_url_is_refused_before_any_look_up_or_connection(surrounding
     assert surroundings.look_ups == []
 
 
-def test_nothing_listed_is_nothing_allowed() -> None:
+def test_an_empty_allow_list_allows_nothing() -> None:
     for text in (None, "", "  ", ",", " , ,"):
         with pytest.raises(ForbiddenLocationError, match=r"URL host 'store\.example:443' is not in remote"):
             AllowList.parse(text).check("https://store.example/x")
@@ -240,7 +240,7 @@ def test_nothing_listed_is_nothing_allowed() -> None:
         ("store.example", "https://store.example/a/b..c/...%20/%C3%BC/x:y@z~!$&'()*+,;=", None),
     ],
 )
-def test_takes_apart_what_is_on_the_list(entries: str, url: str, target: StoreTarget | None) -> None:
+def test_an_allowed_url_is_split_into_its_parts(entries: str, url: str, target: StoreTarget | None) -> None:
     found = AllowList.parse(entries, allow_http=True).check(url)
     if target is not None:
         assert found == target
@@ -257,7 +257,7 @@ def test_plain_http_needs_to_be_allowed() -> None:
     ["https://store.example", "*.store.example", "*", "user@store.example", "store.example:0", "store.example:70000",
      "store example", "store.example/../x", "store.example?x", "127.1", "[::1", "münchen.example", "a..b", "[1.2.3.4]"],
 )  # fmt: skip
-def test_a_malformed_entry_is_named_by_its_place(entry: str) -> None:
+def test_the_error_of_a_malformed_entry_has_its_position(entry: str) -> None:
     with pytest.raises(ConfigurationError, match="entry 2 is not host") as caught:
         AllowList.parse(f"good.example, {entry}")
     assert entry not in str(caught.value).replace("host[:port][/path-prefix]", "") or entry == "*"
@@ -307,7 +307,7 @@ URL_PIECES = st.lists(
 
 
 @given(URL_PIECES)
-def test_s01_what_is_let_through_leads_where_every_parser_says(pieces: list[str]) -> None:
+def test_s01_an_allowed_url_leads_to_the_same_host_for_every_parser(pieces: list[str]) -> None:
     url = "".join(pieces)
     try:
         target = AllowList.parse("store.example/tier").check(url)

@@ -1,4 +1,4 @@
-"""Shared access signatures that Azurite judges, used as a shim's client uses them."""
+"""Shared access signatures, checked by Azurite and used as a shim's client uses them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fetched(server: AzureServer, signed: SignedUrl, start: int, end: int) -> byt
         fetcher.close()
 
 
-def test_opens_one_blob_and_all_of_it(azure_environment: AzureServer, container: str) -> None:
+def test_a_signature_opens_its_blob_and_all_of_it(azure_environment: AzureServer, container: str) -> None:
     signer = load_signer(f"az://{container}/tier", azure_environment.options)
     assert not signer.binds_ranges
     signed = signer.sign(KEY, ByteRange(5, 10), 60)
@@ -53,8 +53,8 @@ def test_opens_one_blob_and_all_of_it(azure_environment: AzureServer, container:
         fetched(azure_environment, moved, 5, 10)
 
 
-def test_expires(azure_environment: AzureServer, container: str) -> None:
-    """Azurite calls it an authorization failure, where Azure says that the time frame is over: either asks for a new one."""
+def test_a_signature_expires(azure_environment: AzureServer, container: str) -> None:
+    """Azurite answers an authorization failure where Azure answers an expired time frame: both lead to a new URL."""
     clock = ManualClock()
     assert clock.time_ms() < 1_700_000_000_000, "long ago"
     signed = AzureSigner(f"az://{container}/tier", azure_environment.options, clock).sign(KEY, ByteRange(5, 10), 60)
@@ -62,7 +62,7 @@ def test_expires(azure_environment: AzureServer, container: str) -> None:
         fetched(azure_environment, signed, 5, 10)
 
 
-def test_asks_for_the_version_that_was_located(azure_environment: AzureServer, container: str) -> None:
+def test_requests_name_the_located_version(azure_environment: AzureServer, container: str) -> None:
     signed = AzureSigner(f"az://{container}/tier", azure_environment.options).sign(KEY, ByteRange(5, 10), 60, '"x"')
     assert signed.headers == (("if-match", '"x"'),)
 
@@ -75,14 +75,14 @@ def test_asks_for_the_version_that_was_located(azure_environment: AzureServer, c
         ({"azure.account.name": "somebody", "azure.endpoint.url": "http://127.0.0.1:1/somebody"}, "a2V5", "plain http"),
     ],
 )
-def test_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, options: dict[str, object], key: str, said: str) -> None:
+def test_a_missing_setting_is_named(monkeypatch: pytest.MonkeyPatch, options: dict[str, object], key: str, said: str) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", key)
     with pytest.raises(ConfigurationError, match=said):
         AzureSigner("az://container", options)
 
 
-def test_leads_to_the_accounts_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_endpoint_is_the_accounts_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
     signer = AzureSigner("az://container/tier", {"azure.account.name": "somebody"})
     assert repr(signer) == "AzureSigner('container')"

@@ -6,19 +6,19 @@ from kafka_remote_fetchers._byte_range import WantedRange, bytes_between
 from kafka_remote_client.errors import RangeNotSatisfiableError
 
 
-def test_takes_the_arguments_of_fetch_log_segment() -> None:
+def test_arguments_of_fetch_log_segment_become_a_range() -> None:
     assert WantedRange.of(3, 7) == WantedRange(3, 7)
     assert WantedRange.of(3, -1) == WantedRange(3, None)
     assert [str(WantedRange.of(3, 7)), str(WantedRange.of(3, -1))] == ["bytes [3, 7)", "bytes [3, end)"]
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 5), (5, 4), (0, 0), (0, -2), (-1, -1)])
-def test_refuses_what_is_no_range(start: int, end: int) -> None:
+def test_refuses_an_invalid_range(start: int, end: int) -> None:
     with pytest.raises(RangeNotSatisfiableError):
         WantedRange.of(start, end)
 
 
-def test_ends_within_the_object() -> None:
+def test_the_end_is_within_the_object() -> None:
     assert WantedRange.of(3, 7).end_in(7) == 7
     assert WantedRange.of(3, 7).end_in(100) == 7
     assert WantedRange.of(3, -1).end_in(4) == 4
@@ -30,7 +30,7 @@ def test_refuses_an_object_that_ends_too_early(start: int, end: int, size: int) 
         WantedRange.of(start, end).end_in(size)
 
 
-def test_bytes_between_reads_nothing_where_there_is_nothing() -> None:
+def test_bytes_between_returns_nothing_past_the_end() -> None:
     def beyond() -> bytes:
         raise RangeNotSatisfiableError("the object has 3 bytes")
 
@@ -40,6 +40,6 @@ def test_bytes_between_reads_nothing_where_there_is_nothing() -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 2)])
-def test_bytes_between_refuses_what_is_no_range(start: int, end: int) -> None:
+def test_bytes_between_refuses_an_invalid_range(start: int, end: int) -> None:
     with pytest.raises(ValueError, match="not a byte range"):
         bytes_between(start, end, lambda: b"abc")

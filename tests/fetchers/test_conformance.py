@@ -1,4 +1,4 @@
-"""The shipped conformance suite over every fetcher of ours, the presigned one over two kinds of store."""
+"""The shipped conformance suite for each of our fetchers; the presigned one with two kinds of store."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
 
 
 class TestPresignedFetcherOnS3(RemoteStorageFetcherTests):
-    """A server that checks each signature, range and expiry; the URLs are those that a shim grants."""
+    """A server that checks each signature, range and expiry, with URLs that a shim grants."""
 
     open_ended = False
 

@@ -1,4 +1,4 @@
-"""Names, addresses, TLS and time, below HTTP."""
+"""Names, addresses, TLS and time-outs, below HTTP."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_s02_the_address_that_was_checked_is_the_one_connected_to(origin: Script
     answers = iter([["127.0.0.1"], ["169.254.169.254"]])
     fetcher = presigned_fetcher(f"store.example:{origin.port}", resolver=lambda host, port: next(answers))
     assert read_by_name(fetcher, origin.port) == DATA[:1000]
-    assert read_by_name(fetcher, origin.port) == DATA[:1000]  # the kept connection: nothing is resolved again
+    assert read_by_name(fetcher, origin.port) == DATA[:1000]  # the kept connection: no second lookup
     origin.cut_connections()
     with pytest.raises(ForbiddenLocationError):
         read_by_name(fetcher, origin.port)
@@ -173,7 +173,7 @@ def test_f19_a_name_without_an_address_is_unavailable() -> None:
         fetcher.close()
 
 
-def test_f19_a_slow_resolver_costs_no_more_than_the_connect_timeout() -> None:
+def test_f19_a_slow_resolver_takes_no_longer_than_the_connect_timeout() -> None:
     answered = threading.Event()
 
     def slow(host: str, port: int) -> list[str]:
@@ -187,8 +187,8 @@ def test_f19_a_slow_resolver_costs_no_more_than_the_connect_timeout() -> None:
     fetcher.close()
 
 
-def test_f18_a_store_that_takes_no_connection_times_out() -> None:
-    """A listener whose backlog is full drops further SYNs, as a black hole does."""
+def test_f18_a_store_that_accepts_no_connection_times_out() -> None:
+    """A listener with a full backlog drops further SYNs, like a black hole."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.socket() as first, socket.socket() as second:
         port = full.getsockname()[1]
         for filler in (first, second):
@@ -213,7 +213,7 @@ def test_a_connect_timeout_never_outlasts_the_range(origin: ScriptedOrigin) -> N
     fetcher.close()
 
 
-def test_the_deadline_may_pass_between_the_addresses(origin: ScriptedOrigin) -> None:
+def test_the_deadline_may_pass_between_two_addresses(origin: ScriptedOrigin) -> None:
     class Leaping(SystemClock):
         now = 0.0
 
@@ -232,7 +232,7 @@ def test_the_deadline_may_pass_between_the_addresses(origin: ScriptedOrigin) -> 
     fetcher.close()
 
 
-def test_a_range_that_is_read_too_late_has_timed_out(origin: ScriptedOrigin) -> None:
+def test_a_range_read_after_its_deadline_has_timed_out(origin: ScriptedOrigin) -> None:
     class Leaping(SystemClock):
         now = 0.0
 
@@ -274,7 +274,7 @@ def test_reads_over_tls(host: str) -> None:
         fetcher.close()
 
 
-def test_reads_much_over_tls_and_survives_what_it_survives_without() -> None:
+def test_large_reads_and_faults_over_tls_behave_as_without_tls() -> None:
     data = DATA * 20
     with ScriptedOrigin({KEY: data}, ssl_context=server_context("good")) as origin:
         fetcher = presigned_fetcher(origin.authority, **{"fetch.remote.read.timeout.ms": 3000})
@@ -289,9 +289,9 @@ def test_reads_much_over_tls_and_survives_what_it_survives_without() -> None:
         fetcher.close()
 
 
-def test_one_read_over_tls_takes_all_that_has_come() -> None:
-    """A read of ssl's own gives one record, and a range has hundreds."""
-    sent = DATA[:1000] * 60  # four records, and no more than a socket holds
+def test_one_read_over_tls_returns_all_received_records() -> None:
+    """A read of the ssl module returns one TLS record, and a range has hundreds."""
+    sent = DATA[:1000] * 60  # four records, and no more than a socket's buffer holds
 
     def send(connection: socket.socket) -> None:
         with server_context("good").wrap_socket(connection, server_side=True) as secured:
@@ -320,7 +320,7 @@ def test_s04_f20_a_bad_certificate_is_refused_before_the_request(certificate: st
         fetcher.close()
 
 
-def test_s04_our_own_authority_is_not_trusted_unless_told() -> None:
+def test_s04_our_own_authority_is_not_trusted_unless_configured() -> None:
     with ScriptedOrigin({KEY: DATA}, ssl_context=server_context("good")) as origin:
         fetcher = presigned_fetcher(origin.authority, **{"remote.storage.fetcher.ssl.ca.location": None})
         with pytest.raises(RemoteStorageError, match=r"cannot verify the certificate of "):
@@ -335,7 +335,7 @@ def test_s04_the_tls_context_verifies() -> None:
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
-def test_f22_plaintext_on_the_tls_port_is_not_downgraded_to() -> None:
+def test_f22_plaintext_on_the_tls_port_is_refused() -> None:
     def speak_plain(connection: socket.socket) -> None:
         connection.recv(10)
         connection.sendall(b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-999/1000\r\n\r\n" + DATA[:1000])
@@ -351,7 +351,7 @@ def test_f22_plaintext_on_the_tls_port_is_not_downgraded_to() -> None:
     listener.stop()
 
 
-def test_f21_a_stalled_handshake_costs_no_more_than_the_connect_timeout() -> None:
+def test_f21_a_stalled_handshake_ends_at_the_connect_timeout() -> None:
     done = threading.Event()
     listener = ConnectionListener(lambda connection: done.wait(30) and None)
     listener.start()
@@ -364,7 +364,7 @@ def test_f21_a_stalled_handshake_costs_no_more_than_the_connect_timeout() -> Non
     listener.stop()
 
 
-def test_a_store_that_hangs_up_in_the_handshake_is_unavailable() -> None:
+def test_a_store_that_closes_during_the_handshake_is_unavailable() -> None:
     listener = ConnectionListener(lambda connection: connection.recv(10) and None)
     listener.start()
     port = listener.address[1]
@@ -383,8 +383,8 @@ def test_https_and_http_to_one_port_share_no_connection(origin: ScriptedOrigin) 
     fetcher.close()
 
 
-def test_a_lost_connection_does_not_come_back_by_itself() -> None:
-    """http.client would connect again, to an unchecked address."""
+def test_a_lost_connection_is_not_reopened_by_http_client() -> None:
+    """http.client would reconnect to an unchecked address."""
     target = AllowList.parse("store.example").check("https://store.example/x")
     pool = ConnectionPool(
         SystemClock(), connect_timeout=1, max_idle=1, allow_private=True, tls=tls_context(None), resolver=system_resolver

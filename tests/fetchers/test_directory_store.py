@@ -50,7 +50,7 @@ def test_get_range_is_cut_at_the_objects_end(store, start, end, expected):
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 3), (5, 4)])
-def test_get_range_raises_for_what_is_no_range(store, start, end):
+def test_get_range_raises_for_an_invalid_range(store, start, end):
     with pytest.raises(ValueError, match="byte range"):
         store.get_range("a/b/object", start, end)
 
@@ -68,7 +68,7 @@ def test_size(store):
     assert (store.size("a/b/object"), store.size("top")) == (10, 0)
 
 
-def test_list_gives_all_objects_below_a_prefix_in_the_order_of_their_keys(store, root):
+def test_list_returns_the_objects_below_a_prefix_in_key_order(store, root):
     everything = [ObjectInfo("a-b", 4), ObjectInfo("a/b/object", 10), ObjectInfo("top", 0)]
     assert list(store.list("")) == everything
     assert list(store.list("a")) == everything[:2]
@@ -86,7 +86,7 @@ def test_list_leaves_out_links_and_special_files(store, root, tmp_path):
     assert [info.key for info in store.list("")] == ["a-b", "a/b/object", "top"]
 
 
-def test_list_passes_over_what_vanishes_meanwhile(store, root, monkeypatch):
+def test_list_skips_files_that_vanish_meanwhile(store, root, monkeypatch):
     class Vanishing:
         name = "gone"
 
@@ -111,7 +111,7 @@ def test_list_passes_over_what_vanishes_meanwhile(store, root, monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["missing", "a/missing", "missing/object", "top/object", "a/b/object/deeper", "x" * 1000])
-def test_raises_for_an_object_that_is_not_there(store, key):
+def test_raises_for_a_missing_object(store, key):
     for call in (store.get, store.size, lambda key: store.get_range(key, 0, 1)):
         with pytest.raises(ObjectNotFoundError) as caught:
             call(key)
@@ -119,18 +119,18 @@ def test_raises_for_an_object_that_is_not_there(store, key):
 
 
 @pytest.mark.parametrize("key", [*BAD_KEYS, "a/./b/object", "./top", "a//b/object", "top/", "a/b/object\0.log"])
-def test_refuses_a_key_that_is_no_path_below_the_root(store, key):
+def test_refuses_a_key_that_is_not_a_path_below_the_root(store, key):
     with pytest.raises(ForbiddenLocationError, match=r"object key must|surrogates"):
         store.get(key)
 
 
 @pytest.mark.parametrize("prefix", ["../", "a/../", "/etc/", "a//"])
-def test_refuses_a_prefix_that_is_no_path_below_the_root(store, prefix):
+def test_refuses_a_prefix_that_is_not_a_path_below_the_root(store, prefix):
     with pytest.raises(ForbiddenLocationError):
         store.list(prefix)
 
 
-def test_refuses_links_wherever_they_stand(store, root, tmp_path):
+def test_refuses_links_anywhere_in_a_path(store, root, tmp_path):
     (root / "link").symlink_to(tmp_path / "secret")
     (root / "links").symlink_to(tmp_path)
     (root / "inside").symlink_to(root / "a")
@@ -140,7 +140,7 @@ def test_refuses_links_wherever_they_stand(store, root, tmp_path):
             store.get(key)
 
 
-def test_refuses_what_is_no_regular_file_without_waiting_for_it(store, root):
+def test_refuses_special_files_without_waiting_for_them(store, root):
     os.mkfifo(root / "pipe")
     for key in ("pipe", "a"):
         with pytest.raises(ForbiddenLocationError, match="not a regular file"):
@@ -198,7 +198,7 @@ def test_a_root_that_vanishes_makes_the_store_unavailable(store, root):
     assert list(store.list("")) == []
 
 
-def test_a_file_that_shrinks_while_it_is_read_gives_what_is_left(store, monkeypatch):
+def test_a_file_that_shrinks_during_a_read_gives_the_rest(store, monkeypatch):
     pread = os.pread
     monkeypatch.setattr(directory_store.os, "pread", lambda fd, size, at: pread(fd, min(size, 3), at) if at < 6 else b"")
     assert store.get("a/b/object") == b"012345"
@@ -228,11 +228,11 @@ def test_the_directory_is_named_by_url_or_path(root, tmp_path):
         "file:///a%00b",
     ],
 )
-def test_raises_for_what_names_no_directory(url):
+def test_raises_for_a_url_or_path_without_a_directory(url):
     with pytest.raises(ConfigurationError):
         DirectoryStore(url)
 
 
-def test_a_file_is_no_directory(root):
+def test_raises_for_a_file_in_place_of_the_directory(root):
     with pytest.raises(ConfigurationError, match="directory does not exist"):
         DirectoryStore(root / "top")

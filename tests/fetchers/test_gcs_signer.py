@@ -1,4 +1,4 @@
-"""GCS URLs, judged by the published rules: the server of the tests checks no signature."""
+"""GCS URLs, checked by the published rules: the server of these tests checks no signature."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def key() -> rsa.RSAPrivateKey:
 
 @pytest.fixture
 def account(tmp_path: Path, key: rsa.RSAPrivateKey) -> str:
-    """A service account's file."""
+    """Writes a service account's file."""
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     fields = {"type": "service_account", "client_email": "shim@tests.example", "token_uri": "https://token.example/"}
     file = tmp_path / "account.json"
@@ -44,7 +44,7 @@ def account(tmp_path: Path, key: rsa.RSAPrivateKey) -> str:
 
 
 def holds(key: rsa.RSAPrivateKey, url: str, headers: dict[str, str]) -> bool:
-    """Whether the signature is the account's over this request: Google's "canonical request", built again here."""
+    """Returns whether the signature is the account's for this request: the "canonical request" is rebuilt here."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     signature = bytes.fromhex(query.pop("X-Goog-Signature"))
@@ -80,7 +80,7 @@ def test_signs_key_range_and_version(account: str, key: rsa.RSAPrivateKey) -> No
     assert not holds(key, signed.url.replace("a%20b", "a%20c"), sent)
 
 
-def test_a_client_reads_by_it(gcs_server: GcsServer, account: str) -> None:
+def test_a_client_reads_with_the_signed_url(gcs_server: GcsServer, account: str) -> None:
     bucket = gcs_server.new_bucket([(f"tier/{KEY}", DATA)])
     options = {"gcs.endpoint.url": gcs_server.endpoint, "gcs.service.account.file": account}
     signed = GcsSigner(f"gs://{bucket}/tier", options).sign(KEY, ByteRange(5, 10), 60)
@@ -99,7 +99,7 @@ def test_a_client_reads_by_it(gcs_server: GcsServer, account: str) -> None:
     fetcher.close()
 
 
-def test_an_account_that_cannot_be_loaded_shows_nothing(tmp_path: Path) -> None:
+def test_an_account_that_cannot_be_loaded_is_not_repeated_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "account.json").write_text('{"type": "canary"}')
     for name in ("account.json", "absent.json"):
         with pytest.raises(ConfigurationError, match=r"gcs\.service\.account\.file failed to load") as caught:

@@ -1,4 +1,4 @@
-"""Every answer of the list in kafka_remote_fetchers/_http.py, as values."""
+"""Each answer listed in kafka_remote_fetchers/_http.py, as a value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def kind(status: int, body: bytes = b"", **headers: str) -> type[RemoteStorageEr
 @pytest.mark.parametrize(
     ("status", "code", "message", "expected"),
     [
-        # F01-F05: expiry under each store's name for it, then everything else about access
+        # F01-F05: expiry by each store's name for it, then other access errors
         (403, "AccessDenied", "Request has expired", LocationExpiredError),
         (403, "ExpiredToken", "The provided token has expired.", LocationExpiredError),
         (400, "ExpiredToken", "The provided token has expired.", LocationExpiredError),
@@ -78,7 +78,7 @@ def kind(status: int, body: bytes = b"", **headers: str) -> type[RemoteStorageEr
         (200, "InternalError", "", RemoteStorageUnavailableError),
         (200, "SlowDown", "", RemoteStorageThrottledError),
         (200, "Whatever", "", InvalidStorageResponseError),
-        # the bucket and not the object
+        # the bucket, not the object
         (404, "NoSuchBucket", "", RemoteStorageUnavailableError),
         (404, "ContainerNotFound", "", RemoteStorageUnavailableError),
         # F12
@@ -87,7 +87,7 @@ def kind(status: int, body: bytes = b"", **headers: str) -> type[RemoteStorageEr
         (303, None, "", ForbiddenLocationError),
         (307, "TemporaryRedirect", "", ForbiddenLocationError),
         (308, None, "", ForbiddenLocationError),
-        # F13 and what nobody asked for
+        # F13 and unexpected statuses
         (200, None, "", InvalidStorageResponseError),
         (204, None, "", InvalidStorageResponseError),
         (304, None, "", InvalidStorageResponseError),
@@ -101,11 +101,11 @@ def test_every_status_has_its_error(status: int, code: str | None, message: str,
     assert kind(status, b"" if code is None else error_body(code, message)) is expected
 
 
-def test_azures_expiry_is_told_by_its_detail() -> None:
+def test_azures_expiry_is_recognised_by_its_detail() -> None:
     assert kind(403, AZURE_EXPIRED) is LocationExpiredError
 
 
-def test_the_message_names_host_status_and_code_and_nothing_else() -> None:
+def test_the_message_has_host_status_and_code_only() -> None:
     body = b"<Code>SignatureDoesNotMatch</Code><SignatureProvided>CANARY</SignatureProvided><StringToSign>CANARY</StringToSign>"
     error = classify(403, head(), ErrorDocument.parse(body), "store.example:443")
     assert str(error) == "store.example:443 answered 403 SignatureDoesNotMatch; check the secret key"
@@ -122,12 +122,12 @@ def test_the_message_names_host_status_and_code_and_nothing_else() -> None:
         b"\xff\xfe",
     ],
 )
-def test_a_code_that_is_no_plain_word_is_not_repeated(body: bytes) -> None:
+def test_a_code_that_is_not_a_plain_word_is_not_repeated(body: bytes) -> None:
     assert ErrorDocument.parse(body) == ErrorDocument()
 
 
 @given(st.integers(100, 999), st.binary(max_size=200))
-def test_any_answer_is_an_error_of_ours(status: int, body: bytes) -> None:
+def test_any_answer_is_one_of_our_errors(status: int, body: bytes) -> None:
     assert isinstance(classify(status, head(), ErrorDocument.parse(body), "h"), RemoteStorageError)
 
 
@@ -151,7 +151,7 @@ def test_any_answer_is_an_error_of_ours(status: int, body: bytes) -> None:
         ({"Retry_After": "Fri, 20 Nov 2026 10:00:30 -0000", "Date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None),
     ],
 )
-def test_retry_after_is_seconds_or_a_date_by_the_stores_own_clock(headers: dict[str, str], expected: float | None) -> None:
+def test_retry_after_is_seconds_or_a_date_by_the_stores_clock(headers: dict[str, str], expected: float | None) -> None:
     error = classify(503, head(**headers), ErrorDocument(), "h")
     assert isinstance(error, RemoteStorageThrottledError)
     assert error.retry_after == expected
@@ -168,7 +168,9 @@ def test_retry_after_is_seconds_or_a_date_by_the_stores_own_clock(headers: dict[
         (0, 1, {"Content_Range": "bytes 0-0/1", "Content_Encoding": "identity"}, 1),
     ],
 )
-def test_a_promise_of_the_range_gives_its_length(start: int, end: int, headers: dict[str, str], length: int) -> None:
+def test_an_answer_with_the_requested_range_gives_its_length(
+    start: int, end: int, headers: dict[str, str], length: int
+) -> None:
     assert partial_content_length(head(**headers), WantedRange.of(start, end)) == length
 
 
@@ -204,7 +206,7 @@ def test_a_promise_of_the_range_gives_its_length(start: int, end: int, headers: 
         ({"Content_Range": "bytes 0-9/100", "Content_Encoding": "Identity, br"}, 0, 10),
     ],
 )
-def test_anything_but_the_range_is_an_invalid_response(headers: dict[str, str], start: int, end: int) -> None:
+def test_an_answer_with_another_range_is_an_invalid_response(headers: dict[str, str], start: int, end: int) -> None:
     with pytest.raises(InvalidStorageResponseError):
         partial_content_length(head(**headers), WantedRange.of(start, end))
 
@@ -216,7 +218,7 @@ def test_an_object_that_ends_inside_the_range_is_not_satisfiable(content_range: 
 
 
 @given(st.text(max_size=40), st.text(max_size=10), st.text(max_size=10))
-def test_any_head_gives_the_length_or_an_error_of_ours(content_range: str, length: str, encoding: str) -> None:
+def test_any_response_head_gives_the_length_or_one_of_our_errors(content_range: str, length: str, encoding: str) -> None:
     headers = {"Content-Range": content_range, "Content-Length": length, "Content-Encoding": encoding}
     try:
         found = partial_content_length(headers, WantedRange.of(0, 10))
@@ -225,6 +227,6 @@ def test_any_head_gives_the_length_or_an_error_of_ours(content_range: str, lengt
     assert found == 10
 
 
-def test_a_bucket_elsewhere_is_said() -> None:
+def test_a_bucket_in_another_region_is_named() -> None:
     document = ErrorDocument.parse(error_body("AuthorizationHeaderMalformed", ""))
     assert "; set s3.region to the region of the bucket" in str(classify(400, {}, document, "store.example"))

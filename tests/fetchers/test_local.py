@@ -43,7 +43,7 @@ def test_the_root_is_the_stores_directory_unless_it_is_set(fetcher: LocalFetcher
         LocalFetcher().configure({"remote.storage.store.url": "s3://bucket"})
 
 
-def test_unconfigured_or_closed_it_reads_nothing(fetcher: LocalFetcher) -> None:
+def test_an_unconfigured_or_closed_fetcher_reads_nothing(fetcher: LocalFetcher) -> None:
     fetcher.close()
     for unusable in (fetcher, LocalFetcher()):
         with pytest.raises(RemoteStorageUnavailableError, match="not configured"):
@@ -51,7 +51,7 @@ def test_unconfigured_or_closed_it_reads_nothing(fetcher: LocalFetcher) -> None:
 
 
 @pytest.mark.parametrize("key", ["../segment.log", "/etc/passwd", "a\0", "", "proc", "link"])
-def test_s17_keys_lead_nowhere_outside_the_root(fetcher: LocalFetcher, tmp_path: Path, key: str) -> None:
+def test_s17_keys_outside_the_root_are_refused(fetcher: LocalFetcher, tmp_path: Path, key: str) -> None:
     (tmp_path / "proc").symlink_to("/proc/self/environ")
     (tmp_path / "link").symlink_to("segment.log")
     with pytest.raises(ForbiddenLocationError):
@@ -71,7 +71,7 @@ def test_a_location_without_a_key_is_refused(fetcher: LocalFetcher) -> None:
         open_key(fetcher, None)
 
 
-def test_a_file_that_shrinks_under_the_reader_is_unavailable(fetcher: LocalFetcher, tmp_path: Path) -> None:
+def test_a_file_that_shrinks_during_a_read_is_unavailable(fetcher: LocalFetcher, tmp_path: Path) -> None:
     stream = open_key(fetcher, "segment.log", 0, 1000)
     assert stream.readinto(bytearray(100)) == 100
     os.truncate(tmp_path / "segment.log", 50)

@@ -10,14 +10,14 @@ from kafka_remote_client.testing import read_all, segment_metadata
 METADATA = segment_metadata(LocationMetadata(object_key="key").encode())
 
 
-def test_an_instance_made_by_name_reads_what_the_process_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instance_made_by_name_reads_the_shared_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryFetcher, "shared", {"key": b"shared"})
     fetcher = MemoryFetcher()
     fetcher.configure({"remote.storage.fetcher.anything": 1})
     assert read_all(fetcher.fetch_log_segment(METADATA, 0, -1)) == b"shared"
 
 
-def test_an_instance_with_objects_of_its_own_shares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instance_with_its_own_objects_shares_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryFetcher, "shared", {"key": b"shared"})
     assert read_all(MemoryFetcher({"key": b"own"}).fetch_log_segment(METADATA, 0, 3)) == b"own"
 

@@ -1,4 +1,4 @@
-"""Fetcher and store of obstore over servers of all three kinds, and over one that misbehaves."""
+"""obstore's fetcher and store with servers of all three kinds, and with one that misbehaves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PATIENT = {"fetch.remote.connect.timeout.ms": 60_000, "fetch.remote.read.timeout
 
 
 class Server(Protocol):
-    """What the three servers have in common."""
+    """The interface that the three servers share."""
 
     @property
     def options(self) -> dict[str, object]: ...
@@ -109,7 +109,7 @@ OBJECTS = {"a.log": DATA, "dir/b c+é.index": DATA, "dir/empty": b"", "dir2/c.lo
 
 @pytest.fixture(params=["s3+obstore", "az", "gs"])
 def served(request: pytest.FixtureRequest) -> tuple[str, Server]:
-    """A scheme and its server. The fixtures are named in ``pytestmark`` too, for the suite that these tests belong to."""
+    """A scheme and its server. ``pytestmark`` names the fixtures too, for the suite that these tests belong to."""
     names = {"s3+obstore": "s3_environment", "az": "azure_environment", "gs": "gcs_server"}
     return request.param, request.getfixturevalue(names[request.param])
 
@@ -132,7 +132,7 @@ def store(served: tuple[str, Server], url: str) -> Iterator[ObjectStore]:
     store.close()
 
 
-def test_reads_objects_and_ranges_of_them(store: ObjectStore) -> None:
+def test_reads_objects_and_their_ranges(store: ObjectStore) -> None:
     assert {key: store.get(key) for key in OBJECTS} == OBJECTS
     assert store.get_range("a.log", 5, 300) == DATA[5:300]
     assert store.get_range("a.log", len(DATA) - 3, len(DATA) + 10) == DATA[-3:], "cut at the object's end"
@@ -161,7 +161,7 @@ def test_lists_keys_below_its_root_in_order(store: ObjectStore) -> None:
     assert list(store.list("nothing/")) == []
 
 
-def test_what_is_not_there_is_not_found(store: ObjectStore) -> None:
+def test_a_missing_object_is_not_found(store: ObjectStore) -> None:
     for ask in (store.get, store.size, lambda key: store.get_range(key, 0, 10)):
         with pytest.raises(ObjectNotFoundError) as caught:
             ask("absent.log")
@@ -169,31 +169,31 @@ def test_what_is_not_there_is_not_found(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("key", ["../elsewhere", "/x", "a//b", ""])
-def test_keys_lead_nowhere_else(store: ObjectStore, key: str) -> None:
+def test_keys_outside_the_root_are_refused(store: ObjectStore, key: str) -> None:
     with pytest.raises(ForbiddenLocationError):
         store.get(key)
 
 
-def test_a_bucket_that_is_gone_cannot_be_listed(served: tuple[str, Server]) -> None:
+def test_a_missing_bucket_cannot_be_listed(served: tuple[str, Server]) -> None:
     scheme, server = served
     store = load_store(f"{scheme}://no-such-bucket", server.options)
     with pytest.raises(RemoteStorageUnavailableError):
         list(store.list(""))
-    if scheme != "gs":  # the GCS server of the tests does not tell a bucket from an object here, unlike GCS
+    if scheme != "gs":  # here the GCS server of the tests does not distinguish a bucket from an object, unlike GCS
         with pytest.raises(RemoteStorageUnavailableError):
             store.get("a.log")
         with pytest.raises(RemoteStorageUnavailableError):
             store.size("a.log")
 
 
-def test_an_object_that_was_replaced_is_not_found(served: tuple[str, Server], url: str) -> None:
+def test_a_replaced_object_is_not_found(served: tuple[str, Server], url: str) -> None:
     fetcher = fetcher_of(url, served[1])
     with pytest.raises(SegmentNotFoundError):
         fetcher.fetch_log_segment(by_key("a.log", '"another-version"'), 0, 10)
     fetcher.close()
 
 
-def test_the_version_that_was_located_is_read(s3_environment: S3Server) -> None:
+def test_the_located_version_is_read(s3_environment: S3Server) -> None:
     bucket = s3_environment.new_bucket([("a.log", DATA)])
     etag = s3_environment.client.head_object(Bucket=bucket, Key="a.log")["ETag"]
     fetcher = fetcher_of(f"s3://{bucket}", s3_environment)
@@ -221,7 +221,7 @@ def test_refused_credentials_are_access_errors_and_show_nothing(
 
 
 class Misbehaving:
-    """An S3 endpoint that does as it is told."""
+    """An S3 endpoint that gives scripted answers."""
 
     def __init__(self, origin: ScriptedOrigin) -> None:
         self.origin = origin
@@ -258,40 +258,40 @@ def misbehaving(monkeypatch: pytest.MonkeyPatch) -> Iterator[Misbehaving]:
         (Answer(ending=Ending.RESET, at=600_000), RemoteStorageUnavailableError),
     ],
 )
-def test_answers_have_their_kinds(misbehaving: Misbehaving, answer: Answer, kind: type[RemoteStorageError]) -> None:
+def test_each_answer_has_its_error(misbehaving: Misbehaving, answer: Answer, kind: type[RemoteStorageError]) -> None:
     misbehaving.origin.otherwise = answer
     assert type(misbehaving.fails()) is kind
     assert len(misbehaving.origin.exchanges) == 1, "whether to ask again is the client's to decide"
 
 
 @pytest.mark.parametrize("answer", [Answer(pace=Pace(1, 0.02)), Answer(silent=True), Answer(ending=Ending.STALL, at=100)])
-def test_nothing_outlasts_the_deadline(misbehaving: Misbehaving, answer: Answer) -> None:
+def test_no_answer_takes_longer_than_the_deadline(misbehaving: Misbehaving, answer: Answer) -> None:
     misbehaving.origin.otherwise = answer
     assert type(misbehaving.fails(300)) is RemoteStorageTimeoutError
 
 
-def test_a_store_that_is_not_there_is_unavailable(misbehaving: Misbehaving) -> None:
+def test_an_unreachable_store_is_unavailable(misbehaving: Misbehaving) -> None:
     misbehaving.origin.stop()
     assert type(misbehaving.fails()) is RemoteStorageUnavailableError
 
 
-def test_what_is_not_configured_serves_nothing() -> None:
+def test_an_unconfigured_fetcher_reads_nothing() -> None:
     with pytest.raises(RemoteStorageUnavailableError):
         ObjectStoreFetcher().fetch_log_segment(by_key("a.log"), 0, 10)
 
 
-def test_a_range_that_was_not_asked_for_is_refused(misbehaving: Misbehaving) -> None:
+def test_an_answer_with_another_range_is_refused(misbehaving: Misbehaving) -> None:
     misbehaving.origin.otherwise = Answer(headers={"Content-Range": "bytes 5-1048575/2000000"}, body=DATA[5:])
     assert isinstance(misbehaving.fails(), RemoteStorageError)
 
 
-def test_what_names_no_object_is_refused(misbehaving: Misbehaving) -> None:
+def test_a_location_without_a_key_is_refused(misbehaving: Misbehaving) -> None:
     nameless = segment_metadata(LocationMetadata(url="https://elsewhere.example/").encode())
     with pytest.raises(RemoteStorageError, match="no object key"):
         misbehaving.fetcher().fetch_log_segment(nameless, 0, 10)
 
 
-def test_a_closed_stream_reads_no_more(misbehaving: Misbehaving) -> None:
+def test_reading_a_closed_stream_is_refused(misbehaving: Misbehaving) -> None:
     stream = misbehaving.fetcher().fetch_log_segment(by_key("a.log"), 0, 1000)
     stream.close()
     with pytest.raises(RemoteStorageUnavailableError):
@@ -309,13 +309,13 @@ def test_a_closed_stream_reads_no_more(misbehaving: Misbehaving) -> None:
         ("az://container", {"azure.anonymous": "perhaps"}, "must be true or false"),
     ],
 )
-def test_says_what_cannot_be(url: str, options: dict[str, object], said: str) -> None:
+def test_an_unusable_configuration_is_refused_with_its_reason(url: str, options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         ObjectStore(url, options)
 
 
-def test_a_ca_file_is_taken(misbehaving: Misbehaving, tmp_path: Path) -> None:
-    """And trusted: the same request fails without it."""
+def test_a_configured_ca_file_is_trusted(misbehaving: Misbehaving, tmp_path: Path) -> None:
+    """The same request fails without it."""
     authority = Authority()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue().write(tmp_path / "server.pem"))

@@ -1,4 +1,4 @@
-"""What obstore raises, as our kinds; which settings it takes is tested with what stands on it (test_object_store)."""
+"""obstore's exceptions as our errors; test_object_store tests the settings with the classes that use them."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ CANARY = "Error performing GET https://canary/key?sig=canary in 1ms - "
         (ValueError("Could not parse path: canary"), ForbiddenLocationError),
     ],
 )  # fmt: skip
-def test_each_has_its_kind_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
+def test_each_exception_has_its_error_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
     check_guarded(obstore_guarded, "gs://bucket", raised, kind)

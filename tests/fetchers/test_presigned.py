@@ -1,4 +1,4 @@
-"""The presigned fetcher on real sockets, through the scripted origin: every answer of the list, every way to break off."""
+"""The presigned fetcher on real sockets with the scripted origin: each answer of the list, and each way to break off."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("answer", "expected"), ANSWERS)
-def test_every_answer_that_is_not_the_range_is_its_error(
+def test_every_answer_other_than_the_range_has_its_error(
     fetcher: PresignedFetcher, origin: ScriptedOrigin, answer: Answer, expected: type[RemoteStorageError]
 ) -> None:
     origin.script(answer)
@@ -137,7 +137,7 @@ def test_every_answer_that_is_not_the_range_is_its_error(
         fetch(fetcher, origin)
     assert type(caught.value) is expected
     assert [exchange.answer for exchange in origin.exchanges] == [answer]
-    assert fetch(fetcher, origin) == DATA[:1000]  # and the next range is none the worse for it
+    assert fetch(fetcher, origin) == DATA[:1000]  # and the next range is not affected
 
 
 @pytest.mark.parametrize(("answer", "expected"), ANSWERS)
@@ -177,7 +177,7 @@ def test_the_status_of_an_error_counts_even_if_its_body_never_comes(
         fetch(quick, origin)
 
 
-def test_throttling_carries_the_stores_wish(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
+def test_throttling_carries_the_stores_retry_after(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
     origin.script(error(503, "SlowDown", Retry_After="2"))
     with pytest.raises(RemoteStorageThrottledError) as caught:
         fetch(fetcher, origin)
@@ -211,7 +211,7 @@ def test_s03_proxies_netrc_and_cookies_are_not_used(
     assert all(not {"authorization", "cookie"} & set(exchange.request.headers) for exchange in origin.exchanges)
 
 
-def test_asks_for_exactly_the_range_and_no_encoding(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
+def test_requests_exactly_the_range_without_an_encoding(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
     fetch(fetcher, origin, 5, 10)
     fetch(fetcher, origin, 5, -1)
     first, second = (exchange.request for exchange in origin.exchanges)
@@ -232,14 +232,14 @@ def test_connections_are_kept(fetcher: PresignedFetcher, origin: ScriptedOrigin)
 
 
 @pytest.mark.parametrize("answer", [Answer(headers={"Connection": "close"}), Answer(chunked=True)])
-def test_a_whole_range_counts_whatever_becomes_of_the_connection(
+def test_a_complete_range_counts_if_the_connection_then_closes(
     fetcher: PresignedFetcher, origin: ScriptedOrigin, answer: Answer
 ) -> None:
     origin.script(answer)
     assert fetch(fetcher, origin) == fetch(fetcher, origin) == DATA[:1000]
 
 
-def test_chunked_answer_without_its_last_chunk_may_be_whole(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
+def test_a_chunked_answer_may_lack_its_last_chunk(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
     origin.script(Answer(chunked=True, ending=Ending.CUT))
     assert fetch(fetcher, origin) == DATA[:1000]
     assert fetch(fetcher, origin) == DATA[:1000]
@@ -258,7 +258,7 @@ def test_f25_a_kept_connection_that_died_is_replaced_without_an_error(
     fetch(fetcher, origin)
     origin.cut_connections()
     assert fetch(fetcher, origin) == DATA[:1000]
-    # and one that dies under the request: nothing of the answer has come, so it is asked once more
+    # and one that closes during the request: no byte of the answer has arrived, so the request is sent once more
     origin.script(Answer(raw=b""))
     assert fetch(fetcher, origin) == DATA[:1000]
     assert len(origin.exchanges) == 4
@@ -284,7 +284,7 @@ def test_a_request_is_repeated_once_and_only_on_a_kept_connection(fetcher: Presi
         Answer(pace=Pace(1, 0.05), chunked=True),
     ],
 )
-def test_f23_f24_the_deadline_bounds_the_whole_range_however_it_trickles(
+def test_f23_f24_the_deadline_bounds_the_whole_range_despite_a_trickle(
     quick: PresignedFetcher, origin: ScriptedOrigin, answer: Answer
 ) -> None:
     origin.script(answer)
@@ -319,7 +319,7 @@ def test_without_a_floor_a_slow_body_is_read_to_its_end(origin: ScriptedOrigin, 
     day = 86_400_000
     patient = presigned_fetcher(
         origin.authority,
-        clock=TickingClock(3.0),  # each wait takes longer than a body without bytes may
+        clock=TickingClock(3.0),  # each wait is longer than a body without bytes may take
         **{
             "fetch.remote.read.timeout.ms": day,
             "fetch.remote.connect.timeout.ms": day,
@@ -335,7 +335,7 @@ def test_without_a_floor_a_slow_body_is_read_to_its_end(origin: ScriptedOrigin, 
     patient.close()
 
 
-def test_a_trickling_head_meets_the_deadline_too(quick: PresignedFetcher) -> None:
+def test_a_trickling_response_head_meets_the_deadline_too(quick: PresignedFetcher) -> None:
     def trickle(connection: object) -> None:
         while not stop.wait(0.02):
             connection.sendall(b"H")
@@ -387,7 +387,7 @@ def test_s19_a_negative_chunk_size_is_refused(answer: bytes, error: type[RemoteS
     listener.stop()
 
 
-def test_what_came_before_a_fault_is_delivered_first(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
+def test_bytes_before_a_fault_are_delivered_first(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
     origin.script(Answer(ending=Ending.CUT, at=600))
     stream = open_range(fetcher, origin)
     buffer = bytearray(1000)
@@ -412,7 +412,7 @@ def test_a_timeout_drops_the_idle_connections_of_that_store(quick: PresignedFetc
     assert origin.connections == 4
 
 
-def test_closing_ends_a_read_that_waits(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
+def test_close_ends_a_waiting_read(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
     origin.script(Answer(ending=Ending.STALL, at=100))
     stream = open_range(fetcher, origin)
     assert stream.readinto(bytearray(100)) == 100
@@ -454,7 +454,7 @@ def test_reading_a_closed_stream_is_refused(fetcher: PresignedFetcher, origin: S
     assert stream.readinto(bytearray()) == 0
 
 
-def test_no_more_idle_connections_are_kept_than_ranges_fly(origin: ScriptedOrigin) -> None:
+def test_no_more_idle_connections_are_kept_than_ranges_in_flight(origin: ScriptedOrigin) -> None:
     fetcher = presigned_fetcher(origin.authority, **{"fetch.remote.max.in.flight": "2"})
     streams = [open_range(fetcher, origin) for _ in range(4)]
     for stream in streams:
@@ -534,7 +534,7 @@ def test_s18_signed_headers_are_whitelisted(fetcher: PresignedFetcher, origin: S
     assert origin.connections == 0
 
 
-def test_s18_no_header_twice_and_not_too_many(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
+def test_s18_duplicate_and_too_many_headers_are_refused(fetcher: PresignedFetcher, origin: ScriptedOrigin) -> None:
     for headers in [(("x-amz-a", "1"), ("X-Amz-A", "2")), tuple((f"x-amz-{n}", "v") for n in range(33))]:
         location = LocationMetadata(url=origin.url_for(KEY), signed_headers=headers)
         with pytest.raises(ForbiddenLocationError):
@@ -547,7 +547,7 @@ def test_a_location_without_a_url_is_refused(fetcher: PresignedFetcher) -> None:
         fetcher.fetch_log_segment(segment_metadata(LocationMetadata(object_key="x").encode()), 0, 10)
 
 
-def test_unconfigured_it_reads_nothing(origin: ScriptedOrigin) -> None:
+def test_an_unconfigured_fetcher_reads_nothing(origin: ScriptedOrigin) -> None:
     fetcher = PresignedFetcher()
     with pytest.raises(RemoteStorageUnavailableError, match="not configured"):
         fetcher.fetch_log_segment(segment_metadata(url_metadata(origin)), 0, 10)

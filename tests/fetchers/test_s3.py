@@ -1,4 +1,4 @@
-"""The fetcher with own credentials over a real S3 server, and over one that misbehaves."""
+"""The S3 fetcher with its own credentials, with a real S3 server and with one that misbehaves."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def bucket(s3_environment: S3Server) -> str:
     return s3_environment.new_bucket([("tier/a b+c.log", DATA)])
 
 
-def test_is_loaded_by_its_name_and_takes_the_store_of_the_client(s3_environment: S3Server, bucket: str) -> None:
+def test_it_is_loaded_by_name_and_uses_the_clients_store_url(s3_environment: S3Server, bucket: str) -> None:
     config, _ = split_config({"remote.storage.fetcher.class": "s3", **s3_environment.fetcher_settings, **PATIENT})
     with pytest.raises(ConfigurationError, match=r"store\.url is not set"):
         load_fetcher(config)
@@ -86,7 +86,7 @@ def test_is_loaded_by_its_name_and_takes_the_store_of_the_client(s3_environment:
     fetcher.close()
 
 
-def test_an_object_that_was_replaced_is_not_found(s3_environment: S3Server, bucket: str) -> None:
+def test_a_replaced_object_is_not_found(s3_environment: S3Server, bucket: str) -> None:
     etag = s3_environment.client.head_object(Bucket=bucket, Key="tier/a b+c.log")["ETag"]
     fetcher = fetcher_of(s3_environment, bucket)
     assert read_all(fetcher.fetch_log_segment(by_key("a b+c.log", etag), 3, 20)) == DATA[3:20]
@@ -96,7 +96,7 @@ def test_an_object_that_was_replaced_is_not_found(s3_environment: S3Server, buck
     fetcher.close()
 
 
-def test_a_bucket_that_is_gone_is_unavailable(s3_environment: S3Server) -> None:
+def test_a_missing_bucket_is_unavailable(s3_environment: S3Server) -> None:
     fetcher = fetcher_of(s3_environment, "no-such-bucket")
     with pytest.raises(RemoteStorageUnavailableError, match="NoSuchBucket"):
         fetcher.fetch_log_segment(by_key("a.log"), 0, 10)
@@ -104,23 +104,23 @@ def test_a_bucket_that_is_gone_is_unavailable(s3_environment: S3Server) -> None:
 
 
 @pytest.mark.parametrize("key", ["../a", "a//b", "/a"])
-def test_keys_lead_nowhere_else(s3_environment: S3Server, bucket: str, key: str) -> None:
+def test_keys_outside_the_root_are_refused(s3_environment: S3Server, bucket: str, key: str) -> None:
     fetcher = fetcher_of(s3_environment, bucket)
     with pytest.raises(ForbiddenLocationError):
         fetcher.fetch_log_segment(by_key(key), 0, 10)
     fetcher.close()
 
 
-def test_what_is_not_configured_serves_nothing() -> None:
+def test_an_unconfigured_fetcher_reads_nothing() -> None:
     with pytest.raises(RemoteStorageUnavailableError):
         S3Fetcher().fetch_log_segment(by_key("a.log"), 0, 10)
     S3Fetcher().close()
 
 
-def test_credentials_rotated_in_the_middle_of_a_read(
+def test_credentials_rotated_during_a_read_are_used_for_the_next_range(
     s3_environment: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The open range is read to its end or cut; the next one is asked for with what the file holds by then."""
+    """The open range is read to its end. The next request uses the credentials that the file has by then."""
     server = type(s3_environment)(tmp_path / "server", access_key="first-key", secret_key="first-secret")
     file = tmp_path / "credentials"
 
@@ -142,7 +142,9 @@ def test_credentials_rotated_in_the_middle_of_a_read(
         assert read_all(stream) == DATA[100:200]
         assert read_all(fetcher.fetch_log_segment(by_key("a.log"), 200, 300)) == DATA[200:300]
         server.restart_as("third-key", "third-secret")
-        with pytest.raises(RemoteStorageAccessError) as caught:  # read anew a moment ago: not for every refusal
+        with pytest.raises(
+            RemoteStorageAccessError
+        ) as caught:  # credentials were read a moment ago: not read again for each refusal
             fetcher.fetch_log_segment(by_key("a.log"), 200, 300)
         assert not [text for text in texts_of(caught.value) if "Signature=" in text or "a.log" in text]
         fetcher.close()
@@ -150,7 +152,7 @@ def test_credentials_rotated_in_the_middle_of_a_read(
         server.stop()
 
 
-def test_takes_a_role_with_the_credentials_of_the_chain(
+def test_assumes_a_role_with_the_credentials_of_the_chain(
     s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_environment.endpoint)
@@ -180,9 +182,7 @@ def test_a_refused_role_is_an_access_error(s3_environment: S3Server, bucket: str
     fetcher.close()
 
 
-def test_a_role_that_takes_too_long_is_a_timeout(
-    s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_role_request_is_a_timeout(s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{silent.getsockname()[1]}")
         fetcher = fetcher_of(s3_environment, bucket, **ROLE, **{"fetch.remote.read.timeout.ms": 200})
@@ -195,7 +195,7 @@ def test_a_role_that_takes_too_long_is_a_timeout(
 
 
 class Misbehaving:
-    """An S3 endpoint that does as it is told."""
+    """An S3 endpoint that gives scripted answers."""
 
     def __init__(self, origin: ScriptedOrigin, read_timeout_ms: int) -> None:
         self.origin = origin
@@ -258,7 +258,7 @@ def impatient(environment: None) -> Iterator[Misbehaving]:
         (Answer(status=200, headers={"Content-Range": None}), InvalidStorageResponseError),
     ],
 )
-def test_answers_have_their_kinds(misbehaving: Misbehaving, answer: Answer, kind: type[RemoteStorageError]) -> None:
+def test_each_answer_has_its_error(misbehaving: Misbehaving, answer: Answer, kind: type[RemoteStorageError]) -> None:
     misbehaving.origin.otherwise = answer
     assert type(misbehaving.fails()) is kind
 
@@ -271,7 +271,7 @@ def test_refused_credentials_are_renewed_once(misbehaving: Misbehaving) -> None:
     assert [exchange.status for exchange in misbehaving.origin.exchanges] == [403, 206, 403]
 
 
-def test_a_trickle_does_not_outlast_the_deadline(impatient: Misbehaving) -> None:
+def test_a_trickle_takes_no_longer_than_the_deadline(impatient: Misbehaving) -> None:
     impatient.origin.otherwise = Answer(pace=Pace(1, 0.02))
     assert isinstance(impatient.fails(), RemoteStorageTimeoutError)
 
@@ -281,7 +281,7 @@ def test_a_body_below_the_floor_is_cut_long_before_the_deadline(misbehaving: Mis
     assert isinstance(misbehaving.fails(), RemoteStorageTimeoutError)
 
 
-def test_silence_does_not_outlast_the_deadline(impatient: Misbehaving) -> None:
+def test_silence_takes_no_longer_than_the_deadline(impatient: Misbehaving) -> None:
     impatient.origin.otherwise = Answer(silent=True)
     assert isinstance(impatient.fails(), RemoteStorageTimeoutError)
 
@@ -292,7 +292,7 @@ def test_connections_are_kept(misbehaving: Misbehaving) -> None:
     assert misbehaving.origin.connections == 1
 
 
-def test_logs_hold_no_signature_and_no_key(misbehaving: Misbehaving, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_have_no_signature_and_no_key(misbehaving: Misbehaving, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     misbehaving.origin.script(error(403, "ExpiredToken"))
     read_all(misbehaving.fetcher.fetch_log_segment(by_key("a.log"), 0, 10))

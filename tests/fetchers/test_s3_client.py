@@ -1,4 +1,4 @@
-"""Which settings a client takes, and which it refuses; no store is asked."""
+"""The settings that a client accepts and refuses. No request is sent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def url(clients: S3Clients) -> str:
         ({"s3_endpoint_url": "http://127.0.0.1:9", "allow_http": "true"}, "http://127.0.0.1:9/bucket/key"),
     ],
 )
-def test_region_endpoint_and_path_style_decide_where_a_url_leads(options: dict[str, object], leads_to: str) -> None:
+def test_region_endpoint_and_path_style_decide_the_host_and_path(options: dict[str, object], leads_to: str) -> None:
     assert url(made(**options)) == leads_to
 
 
@@ -59,26 +59,26 @@ def test_region_endpoint_and_path_style_decide_where_a_url_leads(options: dict[s
         ({"s3_region": "no region"}, "boto3 rejected the s3 settings"),
     ],
 )
-def test_refuses_what_cannot_be_and_shows_no_value(options: dict[str, object], said: str) -> None:
+def test_refuses_invalid_settings_without_showing_values(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said) as caught:
         made(**options)
     assert "secret" not in str(caught.value)
 
 
-def test_half_a_pair_of_keys_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_access_or_secret_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(ConfigurationError, match="access key or secret key is missing"):
         made()
 
 
-def test_a_role_needs_credentials_to_be_taken_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_needs_credentials_to_assume_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(ConfigurationError, match="no credentials to assume the role with"):
         made(s3_role_arn="arn:aws:iam::123456789012:role/reader", s3_region="eu-west-1")
 
 
-def test_a_region_is_the_roles_too() -> None:
+def test_a_region_applies_to_the_role_request_too() -> None:
     clients = made(s3_role_arn="arn:aws:iam::123456789012:role/reader", s3_region="eu-west-1")
     assert clients.current.boto.meta.region_name == "eu-west-1"
 
@@ -123,7 +123,7 @@ def test_signing_uses_replaced_keys_within_a_minute(environment: Path, monkeypat
     assert clients.to_sign_with().credentials.access_key == "latter"
 
 
-def test_keys_that_renew_themselves_are_left_to_boto3() -> None:
+def test_boto3_renews_refreshable_keys() -> None:
     clock = ManualClock()
     clients = S3Clients(S3Settings.parse({"s3.role.arn": "arn:aws:iam::123456789012:role/reader"}), clock)
     clock.now += 600
@@ -131,7 +131,7 @@ def test_keys_that_renew_themselves_are_left_to_boto3() -> None:
 
 
 class Ending:
-    """Credentials with so many seconds left, as botocore's own answer for themselves."""
+    """Credentials with a number of seconds left, as botocore reports it for its own."""
 
     def __init__(self, left: float) -> None:
         self._left = left
@@ -148,6 +148,6 @@ def test_a_url_ends_before_the_credentials_that_signed_it(left: float, asked: fl
     assert S3Client(None, Ending(left), "store").life(asked) == life
 
 
-def test_credentials_that_do_not_end_leave_a_urls_life_alone() -> None:
+def test_permanent_credentials_do_not_shorten_a_urls_life() -> None:
     assert S3Client(None, object(), "store").life(900) == 900
     assert S3Client(None, None, "store").life(900) == 900

@@ -1,4 +1,4 @@
-"""What boto3 raises, as our kinds."""
+"""boto3's exceptions as our errors."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def answered(status: int, code: str, message: str = "canary", **headers: str) ->
         (boto.ParamValidationError(report="canary"), RemoteStorageError),
     ],
 )
-def test_each_has_its_kind_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
+def test_each_exception_has_its_error_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
     check_guarded(s3_guarded, "store.example", raised, kind)
 
 
-def test_how_long_to_wait_is_reported() -> None:
+def test_retry_after_is_reported() -> None:
     def fail() -> None:
         raise answered(503, "SlowDown", retry_after="7")
 
@@ -62,7 +62,7 @@ def test_how_long_to_wait_is_reported() -> None:
     assert caught.value.retry_after == 7
 
 
-def test_what_boto3_did_not_raise_passes() -> None:
+def test_other_exceptions_pass() -> None:
     assert s3_guarded("store.example", int, "3") == 3
     with pytest.raises(ValueError, match="invalid literal"):
         s3_guarded("store.example", int, "x")

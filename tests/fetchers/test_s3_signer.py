@@ -1,4 +1,4 @@
-"""URLs that a real S3 server judges: these bytes of this version of this object, for a while, and nothing else."""
+"""URLs that a real S3 server checks: they open these bytes of this version of this object, for a limited time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def headers_of(signed: SignedUrl, byte_range: str = "bytes=5-9") -> dict[str, st
     return {"range": byte_range, **dict(signed.headers)}
 
 
-def test_opens_the_bytes_that_it_was_made_for(signer: S3Signer) -> None:
+def test_a_url_opens_the_bytes_that_it_was_signed_for(signer: S3Signer) -> None:
     signed = signer.sign(KEY, RANGE, 60)
     assert ask(signed.url, headers_of(signed)) == (206, DATA[5:10])
     assert signer.binds_ranges
@@ -51,32 +51,32 @@ def test_opens_the_bytes_that_it_was_made_for(signer: S3Signer) -> None:
 
 @pytest.mark.fault("S06")
 @pytest.mark.parametrize("byte_range", ["bytes=5-10", "bytes=0-9", "bytes=5-", "bytes=0-0,5-9"])
-def test_opens_no_other_range(signer: S3Signer, byte_range: str) -> None:
+def test_a_url_opens_no_other_range(signer: S3Signer, byte_range: str) -> None:
     signed = signer.sign(KEY, RANGE, 60)
     status, body = ask(signed.url, headers_of(signed, byte_range))
     assert (status, b"SignatureDoesNotMatch" in body) == (403, True)
 
 
-def test_does_not_open_the_whole_object(signer: S3Signer) -> None:
+def test_a_url_does_not_open_the_whole_object(signer: S3Signer) -> None:
     assert ask(signer.sign(KEY, RANGE, 60).url, {})[0] in (400, 403)
 
 
 @pytest.mark.fault("S06")
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE"])
-def test_opens_for_no_other_method(signer: S3Signer, method: str) -> None:
+def test_a_url_opens_with_no_other_method(signer: S3Signer, method: str) -> None:
     signed = signer.sign(KEY, RANGE, 60)
     assert ask(signed.url, headers_of(signed), method)[0] in (400, 403)
 
 
 @pytest.mark.fault("S06")
-def test_opens_no_other_object(signer: S3Signer) -> None:
+def test_a_url_opens_no_other_object(signer: S3Signer) -> None:
     first, second = signer.sign(KEY, RANGE, 60), signer.sign("other.log", RANGE, 60)
     moved = second.url.partition("?")[0] + "?" + first.url.partition("?")[2]
     assert ask(moved, headers_of(first))[0] == 403
 
 
 @pytest.mark.fault("S06")
-def test_expires(signer: S3Signer) -> None:
+def test_a_url_expires(signer: S3Signer) -> None:
     signed = signer.sign(KEY, RANGE, 0.5)
     while (answer := ask(signed.url, headers_of(signed)))[0] == 206:
         pass
@@ -84,7 +84,7 @@ def test_expires(signer: S3Signer) -> None:
     assert b"Request has expired" in answer[1]
 
 
-def test_opens_one_version_only(s3_environment: S3Server, bucket: str, signer: S3Signer) -> None:
+def test_a_url_opens_one_version_only(s3_environment: S3Server, bucket: str, signer: S3Signer) -> None:
     etag = s3_environment.client.head_object(Bucket=bucket, Key=f"tier/{KEY}")["ETag"]
     signed = signer.sign(KEY, RANGE, 60, etag)
     assert signed.headers == (("if-match", etag),)
@@ -95,12 +95,12 @@ def test_opens_one_version_only(s3_environment: S3Server, bucket: str, signer: S
 
 
 @pytest.mark.parametrize("key", ["", "/a", "a//b", "../a", "a\nb"])
-def test_refuses_to_sign_what_is_no_object_key(signer: S3Signer, key: str) -> None:
+def test_refuses_to_sign_an_invalid_object_key(signer: S3Signer, key: str) -> None:
     with pytest.raises(ValueError, match="object key"):
         signer.sign(key, RANGE, 60)
 
 
-def test_refuses_an_etag_that_is_none(signer: S3Signer) -> None:
+def test_refuses_an_invalid_etag(signer: S3Signer) -> None:
     with pytest.raises(ForbiddenLocationError):
         signer.sign(KEY, RANGE, 60, 'a"\r\nx: y')
 
@@ -113,7 +113,7 @@ def test_without_credentials_nothing_is_signed(s3_environment: S3Server, monkeyp
         signer.sign(KEY, RANGE, 60)
 
 
-def test_is_found_by_scheme_and_shows_no_secret(s3_environment: S3Server) -> None:
+def test_it_is_found_by_scheme_and_repr_shows_no_secret(s3_environment: S3Server) -> None:
     assert "s3" in signer_schemes()
     signer = load_signer("s3://some-bucket/tier", s3_environment.options)
     assert isinstance(signer, S3Signer)

@@ -1,4 +1,4 @@
-"""The store over a real S3 server."""
+"""The S3 store with a real S3 server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def store(s3_environment: S3Server, bucket: str) -> Iterator[S3Store]:
     store.close()
 
 
-def test_reads_objects_and_ranges_of_them(store: S3Store) -> None:
+def test_reads_objects_and_their_ranges(store: S3Store) -> None:
     assert store.get("dir/b c+é.index") == DATA
     assert store.get("dir/empty") == b""
     assert store.get_range("a.log", 5, 300) == DATA[5:300]
@@ -53,7 +53,7 @@ def test_reads_objects_and_ranges_of_them(store: S3Store) -> None:
         store.get_range("a.log", 3, 2)
 
 
-def test_an_etag_is_that_of_the_object_as_it_is_now(s3_environment: S3Server, store: S3Store, bucket: str) -> None:
+def test_the_etag_is_that_of_the_current_version(s3_environment: S3Server, store: S3Store, bucket: str) -> None:
     assert isinstance(store, VersionedObjectStore)
     before = store.etag("a.log")
     head = s3_environment.client.head_object(Bucket=bucket, Key="tier/a.log")
@@ -84,15 +84,15 @@ def test_lists_more_than_one_page(s3_environment: S3Server) -> None:
 
 
 @pytest.mark.parametrize("key", ["absent.log", "folder"])
-def test_what_is_not_there_is_not_found(store: S3Store, key: str) -> None:
+def test_a_missing_object_is_not_found(store: S3Store, key: str) -> None:
     for ask in (store.get, store.size, lambda key: store.get_range(key, 0, 10)):
         with pytest.raises(ObjectNotFoundError) as caught:
             ask(key)
         assert caught.value.key == key
 
 
-def test_a_bucket_that_is_gone_is_no_missing_object(s3_environment: S3Server) -> None:
-    """An index that is not there has a meaning; that of a store that is not there must not be mistaken for it."""
+def test_a_missing_bucket_is_not_a_missing_object(s3_environment: S3Server) -> None:
+    """A missing index has a meaning in a tier. A missing store must not be mistaken for it."""
     store = S3Store("s3://no-such-bucket", s3_environment.options)
     for ask in (store.get, store.size, lambda prefix: list(store.list(prefix))):
         with pytest.raises(RemoteStorageUnavailableError, match="NoSuchBucket"):
@@ -101,7 +101,7 @@ def test_a_bucket_that_is_gone_is_no_missing_object(s3_environment: S3Server) ->
 
 
 @pytest.mark.parametrize("key", ["../x", "/x", "a//b", ""])
-def test_keys_lead_nowhere_else(store: S3Store, key: str) -> None:
+def test_keys_outside_the_root_are_refused(store: S3Store, key: str) -> None:
     with pytest.raises(ForbiddenLocationError):
         store.get(key)
 
@@ -132,7 +132,7 @@ def test_replaced_credentials_are_read_again(
         store.size("a.log")
     file.write_text(good)
     with pytest.raises(RemoteStorageAccessError):
-        store.size("a.log")  # they were read anew a moment ago
+        store.size("a.log")  # they were read a moment ago
     clock.now += 10
     assert store.size("a.log") == len(DATA)
     store.close()
@@ -149,7 +149,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "canary")
 
 
-def test_an_answer_cut_short_is_unavailable(credentials: None) -> None:
+def test_a_truncated_answer_is_unavailable(credentials: None) -> None:
     with ScriptedOrigin(otherwise=Answer(ending=Ending.CUT, at=10)) as origin:
         origin.objects["bucket/a.log"] = DATA
         store = scripted(origin)
@@ -166,14 +166,14 @@ def test_an_answer_without_a_size_is_invalid(credentials: None) -> None:
         store.close()
 
 
-def test_one_object_has_a_deadline_as_a_whole(s3_environment: S3Server, bucket: str) -> None:
+def test_one_object_has_one_deadline(s3_environment: S3Server, bucket: str) -> None:
     store = S3Store(f"s3://{bucket}/tier", s3_environment.options, TickingClock(40))
     with pytest.raises(RemoteStorageTimeoutError):
         store.get("a.log")
     store.close()
 
 
-def test_a_store_that_says_nothing_times_out(s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_store_times_out(s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = S3Store(f"s3://{bucket}/tier", s3_environment.options)
 
     def silent(**_: object) -> None:

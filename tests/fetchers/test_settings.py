@@ -14,29 +14,29 @@ SESSION = "s3.role.session.name"
 @pytest.mark.parametrize(
     ("value", "expected"), [(True, True), ("TRUE", True), ("1", True), (False, False), ("f", False), (None, False)]
 )
-def test_a_bool_is_itself_or_its_name(value: object, expected: bool) -> None:
+def test_a_boolean_setting_accepts_booleans_and_their_names(value: object, expected: bool) -> None:
     assert bool_setting({HTTP: value}, HTTP) is expected
     assert bool_setting({"allow.http": value}, "allow.http") is expected
 
 
 @pytest.mark.parametrize("value", ["yes", "", 2, "on"])
-def test_a_bool_is_nothing_else(value: object) -> None:
+def test_a_boolean_setting_refuses_other_values(value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"{HTTP} must be true or false"):
         bool_setting({HTTP: value}, HTTP)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(5, 5), ("5", 5), (None, default_of(IN_FLIGHT)), ("1", 1)])
-def test_an_integer_is_itself_or_its_digits(value: object, expected: int) -> None:
+def test_an_integer_setting_accepts_integers_and_digits(value: object, expected: int) -> None:
     assert int_setting({IN_FLIGHT: value}, IN_FLIGHT) == expected
 
 
 @pytest.mark.parametrize("value", ["five", "", 0, "-1", True, 1.5])
-def test_an_integer_is_nothing_else_and_not_below_its_bound(value: object) -> None:
+def test_an_integer_setting_refuses_other_values_and_too_small_ones(value: object) -> None:
     with pytest.raises(ConfigurationError, match=rf"{IN_FLIGHT} must be an integer of at least 1"):
         int_setting({IN_FLIGHT: value}, IN_FLIGHT)
 
 
-def test_a_text_is_trimmed_and_the_default_when_empty() -> None:
+def test_a_text_setting_is_trimmed_and_empty_means_the_default() -> None:
     name = "s3.region"
     assert [text_setting({name: value}, name) for value in (" a ", "", "  ", None)] == ["a", None, None, None]
     assert [text_setting({SESSION: value}, SESSION) for value in ("a", " ")] == ["a", "kafka-remote"]
@@ -52,7 +52,7 @@ def test_an_undeclared_setting_name_raises_key_error() -> None:
         fetcher_settings("nothing")
 
 
-def test_declarations_have_a_sentence_and_a_default_that_they_take() -> None:
+def test_declarations_have_a_sentence_and_a_valid_default() -> None:
     for name, setting in SETTINGS.items():
         assert name == setting.name
         assert name.startswith(FETCHER_PREFIX)

@@ -1,6 +1,6 @@
-"""What every target is held to: one input takes 1 s of the processor's time for each MiB begun, and no more.
+"""The time limit of every target: one input takes at most 1 s of processor time for each started MiB.
 
-An input that takes longer is tried once more: the first input of a process also pays for what is loaded with it, and a busy
+An input that takes longer is tried once more: the first input of a process also pays for imports, and a busy processor is
 processor is slower.
 """
 
@@ -22,7 +22,7 @@ _TRIES = 2
 
 
 def within_bound(call: Callable[[], _T], size: int, who: str = "the target") -> _T:
-    """What ``call`` returns for an input of ``size`` bytes. Raises AssertionError when it takes too long."""
+    """Returns the result of ``call`` for an input of ``size`` bytes. Raises AssertionError if it takes too long."""
     for _ in range(_TRIES):
         started = time.thread_time()
         result = call()
@@ -33,7 +33,7 @@ def within_bound(call: Callable[[], _T], size: int, who: str = "the target") -> 
 
 
 def bounded(target: Target) -> Target:
-    """The target, which then also fails when it takes too long."""
+    """Returns the target, which then also fails if it takes too long."""
 
     @wraps(target)
     def judged(data: bytes) -> None:

@@ -1,6 +1,6 @@
-"""The inputs that every run of a target begins with: ``corpus/<target>.txt``, one input a line in base64, sorted by size.
+"""The inputs that every run of a target starts with: ``corpus/<target>.txt``, one input a line in base64, sorted by size.
 
-A campaign adds what reaches new coverage or leads to an error of a new kind, the smallest first, as long as the target's file
+A campaign adds inputs with new coverage or an error of a new kind, the smallest first, as long as the target's file
 stays within its bounds.
 """
 
@@ -20,13 +20,13 @@ MOST_BYTES = 90_000
 
 
 def read(name: str, corpus: Path = CORPUS) -> list[bytes]:
-    """The inputs of a target; none where it has no file."""
+    """Returns the inputs of a target; none if it has no file."""
     path = corpus / f"{name}.txt"
     return [base64.b64decode(line, validate=True) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def write(name: str, kept: Iterable[bytes], found: Iterable[bytes] = (), corpus: Path = CORPUS) -> int:
-    """Writes the file: all of ``kept``, then of ``found`` what has room. Returns how many of ``found`` were added."""
+    """Writes the file: all of ``kept``, then as many of ``found`` as fit. Returns the number of added inputs."""
     inputs = set(kept)
     size = sum(map(_size, inputs))
     added = 0
@@ -42,7 +42,7 @@ def write(name: str, kept: Iterable[bytes], found: Iterable[bytes] = (), corpus:
 
 
 def unpack(inputs: Iterable[bytes], directory: Path) -> list[Path]:
-    """One file for each input, as the fuzzer reads them, in the order given."""
+    """Writes one file for each input, as the fuzzer reads them, in the given order."""
     paths = []
     for data in inputs:
         paths.append(directory / hashlib.sha1(data).hexdigest())

@@ -1,7 +1,7 @@
-"""What a store may answer in HTTP: any bytes are exactly the range, or an error of the fetchers' own.
+"""HTTP answers of a store: any bytes give exactly the range or one of the fetchers' own errors.
 
-The fetchers' own client reads the answer from a socket pair. The other end has sent all of it and sends no more, so no wait is
-real, and the clock stands still.
+The fetchers' own client reads the answer from a socket pair. The other end has sent all bytes before, so no wait takes real
+time, and the clock does not move.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHUNK = re.compile(rb"[ \t\r\v\f]*(\+?(?:0x)?[0-9a-f_]+)[ \t\r\v\f]*(?:;[^\n]*)
 
 
 class _OneAnswer(ConnectionPool):
-    """A pool whose one connection gets the answer that was given."""
+    """A pool whose one connection has the given answer."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__(ManualClock(), connect_timeout=1.0, max_idle=1, allow_private=True, tls=_TLS)
@@ -81,7 +81,7 @@ def http_answer(data: bytes) -> None:
 
 
 def _after_the_head(answer: bytes) -> bytes:
-    """What follows the last head; a head that is cut has nothing behind it."""
+    """Returns the bytes after the last response head; none after a truncated head."""
     at = 0
     while head := _HEAD.match(answer, at):
         at = head.end()
@@ -99,7 +99,7 @@ def _is_continue(head: bytes) -> bool:
 
 
 def _joined(chunks: bytes) -> bytes:
-    """The chunks without what lies between them, as far as they parse. Sizes may be written as Python takes them."""
+    """Joins the chunks as far as they parse. Sizes may have any form that Python accepts."""
     body, at = bytearray(), 0
     while found := _CHUNK.match(chunks, at):
         size = min(int(found[1], 16), len(chunks))

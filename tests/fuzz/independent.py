@@ -1,8 +1,8 @@
 """A second reader of Kafka's flexible encoding, driven by schemas. It shares no code with the product.
 
 A schema is a list of fields, each a name and a type: ``i8`` to ``i64``, ``uvarint``, ``uuid``, ``string``, ``bytes?`` and
-``tags``; ``("struct", schema)``; or a list, which is an array of such structures and may be null where it begins with None.
-What is read is a dict of plain values.
+``tags``; ``("struct", schema)``; or a list, which is an array of such structures and may be null if it begins with None.
+The result is a dict of plain values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ METADATA_BODIES: dict[int, Schema] = {
 
 
 def fetch_response(version: int) -> Schema:
-    """FetchResponse in one of the flexible versions, from Kafka's FetchResponse.json."""
+    """Returns the schema of a flexible version of FetchResponse, from Kafka's FetchResponse.json."""
     aborted = [("producer", "i64"), ("first", "i64"), ("tags", "tags")]
     partition = [
         ("index", "i32"),
@@ -68,14 +68,14 @@ def fetch_response(version: int) -> Schema:
 
 
 def read_all(schema: Schema, data: bytes) -> dict[str, Any]:
-    """One structure that fills the data. Raises AssertionError, IndexError or struct.error for data that is none."""
+    """Reads one structure that fills the data. Raises AssertionError, IndexError or struct.error for other data."""
     value, end = read(schema, data, 0)
     assert end == len(data), f"{len(data) - end} bytes are left over"
     return value
 
 
 def read(schema: Schema, data: bytes, at: int) -> tuple[dict[str, Any], int]:
-    """One structure from ``at`` on, and where it ends."""
+    """Reads one structure from ``at`` on. Returns it and its end."""
     found: dict[str, Any] = {}
     for name, kind in schema:
         found[name], at = _value(kind, data, at)

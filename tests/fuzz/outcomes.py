@@ -1,7 +1,7 @@
-"""What an input leads to: the kinds of errors on the way, a second reason to keep an input beside new coverage.
+"""Kinds of errors that an input leads to: a reason to keep an input, besides new coverage.
 
-The kind of an error is its class, its fault where it names one, and the three innermost functions that were running. Coverage
-does not have that: it does not know who called the function that raised, and sees nothing of the compiled decoder.
+The kind of an error is its class, its fault if it has one, and the three innermost running functions. Coverage does not have
+that: it does not show the caller of the function that raised, and nothing of the compiled decoder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAKER = "fault_error"
 
 
 class Outcomes:
-    """Writes an input for each kind of error into a folder: the smallest that led to it."""
+    """Writes the smallest input for each kind of error into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +29,7 @@ class Outcomes:
         self._kinds: dict[str, None] = {}
 
     def watch(self, roots: Iterable[type[BaseException]]) -> None:
-        """Notes each error of these classes when it is made, for good, whether it is raised to the target or not."""
+        """Records each new error of these classes permanently, whether the target sees it or not."""
         for root in roots:
             inherited = root.__new__
 
@@ -40,7 +40,7 @@ class Outcomes:
             root.__new__ = made  # type: ignore[method-assign]
 
     def of(self, target: Callable[[bytes], None]) -> Callable[[bytes], None]:
-        """The target, which then also leaves its inputs in the folder."""
+        """Returns the target, which then also leaves its inputs in the folder."""
 
         def judged(data: bytes) -> None:
             self._kinds.clear()

@@ -1,9 +1,9 @@
-"""What the fuzzer calls: each target turns any bytes into a case that gets past the checksums, and judges what comes out.
+"""Targets of the record decoder: each turns any bytes into a case that passes the checksums, and judges the result.
 
-A target fails on any exception that is not documented, where the compiled decoder and its Python twin differ, and when either
-takes too long (``bounded.py``); that time includes reading every record three ways. What never comes back is left to the
-fuzzer's own time-out. Only the twin is instrumented. It runs first on the same input, so it guides the fuzzer through the
-kernel as well.
+A target fails for an undocumented exception, for a difference between the compiled decoder and its Python twin, and if either
+takes too long (``bounded.py``), including three ways to read every record. The fuzzer's own time-out finds calls that never
+return. Only the Python twin is instrumented. It runs first on the same input, so it also guides the fuzzer through the
+kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _loaded = arrow  # its import takes a second
 
 
 def judge(data: bytes, level: int = 0, aborted: list[AbortedTransaction] | None = None, **options: object) -> None:
-    """Reads ``data`` with every implementation; they have to agree."""
+    """Reads ``data`` with every implementation; the results must be equal."""
     seen = {}
     for name, implementation in IMPLEMENTATIONS.items():
         for module, attribute in SEAM:
@@ -49,25 +49,25 @@ def judge(data: bytes, level: int = 0, aborted: list[AbortedTransaction] | None 
 
 
 def any_bytes(data: bytes) -> None:
-    """Nothing is repaired."""
+    """Uses the bytes unchanged."""
     judge(data)
 
 
 def batch_v2(data: bytes) -> None:
-    """A batch header and its records, with the length, the magic and the checksum made right."""
+    """A batch header and its records, with correct length, magic and checksum."""
     data = data.ljust(61, b"\0")
     sized = data[:8] + struct.pack(">i", len(data) - 12) + data[12:16] + b"\2" + data[17:]
     judge(fix_crc(sized), level=data[0] & 1)
 
 
 def record(data: bytes) -> None:
-    """Records of a sound header: the first byte says how many there are."""
+    """Records of a valid header: the first byte is their number."""
     count = data[0] % 8 if data else 0
     judge(batch(0, b"", count=count, last_delta=20, payload=data[1:]))
 
 
 def legacy_set(data: bytes) -> None:
-    """Messages of magic 0 and 1 one after another, each with a right size and checksum; sizes come from the input."""
+    """Consecutive messages of magic 0 and 1, each with a correct size and checksum; the input gives the sizes."""
     out = bytearray()
     at = 0
     while at < len(data) and len(out) < 4096:
@@ -78,7 +78,7 @@ def legacy_set(data: bytes) -> None:
 
 
 def legacy_inner(data: bytes) -> None:
-    """A compressed set whose inner messages are repaired: the first byte chooses magic, codec and timestamp type."""
+    """A compressed set with repaired inner messages: the first byte chooses magic, codec and timestamp type."""
     kind = data[0] if data else 0
     magic, codec, attributes = kind & 1, (kind >> 1) % 3 + 1, kind >> 4 & 8
     inner = bytearray()

@@ -1,4 +1,4 @@
-"""The targets: where each lies, which product code it is about, and how many inputs of it every run of the suite tries."""
+"""The targets: the module of each, the product code that it tests, and how many of its inputs each run of the suite tries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FuzzTarget:
     """``module`` below this package, which is imported late: the fuzzer instruments what it imports.
 
     ``describes``: the product code, as :mod:`tests.support.ledger` has it. ``inputs`` of the suite take about six seconds.
-    ``sanitized``: how many of them it tries on the kernel with sanitizers; none where the kernel has no part in it.
+    ``sanitized``: how many of them it tries on the kernel with sanitizers; none if the kernel takes no part.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What lies in the metadata topic and beside segments: any bytes are a value or RemoteLogMetadataError, in bounded time."""
+"""The metadata topic and the objects beside segments: any bytes give a value or RemoteLogMetadataError, in bounded time."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _without_tags(value: Any) -> Any:
 
 
 def _plain(event: Any) -> dict[str, Any]:
-    """The event under the names of the independent reader's schemas."""
+    """Returns the event with the names of the independent reader's schemas."""
     if isinstance(event, RemotePartitionDeleteMetadata):
         of: dict[str, Any] = {"of": _partition(event.topic_id_partition)}
     elif isinstance(event, RemoteLogSegmentMetadataSnapshot):
@@ -113,7 +113,7 @@ def aiven_manifest(data: bytes) -> None:
 
 
 def _tiles(chunks: ChunkIndex) -> None:
-    """The first and last chunks lie back to back, in the segment and in the object."""
+    """Checks that the first and last chunks are adjacent, in the segment and in the object."""
     count = len(chunks)
     looked_at = [chunks.chunk(number) for number in sorted({*range(min(count, 50)), *range(max(0, count - 50), count)})]
     for one, two in pairwise(looked_at):

@@ -1,13 +1,13 @@
-"""Fuzzes what reads bytes that others write: records, answers of stores and brokers, metadata.
+"""Fuzzes the code that reads bytes of other programs: records, answers of stores and brokers, metadata.
 
     make fuzz SECONDS=60           # every target that long by the processor's clock, on top of the corpus in the tree
-    make fuzz SECONDS=60 SEED=7                      # the same inputs once more, as far as the time is enough
+    make fuzz SECONDS=60 SEED=7                      # the same inputs again, as far as the time allows
     make fuzz SECONDS=60 ARGS="--target lz4"
     make fuzz SECONDS=20 ARGS=--sanitize             # the kernel built with AddressSanitizer and UBSan
 
-A campaign adds the inputs that reach new coverage, or lead to an error of a new kind (``outcomes.py``), to the corpus in the
-tree and prints a line for the ledger for each target. It ends with 1 when a target fails; the input that did it lies in
-``.cache/fuzz/``. The targets judge the time that an input takes (``bounded.py``); the process may take two GiB. Needs atheris
+A campaign adds inputs with new coverage, or with an error of a new kind (``outcomes.py``), to the corpus in the tree, and
+prints a ledger line for each target. Exit code 1 if a target fails; its input is in ``.cache/fuzz/``.
+The targets limit the time of an input (``bounded.py``); the process may use two GiB. Needs atheris
 (group ``fuzz``).
 """
 
@@ -72,10 +72,10 @@ def _noting(judge: Callable[[bytes], None], folder: Path) -> Callable[[bytes], N
 
 
 def sanitized() -> dict[str, str]:
-    """Builds the kernel with both sanitizers, once for the same sources; returns what a child needs in its environment."""
+    """Builds the kernel with both sanitizers, once for the same sources. Returns the environment that a child needs."""
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
     target = build(["-O1", "-g", "-fno-omit-frame-pointer", *sanitizers], FOUND)
-    # Without libstdc++ AddressSanitizer ends at the exception by which atheris passes a finding on, before anybody can read it.
+    # Without libstdc++, AddressSanitizer ends at the exception with which atheris reports a finding, before it can be read.
     libraries = " ".join(_library(name) for name in ("libasan.so", "libstdc++.so.6"))
     return {
         "KERNEL_FILE": str(target),
@@ -86,14 +86,14 @@ def sanitized() -> dict[str, str]:
 
 
 def _library(name: str) -> str:
-    """Where the compiler has one of its own libraries."""
+    """Returns where the compiler has one of its own libraries."""
     found = subprocess.run(["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True)
     return found.stdout.strip()
 
 
 @attrs.frozen
 class Found:
-    """What a run tried: ``inputs`` in ``seconds`` of processor time, start included. ``added``: inputs new to the corpus."""
+    """A run's result: ``inputs`` in ``seconds`` of processor time, start included. ``added``: inputs new to the corpus."""
 
     inputs: int
     seconds: float
@@ -102,8 +102,8 @@ class Found:
 
 @attrs.frozen
 class Campaign:
-    """How long each target runs, by inputs and the clock's seconds (0 = without end) or by seconds of the processor, from which
-    seed, and on which kernel.
+    """How long each target runs: by inputs and wall-clock seconds (0 = no limit) or by seconds of processor time; the seed;
+    and the kernel.
     """
 
     seed: int
@@ -114,8 +114,8 @@ class Campaign:
 
 
 def fuzz(target: FuzzTarget, campaign: Campaign) -> Found:
-    """Runs one target: once for a number of inputs, else until it has had its seconds of the processor, on a machine that gives
-    it less than the clock's. Raises RuntimeError with its output when it fails.
+    """Runs one target: once for a number of inputs, otherwise until it has used its processor time, also on a busy machine.
+    Raises RuntimeError with its output if it fails.
     """
     FOUND.mkdir(parents=True, exist_ok=True)
     known = corpus.read(target.name)
@@ -144,13 +144,13 @@ def fuzz(target: FuzzTarget, campaign: Campaign) -> Found:
 
 
 def _told(text: str) -> str:
-    """The front of what a child says, where the finding is, and the end, where the input is."""
+    """Returns the front of a child's output, which has the finding, and the end, which has the input."""
     lines = [line for line in text.splitlines() if not line.startswith("INFO: Instrumenting")]
     return "\n".join(lines if len(lines) <= 80 else [*lines[:40], "...", *lines[-40:]])
 
 
 def _run(target: FuzzTarget, arguments: Sequence[str], environment: dict[str, str]) -> tuple[str, float]:
-    """What the child says, and the processor time that it took."""
+    """Returns the child's output, and the processor time that it took."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_")}
     fixed = {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
     with tempfile.TemporaryFile("w+") as output:

@@ -1,4 +1,4 @@
-"""The compiled kernel's own lines and branches, all reached by its tests: what ``make kernel-coverage`` prints."""
+"""The compiled kernel's tests reach all its lines and branches, as ``make kernel-coverage`` reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An input is kept for a kind of error that no other leads to."""
+"""An input is kept for a new kind of error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fuzz.registry import TARGETS
 
 
 class Program:
-    """Its functions make errors of two classes, which nothing else watches."""
+    """A program whose functions raise errors of two classes."""
 
     def __init__(self) -> None:
         self.refused = type("RefusedError", (Exception,), {})
@@ -45,7 +45,7 @@ def outcomes(tmp_path: Path, program: Program) -> Outcomes:
     return outcomes
 
 
-def test_smallest_input_of_each_class_is_kept_by_all_rounds(tmp_path: Path, program: Program, outcomes: Outcomes) -> None:
+def test_the_smallest_input_of_each_kind_is_kept_over_all_rounds(tmp_path: Path, program: Program, outcomes: Outcomes) -> None:
     for data in (b"", b"latest", b"left", b"long ago", b"so", b"no"):
         outcomes.of(program.target)(data)
     another, again = Outcomes(tmp_path), Program()
@@ -55,7 +55,7 @@ def test_smallest_input_of_each_class_is_kept_by_all_rounds(tmp_path: Path, prog
     assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == [b"left", b"so"]
 
 
-def test_kinds_differ_by_the_functions_that_run(tmp_path: Path, program: Program, outcomes: Outcomes) -> None:
+def test_kinds_differ_by_the_running_functions(tmp_path: Path, program: Program, outcomes: Outcomes) -> None:
     for judge in (program.target, program.other, program.refused):
         outcomes.of(judge)(b"1")
     assert len(list(tmp_path.iterdir())) == 3
@@ -67,7 +67,7 @@ def test_kinds_differ_by_the_fault(tmp_path: Path, program: Program, outcomes: O
     assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == [b"1", b"2"]
 
 
-def test_campaign_adds_an_input_for_its_kind_of_error() -> None:
+def test_a_campaign_adds_an_input_for_its_kind_of_error() -> None:
     target, not_utf8, too_long = TARGETS["location_metadata"], b"\x01\x00\x02\xc3\x28", b"\xff" * 9
     led = run.kinds_of(target, [not_utf8, too_long])
     assert led.keys() > run.kinds_of(target, [not_utf8]).keys()

@@ -1,4 +1,4 @@
-"""A fixed sample of each target, in the installed build and in one with sanitizers: ``make fuzz`` looks further."""
+"""A fixed sample of each target, in the installed build and with sanitizers. ``make fuzz`` tries more."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def sanitized() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_fuzzer_finds_nothing(name: str) -> None:
+def test_the_fuzzer_finds_nothing(name: str) -> None:
     target = TARGETS[name]
     assert run.fuzz(target, run.Campaign(_SEED, inputs=target.inputs, seconds=_MOST_SECONDS)).inputs
 
 
 @pytest.mark.parametrize("name", _KERNEL)
-def test_fuzzer_finds_nothing_with_sanitizers(name: str, sanitized: dict[str, str]) -> None:
+def test_the_fuzzer_finds_nothing_with_sanitizers(name: str, sanitized: dict[str, str]) -> None:
     target = TARGETS[name]
     sample = run.Campaign(_SEED, inputs=target.sanitized, seconds=_MOST_SECONDS, environment=sanitized)
     assert run.fuzz(target, sample).inputs
 
 
-def test_campaign_continues_until_it_has_had_its_seconds_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_campaign_runs_for_its_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
     def child(target: object, arguments: list[str], environment: dict[str, str]) -> tuple[str, float]:

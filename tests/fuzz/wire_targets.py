@@ -1,4 +1,4 @@
-"""What a peer may say in Kafka's protocol: any bytes are a value or a typed error, and a value means what the bytes say."""
+"""Messages of a peer in Kafka's protocol: any bytes give a value or a typed error, and a value equals the bytes' contents."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def _agrees(response: FetchResponse, judge: dict) -> None:
 
 
 def location_answer(data: bytes) -> None:
-    """A grant of which fields are replaced, added or left out, in an answer with any offsets.
+    """A grant with replaced, added or missing fields, in an answer with any offsets.
 
-    The first bytes: flags, then the three offsets. The rest: tag, size and value by turns; the size 255 leaves a field out.
+    The first bytes: flags, then the three offsets. The rest: tag, size and value alternately; size 255 removes a field.
     """
     front = data[:7].ljust(7, b"\0")
     flags, *offsets = struct.unpack(">Bhhh", front)
@@ -134,7 +134,7 @@ def location_answer(data: bytes) -> None:
 
 
 def _is_sound(answer: SegmentLocation, tags: dict[int, bytes], high: int, stable: int, level: IsolationLevel) -> None:
-    """What was accepted is what the tags say, by a reading of their bytes alone."""
+    """Checks that an accepted grant equals its tags, by an independent reading of their bytes."""
     start, end, size, first, last = struct.unpack_from(">iiiqq", tags[_RANGE])
     end = size if end == -1 else end
     assert answer.metadata.remote_log_segment_id.id.bytes == tags[_SEGMENT_ID]
@@ -175,7 +175,7 @@ def location_metadata(data: bytes) -> None:
 
 
 def fetch_request(data: bytes) -> None:
-    """The frame of a Fetch request, as the shim reads it; the API key is made right."""
+    """The frame of a Fetch request, as the shim reads it; the API key is corrected."""
     frame = struct.pack(">h", _FETCH) + data
     try:
         header, body = decode_request_header(frame)

@@ -1,4 +1,4 @@
-"""Shims that tests of several modules share, in front of the real broker."""
+"""Shims in front of the real broker that tests of several modules share."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.support.spark_topics import small_grants_shim
 
 @pytest.fixture
 def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    """A shim that grants as it does by default."""
+    """A shim with default grants."""
     with shim_before(kafka_broker) as running:
         yield running
 
 
 @pytest.fixture
 def spark_shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
-    """A shim that grants small windows, so that a split takes several."""
+    """A shim with small windows, so that a split takes several grants."""
     with small_grants_shim(kafka_broker) as running:
         yield running

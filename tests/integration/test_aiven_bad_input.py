@@ -1,6 +1,6 @@
-"""Bad input of Aiven's layout, end to end: the shim grants nothing, a reader delivers what is sound and goes to the broker.
+"""Bad input in Aiven's layout, end to end: the shim grants nothing, a reader delivers valid records, then the broker reads.
 
-Each case has its outcome beside it; docs/aiven.md has the same table in words.
+Each case has its expected result; docs/aiven.md describes the same table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Change = Callable[[bytes], bytes | None]
 
 
 class Laid:
-    """Three segments of fifty offsets each in Aiven's layout. Damage is done to the second, which begins at 50."""
+    """Three segments of fifty offsets each in Aiven's layout. Tests damage the second, which begins at 50."""
 
     def __init__(self, writer: AivenWriter) -> None:
         self.tier = Tier()
@@ -69,7 +69,7 @@ class Laid:
 
 
 def without(_data: bytes) -> None:
-    """The object is gone."""
+    """Removes the object."""
 
 
 def cut(data: bytes) -> bytes:
@@ -89,7 +89,7 @@ def other_bytes(data: bytes) -> bytes:
 
 
 def manifest(**changes: object) -> Change:
-    """Changes to a manifest; names with ``__`` are of the part before it."""
+    """Changes a manifest; ``__`` in a name separates the part from its field."""
 
     def change(data: bytes) -> bytes:
         told = json.loads(data)
@@ -105,7 +105,7 @@ def manifest(**changes: object) -> Change:
 
 
 def bomb(data: bytes) -> bytes:
-    """A chunk index whose few bytes decompress to 64 MiB."""
+    """A small chunk index that decompresses to 64 MiB."""
     frame = base64.b64encode(bytes(cramjam.zstd.compress(bytes(64 << 20)))).decode()
     return manifest(chunkIndex__transformedChunks=frame)(data)
 
@@ -115,7 +115,7 @@ def bombs(data: bytes) -> bytes:
     return bytes(cramjam.zstd.compress(bytes(64 << 20)))[: len(data)].ljust(len(data), b"\0")
 
 
-# -- the shim: what it cannot understand is not granted ---------------------------------------------------------------------
+# -- the shim: segments that it cannot parse are not granted ----------------------------------------------------------------
 
 REFUSED: list[tuple[str, AivenWriter, str, Change, str]] = [
     ("manifest missing, as of an Iceberg table", PLAIN, "rsm-manifest", without, "object-not-found"),
@@ -151,7 +151,7 @@ REFUSED: list[tuple[str, AivenWriter, str, Change, str]] = [
 
 
 class Shimmed:
-    """A shim's grants over a tier, with a broker that has no objection."""
+    """A shim's grants from a tier, with a broker that allows all of them."""
 
     def __init__(self, laid: Laid, keys: KeyRing | None = None) -> None:
         metadata = RemoteLogMetadataStore()
@@ -172,7 +172,7 @@ class Shimmed:
 
 
 @pytest.mark.parametrize(("what", "writer", "suffix", "change", "cause"), REFUSED, ids=[case[0] for case in REFUSED])
-def test_shim_grants_nothing_of_a_bad_segment_and_all_of_the_next(
+def test_the_shim_grants_nothing_of_a_bad_segment_and_all_of_the_next(
     what: str, writer: AivenWriter, suffix: str, change: Change, cause: str
 ) -> None:
     laid = Laid(writer)
@@ -185,23 +185,23 @@ def test_shim_grants_nothing_of_a_bad_segment_and_all_of_the_next(
 
 
 @pytest.mark.parametrize("keys", [KeyRing(), KeyRing({})])
-def test_without_its_key_nothing_of_an_encrypted_tier_is_granted(keys: KeyRing) -> None:
+def test_without_its_key_no_encrypted_segment_is_granted(keys: KeyRing) -> None:
     shim = Shimmed(Laid(BOTH), keys)
     assert not shim.granted(62)
     assert shim.counters["locations_refused.data-key"] == 1
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=str)
-def test_sound_segments_are_granted(writer: AivenWriter) -> None:
+def test_valid_segments_are_granted(writer: AivenWriter) -> None:
     shim = Shimmed(Laid(writer))
     assert [shim.granted(offset) for offset in (50, 62, 99, 120)] == [True] * 4
 
 
-# -- the reader: what is sound before the damage is delivered, and nothing else ---------------------------------------------
+# -- the reader: valid records before the damage are delivered, and no others -----------------------------------------------
 
 
 class Source(ListingLocationSource):
-    """Locations of a tier; ``change`` is what a hostile or broken peer makes of what each range needs to be read."""
+    """Locations of a tier; ``change`` alters each range's metadata as a hostile or broken peer could."""
 
     change: Callable[[LocationMetadata], LocationMetadata] = staticmethod(lambda told: told)
 
@@ -233,7 +233,7 @@ def rows_and_end(laid: Laid, source: Source) -> tuple[list[tuple[Any, ...]], Rea
 
 
 def opened(laid: Laid) -> Source:
-    """A source that has looked at everything, so that damage is done to a tier that is being read."""
+    """A source that has read everything once, so that a test damages a tier in use."""
     source = Source(laid.store, laid.layout, range_bytes=64)
     deadline = Deadline(SystemClock(), 60)
     for offset in (0, 50, 100):
@@ -243,7 +243,7 @@ def opened(laid: Laid) -> Source:
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=str)
-def test_a_sound_tier_is_read_to_its_end(writer: AivenWriter) -> None:
+def test_a_valid_tier_is_read_to_its_end(writer: AivenWriter) -> None:
     laid = Laid(writer)
     rows, end = rows_and_end(laid, opened(laid))
     assert [row[0] for row in rows] == list(range(150))
@@ -280,7 +280,7 @@ DAMAGED: list[tuple[str, AivenWriter, str, Change, set[str]]] = [
 
 
 @pytest.mark.parametrize(("what", "writer", "suffix", "change", "reasons"), DAMAGED, ids=[case[0] for case in DAMAGED])
-def test_a_reader_delivers_what_is_sound_and_ends_exactly_there(
+def test_a_reader_delivers_the_valid_records_and_ends_at_the_damage(
     what: str, writer: AivenWriter, suffix: str, change: Change, reasons: set[str]
 ) -> None:
     laid = Laid(writer)
@@ -307,7 +307,7 @@ def with_table(change: Callable[[ChunkTable], bytes]) -> Callable[[LocationMetad
 
 
 def shifted(table: ChunkTable) -> bytes:
-    """The table of chunks that lie a byte further on."""
+    """A chunk table that is shifted by one byte."""
     moved = [start + 1 for start in table.chunks.starts]
     return attrs.evolve(table, chunks=attrs.evolve(table.chunks, starts=moved, object_end=table.chunks.object_end + 1)).encode()
 
@@ -326,7 +326,7 @@ LIES: list[tuple[str, AivenWriter, Callable[[LocationMetadata], LocationMetadata
 
 
 @pytest.mark.parametrize(("what", "writer", "change", "reasons"), LIES, ids=[case[0] for case in LIES])
-def test_a_location_that_lies_costs_speed_only(
+def test_a_false_location_costs_speed_only(
     what: str, writer: AivenWriter, change: Callable[[LocationMetadata], LocationMetadata], reasons: set[str]
 ) -> None:
     laid = Laid(writer)

@@ -1,4 +1,4 @@
-"""A shim over Aiven's layout, with a real broker: the broker serves all that is not granted, and clients see no difference."""
+"""A shim on Aiven's layout with a real broker: the broker serves all that is not granted, and clients see no difference."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
 
 @attrs.frozen
 class Read:
-    """What a consumer got through a shim, and what both counted."""
+    """The records that a consumer got through a shim, and the counters of both."""
 
     rows: list[Row]
     metrics: dict[str, Any]
@@ -64,7 +64,7 @@ def logs(tier: AivenTier, topic: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("mode", ["plain", "zstd"])
-def test_a_consumer_without_the_extra_reads_directly_what_is_not_in_chunks(
+def test_a_consumer_without_the_extra_reads_plain_segments_directly(
     kafka_broker: KafkaBroker,
     wide_topic: str,
     aiven_tier: Callable[[str], AivenTier],
@@ -80,7 +80,7 @@ def test_a_consumer_without_the_extra_reads_directly_what_is_not_in_chunks(
 
 
 def no_manifest(log: Path) -> None:
-    """As of a segment that is kept as an Iceberg table."""
+    """Removes the manifest, as for a segment stored as an Iceberg table."""
     log.with_suffix(".rsm-manifest").unlink()
 
 
@@ -96,7 +96,7 @@ def empty_indexes(log: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "why"), [(no_manifest, "object-not-found"), (newer_manifest, "metadata"), (empty_indexes, "corrupt-index")]
 )
-def test_a_segment_that_is_not_understood_is_the_brokers(
+def test_a_segment_with_an_unreadable_layout_goes_to_the_broker(
     kafka_broker: KafkaBroker,
     wide_topic: str,
     damaged: Callable[[str], AivenTier],
@@ -125,13 +125,13 @@ def test_damage_in_a_chunk_costs_speed_only(
     read = read_through_shim(kafka_broker, wide_topic, tier, allow_plaintext_data_keys=True)
     assert read.rows == expected
     fallbacks = set(read.metrics["remote-fetch-fallbacks-total"])
-    # The shim may look at that very chunk, and grants nothing then.
+    # The shim may read the same chunk, and then grants nothing.
     assert fallbacks
     assert fallbacks <= {"invalid-response", "corrupt", "not-granted", "breaker-open"}
     assert total(read.metrics, "remote-fetch-records-total") > 0
 
 
-def test_no_log_line_of_either_side_holds_a_data_key_or_a_url(
+def test_no_log_line_of_either_side_has_a_data_key_or_a_url(
     kafka_broker: KafkaBroker,
     wide_topic: str,
     aiven_tier: Callable[[str], AivenTier],

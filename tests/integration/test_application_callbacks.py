@@ -1,7 +1,7 @@
-"""Callbacks while records come from the store: in which call they run, what they are given, where what they raise comes out.
+"""Callbacks during direct reads: the call that runs them, their arguments, and the call that raises their exceptions.
 
-Each is asked of confluent's consumer too. Where nothing listens at ``bootstrap.servers`` the store serves on, because locations
-are asked elsewhere, and librdkafka tells of it at once. One of several that refuses would not do: librdkafka begins with any.
+confluent's consumer must do the same. If no server listens at ``bootstrap.servers``, the store still serves, because locations
+are requested elsewhere, and librdkafka reports the error at once. (With several servers, librdkafka would start with any.)
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 
 class Application:
-    """Reads by ``call``; knows in which call it is, and what its callbacks were given there."""
+    """Reads by ``call``. Records the current call, and the arguments of the callbacks in it."""
 
     def __init__(self, cluster: EmbeddedCluster, names: tuple[str, ...], call: str, *, direct: bool) -> None:
         self.seen: set[tuple[object, ...]] = set()
@@ -83,7 +83,7 @@ class Application:
     def _logger(self) -> logging.Logger:
         logger = logging.Logger("of the application")  # noqa: LOG001 - it belongs to this application and not to the process
         handler = logging.Handler()
-        handler.emit = self._callback("logger")  # type: ignore[method-assign] # what it is called with is all that matters
+        handler.emit = self._callback("logger")  # type: ignore[method-assign] # only its arguments matter
         logger.addHandler(handler)
         return logger
 
@@ -98,7 +98,7 @@ class Application:
             self._inside = ""
 
     def deliver(self) -> None:
-        """A delivering call; records have to come in order."""
+        """Makes a delivering call; records must arrive in order."""
         if self._call == "poll":
             messages = [self.within("poll", self.consumer.poll, 0.02)]
         else:
@@ -140,7 +140,7 @@ def _type(given: object) -> object:
 @pytest.mark.parametrize("names", [SERVED, REFUSED], ids=["a broker serves", "none does"])
 @pytest.mark.parametrize("call", ["poll", "consume"])
 @pytest.mark.parametrize("direct", [False, True], ids=["confluent's", "ours"])
-def test_callbacks_run_in_the_delivering_call_alone(
+def test_callbacks_run_in_delivering_calls_only(
     cluster: EmbeddedCluster, names: tuple[str, ...], call: str, direct: bool
 ) -> None:
     application = Application(cluster, names, call, direct=direct)
@@ -164,12 +164,14 @@ def test_callbacks_run_in_the_delivering_call_alone(
 )
 @pytest.mark.parametrize("call", ["poll", "consume"])
 @pytest.mark.parametrize("direct", [False, True], ids=["confluent's", "ours"])
-def test_exception_of_a_callback_comes_out_once_and_loses_no_record(
+def test_an_exception_of_a_callback_is_raised_once_and_loses_no_record(
     cluster: EmbeddedCluster, name: str, names: tuple[str, ...], call: str, direct: bool
 ) -> None:
     application = Application(cluster, names, call, direct=direct)
     application.raises = name
-    if direct:  # confluent's loses what its consume() has in hand when a callback raises, and then its close() never returns
+    if (
+        direct
+    ):  # confluent's consumer loses the records of its consume() when a callback raises, and then its close() never returns
         application.consumer.assign([TopicPartition(TOPIC, 0, 0)])
     try:
 

@@ -1,7 +1,7 @@
-"""Faults that are a broker's own, on three real brokers: what a plain consumer gets after them, direct fetch gives as well.
+"""Faults of a broker, with three real brokers: direct fetch gives the same records as a plain consumer afterwards.
 
-Two consumers live through each fault, ours and confluent's own: both have read the same records and are paused when it strikes,
-so that what either has read ahead is dropped, and both go on afterwards. Their rows and errors must then be the same.
+Two consumers see each fault, ours and confluent's own: both have read the same records and are paused when it happens,
+so both drop the records read ahead, and both continue afterwards. Their rows and errors must then be equal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CHAOS_SEED = 1451
 
 @pytest.fixture
 def cluster(kafka_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """All three brokers are up; those that a test stopped are started after it."""
+    """All three brokers run; brokers that a test stopped are started after it."""
     yield kafka_cluster
     kafka_cluster.heal()
 
@@ -67,7 +67,7 @@ def topic() -> str:
 
 
 def write(cluster: KafkaCluster, topic: str, count: int, name: str) -> None:
-    """Transactions of 50 records, of which every third is aborted, with plain records between them."""
+    """Writes transactions of 50 records, every third aborted, with plain records between them."""
     common = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "batch.num.messages": 10, "linger.ms": 2}
     plain = Producer({**common, "enable.idempotence": True})
     transactional = Producer({**common, "transactional.id": f"{topic}-{name}"})
@@ -82,10 +82,10 @@ def write(cluster: KafkaCluster, topic: str, count: int, name: str) -> None:
 
 
 def tiered(cluster: KafkaCluster, shim: Shim, topic: str) -> TierOffsets:
-    """Waits until all is tiered that may be, and the shim knows it."""
+    """Waits until everything that can be tiered is tiered, and the shim knows it."""
     offsets = cluster.wait_until_tiered(topic)
     with Consumer(direct(shim, "read_uncommitted")) as consumer:
-        # The last tiered record comes directly as soon as the shim has heard of its segment.
+        # The last tiered record is read directly as soon as the shim knows its segment.
         def known() -> bool:
             consumer.assign([TopicPartition(topic, 0, offsets.latest_tiered)])
             first = consumer.consume(1, PATIENCE_SECONDS)
@@ -96,7 +96,7 @@ def tiered(cluster: KafkaCluster, shim: Shim, topic: str) -> TierOffsets:
 
 
 def read_on(consumer: confluent_kafka.Consumer, *, until_error: bool = False) -> tuple[list[Row], set[int]]:
-    """All rows up to the end of the one partition, or to an error, and the codes of errors."""
+    """Returns all rows up to the end of the one partition, or to an error, and the codes of errors."""
     rows: list[Row] = []
     codes: set[int] = set()
     deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
@@ -150,7 +150,7 @@ class Pair:
         return total(self.direct.metrics(), "remote-fetch-records-total")
 
     def read_and_pause(self, count: int) -> int:
-        """Both read as many records, ours from the store; the offset after them."""
+        """Both read the same number of records, ours from the store. Returns the next offset."""
         ours, theirs = (read_some(consumer, count) for consumer in self._both)
         assert ours == theirs
         assert self.direct_records >= count
@@ -159,20 +159,20 @@ class Pair:
         return int(ours[-1][0]) + 1
 
     def log_start_moves(self, log_start: int) -> None:
-        """Notes that records below ``log_start`` are gone."""
+        """Records that records below ``log_start`` are deleted."""
         self.history.add(Moved, key=(self.partition.topic, 0), log_start=log_start)
 
     def log_was_cut(self, end: int) -> None:
-        """Notes that the log was cut to ``end``, for both."""
+        """Records that the log was truncated to ``end``, for both."""
         for history in (self.history, self.truth):
             history.add(Moved, key=(self.partition.topic, 0), end=end)
 
     def judge(self) -> None:
-        """Holds our consumer's history against the plain one's."""
+        """Compares our consumer's history with the plain one's."""
         check(self.history, Oracle.of(self.truth))
 
     def go_on(self, **how: Any) -> tuple[list[Row], set[int]]:
-        """Both go on; what both got."""
+        """Both continue; returns what both got."""
         for consumer in self._both:
             consumer.resume([self.partition])
         ours, theirs = (read_on(consumer, **how) for consumer in self._both)
@@ -239,7 +239,7 @@ def test_f63_truncation_below_the_position_is_found_as_by_a_plain_consumer(
 
 
 @pytest.mark.fault("F64")
-def test_f64_deleted_records_end_as_the_reset_policy_says(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
+def test_f64_deleted_records_follow_the_reset_policy(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
     cluster.create_topic(topic)
     write(cluster, topic, 600, "some")
     before = tiered(cluster, shim, topic)
@@ -285,7 +285,7 @@ def test_f64_retention_past_the_position_ends_as_with_a_plain_consumer(cluster: 
 
 
 @pytest.mark.fault("F65")
-def test_f65_recreated_topic_is_never_read_from_the_old_ones_tier(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
+def test_f65_a_recreated_topic_is_never_read_from_the_old_ones_tier(cluster: KafkaCluster, shim: Shim, topic: str) -> None:
     cluster.create_topic(topic)
     write(cluster, topic, 600, "old")
     tiered(cluster, shim, topic)
@@ -301,9 +301,9 @@ def test_f65_recreated_topic_is_never_read_from_the_old_ones_tier(cluster: Kafka
 
 
 @pytest.mark.fault("F25", "F57", "F58", "F62", "F67")
-@pytest.mark.timeout(900)  # three brokers are killed and started again; on a loaded machine minutes
+@pytest.mark.timeout(900)  # three brokers are killed and started again; on a loaded machine this takes minutes
 def test_chaos_of_brokers_shim_and_store_breaks_no_invariant(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """``make chaos`` for a short while: the whole of it goes on for three minutes."""
+    """``make chaos`` for a short time; the full campaign takes three minutes."""
     with closing(Chaos(cluster, tmp_path, seed=_CHAOS_SEED)) as chaos:
         chaos.run(_CHAOS_SECONDS, first=("broker-killed", "records-deleted"))
         found = chaos.judge()

@@ -1,4 +1,4 @@
-"""examples/replay_from_time.py: it begins in the tier at the record of that time, and stops at the log's end."""
+"""examples/replay_from_time.py: it begins in the tier at the first record of that time, and stops at the log's end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def topic(kafka_broker: KafkaBroker) -> str:
     return name
 
 
-def test_it_prints_what_came_since_a_time_in_the_tier_and_says_from_where(
+def test_it_prints_the_records_since_a_time_in_the_tier_and_their_source(
     kafka_broker: KafkaBroker, topic: str, shim: Shim
 ) -> None:
     since = datetime.fromtimestamp((FIRST_TIMESTAMP + FIRST * STEP_MS) / 1000, UTC)

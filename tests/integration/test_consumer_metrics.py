@@ -1,4 +1,4 @@
-"""The metrics of a consumer on a real broker: held against what was read, and the same wherever they are shown."""
+"""The metrics of a consumer on a real broker agree with what was read, in each way to show them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
 
 
 def read_to_end(consumer: Consumer) -> list[Message]:
-    """All records up to the end of the one assigned partition."""
+    """Returns all records up to the end of the one assigned partition."""
     records: list[Message] = []
     while True:
         for message in consumer.consume(100, 1.0):
@@ -56,11 +56,11 @@ def read_to_end(consumer: Consumer) -> list[Message]:
 
 
 def counted(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what changes as time goes by."""
+    """Returns the metrics without those that change with time."""
     return {name: value for name, value in metrics.items() if not name.endswith(_BY_TIME)}
 
 
-def test_they_say_what_was_read_from_which_tier_and_what_it_cost(
+def test_metrics_report_records_by_tier_and_requests_to_the_store(
     kafka_broker: KafkaBroker, wide_topic: str, shim: Shim
 ) -> None:
     here, local = f"{wide_topic}-0", kafka_broker.offsets(wide_topic).earliest_local
@@ -80,7 +80,7 @@ def test_they_say_what_was_read_from_which_tier_and_what_it_cost(
     assert total(metrics, "broker-fetch-records-total") == len(records) - len(direct_ones)
     payload = sum(len(message.key() or b"") + len(message.value() or b"") for message in direct_ones)
     assert total(metrics, "remote-fetch-record-bytes-total") >= payload
-    # The origin counts what it has sent once it has sent it.
+    # The origin counts bytes after it has sent them.
     wait_until(lambda: shim.metrics()["origin_bytes"] >= total(metrics, "remote-fetch-bytes-total"), "the origin's count")
     served = shim.metrics()
     assert total(metrics, "remote-fetch-request-total") == served["origin_requests"] > 5

@@ -1,7 +1,7 @@
-"""A rolling change on a real broker: members that read directly, plain ones and ours with direct fetch off share a group.
+"""A rolling change on a real broker: members with direct fetch, plain ones and ours with direct fetch off share a group.
 
-In each protocol members join one after the other, and leave, while all read; what one gives up in order another goes on with.
-No member is killed here (``test_group_rebalances.py`` does that), so each record comes exactly once, except if a plain member
+In each protocol members join one after the other, and leave, while all read; another continues where one stopped in order.
+No member is killed here (``test_group_rebalances.py`` does that), so each record is read exactly once, unless a plain member
 begins a partition again (see ``tests/support/group_judgement.py``).
 """
 
@@ -27,7 +27,7 @@ from tests.support.reading import PATIENCE_SECONDS, settings_of, shim_before, to
 from tests.support.recorder import RecordedConsumer, recorded
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]  # a rebalance that goes wrong is begun anew after 90 s
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]  # a failed rebalance starts again after 90 s
 
 _PATIENCE_SECONDS = 5 * PATIENCE_SECONDS
 
@@ -39,7 +39,7 @@ def shim(running_broker: KafkaBroker) -> Iterator[Shim]:
 
 
 class Group:
-    """Members of all kinds by name, and what happened to them."""
+    """Members of all kinds by name, and their histories."""
 
     def __init__(self, broker: KafkaBroker, shim: Shim, topic: str, protocol: str) -> None:
         self.history = History()
@@ -53,7 +53,7 @@ class Group:
         self._pool = ThreadPoolExecutor(4)
 
     def join(self, name: str, kind: str) -> None:
-        """Adds a member and waits until the partitions are shared out evenly and each member has read."""
+        """Adds a member and waits until the partitions are balanced and each member has read."""
         config = settings_of(kind, self._broker, self._shim, **self._common)
         if kind == "direct":
             self.direct.add(name)
@@ -62,7 +62,7 @@ class Group:
         self.settle()
 
     def leave(self, name: str) -> None:
-        """Closes a member; the others take over what it had."""
+        """Closes a member; the others take over its partitions."""
         self._close(name)
         self.settle()
 
@@ -73,7 +73,7 @@ class Group:
             self._round(1)
             return {len(member.assignment()) for member in self._members.values()} == {fair}
 
-        wait_until(shared_out, f"{fair} partitions each", seconds=_PATIENCE_SECONDS)  # not so fast that nothing is left to read
+        wait_until(shared_out, f"{fair} partitions each", seconds=_PATIENCE_SECONDS)  # slow enough that records remain
         left = {*self._members}
 
         def all_read() -> bool:
@@ -83,9 +83,9 @@ class Group:
         wait_until(all_read, "records for each member", seconds=_PATIENCE_SECONDS, pause=0)
 
     def finish(self) -> None:
-        """Reads until every record has come and is committed; what comes again until then is recorded too.
+        """Reads until every record is read and committed; records read twice until then are recorded too.
 
-        Not left to the end of members: the broker may refuse what one commits as it leaves a group that is being rebalanced.
+        The end does not come from the members' close: the broker may refuse the commit of one that leaves during a rebalance.
         """
         wait_until(lambda: self._round(200) and self._is_complete, "all records", seconds=_PATIENCE_SECONDS, pause=0)
         asked = [TopicPartition(self._topic, partition) for partition in range(PARTITIONS)]
@@ -102,7 +102,7 @@ class Group:
         return len(self._came) == PARTITIONS * COUNT
 
     def _round(self, limit: int) -> dict[str, int]:
-        """Every member consumes once, side by side; how many records came to each."""
+        """Every member consumes once, in parallel. Returns the number of records of each."""
         answers = self._pool.map(lambda member: member.consume(limit, 0.1), self._members.values())
         counts = {}
         for name, messages in zip(self._members, answers, strict=True):

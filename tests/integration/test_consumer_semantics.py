@@ -1,4 +1,4 @@
-"""Commits, positions, pauses, times across the hand-over on a real broker: each script is run by confluent's consumer too."""
+"""Commits, positions, pauses and times across the hand-over on a real broker; confluent's consumer runs the same scripts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def topic(running_broker: KafkaBroker) -> str:
 
 @pytest.fixture
 def local_start(kafka_broker: KafkaBroker, topic: str) -> int:
-    """The first offset of partition 0 that the broker still has on its own disk."""
+    """Returns the first offset of partition 0 that the broker still has on its own disk."""
     return kafka_broker.offsets(topic).earliest_local
 
 
@@ -72,7 +72,7 @@ def commit(consumer: confluent_kafka.Consumer, **what: Any) -> object:
 @pytest.mark.parametrize("stores", [True, False], ids=["stores", "by-hand"])
 @pytest.mark.parametrize("commits", [True, False], ids=["commits", "commits-nothing"])
 @pytest.mark.parametrize("last", ["tier", "hand-over", "local"])
-def test_closing_commits_what_was_stored_and_only_where_it_is_automatic(
+def test_close_commits_the_stored_offsets_if_storing_is_automatic(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int, last: str, commits: bool, stores: bool, by_poll: bool
 ) -> None:
     first = local_start - 30
@@ -97,7 +97,7 @@ def test_closing_commits_what_was_stored_and_only_where_it_is_automatic(
 
 @pytest.mark.parametrize("stores", [True, False], ids=["stores", "by-hand"])
 @pytest.mark.parametrize("commits", [True, False], ids=["commits", "commits-nothing"])
-def test_a_revocation_commits_as_a_close_does(
+def test_a_revocation_commits_as_close_does(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, commits: bool, stores: bool
 ) -> None:
     def script(side: Side) -> object:
@@ -109,7 +109,7 @@ def test_a_revocation_commits_as_a_close_does(
         settings = {"enable_auto_commit": commits, "auto_commit_interval_ms": 600_000, "enable_auto_offset_store": stores}
         consumer = side.consumer(**settings, **SESSION)
         consumer.subscribe([topic], on_revoke=revoked)
-        # A partition that is asked alone is read in order, so that both sides stop at the same place.
+        # A single partition is read in order, so both sides stop at the same offset.
         wait_until(lambda: consumer.poll(0.1) is not None, "an assignment", pause=0)
         for partition in range(PARTITIONS):
             consumer.pause([at(topic, 0, partition)])
@@ -130,7 +130,7 @@ def test_a_revocation_commits_as_a_close_does(
     assert seen[-2] == ([(end, 0) for end in ends] if commits else [(-1001, None)] * PARTITIONS)
 
 
-def test_commits_carry_offset_and_epoch_of_what_was_handed_out(
+def test_commits_have_offset_and_epoch_of_the_delivered_records(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int
 ) -> None:
     def script(side: Side) -> object:
@@ -150,7 +150,7 @@ def test_commits_carry_offset_and_epoch_of_what_was_handed_out(
     same_on_both_sides(kafka_broker, shim, script)
 
 
-def test_offset_is_committed_with_the_epoch_of_the_record_before_it(
+def test_an_offset_is_committed_with_the_epoch_of_the_record_before_it(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
 ) -> None:
     written = transactional_topic.topic
@@ -173,7 +173,7 @@ def test_offset_is_committed_with_the_epoch_of_the_record_before_it(
 
 
 @pytest.mark.parametrize("asynchronous", [True, False], ids=["asynchronous", "synchronous"])
-def test_a_commit_is_told_to_its_callback(
+def test_a_commit_is_reported_to_its_callback(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int, asynchronous: bool
 ) -> None:
     def script(side: Side) -> object:
@@ -199,12 +199,12 @@ def test_a_commit_is_told_to_its_callback(
     same_on_both_sides(kafka_broker, shim, script)
 
 
-# -- the life of a member ----------------------------------------------------------------------------------------------------
+# -- group membership --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.fault("F71")
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_late_member_commits_nothing_and_continues_at_its_commit(
+def test_a_late_member_commits_nothing_and_continues_at_its_commit(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, call: str
 ) -> None:
     def script(side: Side) -> object:
@@ -251,7 +251,7 @@ def test_late_member_commits_nothing_and_continues_at_its_commit(
         return [committed is not None, list(told), codes, starts == wanted]
 
     _, told, codes, right = same_on_both_sides(kafka_broker, shim, script)
-    # No commit is told of: when partitions are lost none is so much as tried.
+    # No commit is reported: when partitions are lost, none is attempted.
     assert told == [("assigned", PARTITIONS), ("lost", PARTITIONS), ("assigned", PARTITIONS)]
     assert codes == [confluent_kafka.KafkaError._MAX_POLL_EXCEEDED]
     assert right
@@ -267,8 +267,8 @@ def offsets_of(messages: list[Message], partition: int) -> list[int]:
 
 
 @pytest.mark.parametrize("call", ["rarely", "long"])
-def test_a_member_that_polls_in_time_stays(kafka_broker: KafkaBroker, shim: Shim, topic: str, call: str) -> None:
-    """``rarely``: one record at a time with long work between; ``long``: one call that lasts longer than the limit."""
+def test_a_member_that_polls_in_time_stays_in_the_group(kafka_broker: KafkaBroker, shim: Shim, topic: str, call: str) -> None:
+    """``rarely``: one record at a time with long work between; ``long``: one call longer than the limit."""
     limit = 6.0
 
     def script(side: Side) -> object:
@@ -282,7 +282,7 @@ def test_a_member_that_polls_in_time_stays(kafka_broker: KafkaBroker, shim: Shim
                 taken += take(consumer, 1, by_poll=True)
         else:
             taken += consumer.consume(1_000_000, limit * 1.3)
-            taken += take(consumer, PARTITIONS * COUNT - len(taken))  # what a loaded machine did not read in that time
+            taken += take(consumer, PARTITIONS * COUNT - len(taken))  # records that a loaded machine did not read in that time
         return [lost, [message.error() for message in taken if message.error() is not None], len(taken)]
 
     assert same_on_both_sides(kafka_broker, shim, script) == [[], [], 5 if call == "rarely" else PARTITIONS * COUNT]
@@ -291,7 +291,7 @@ def test_a_member_that_polls_in_time_stays(kafka_broker: KafkaBroker, shim: Shim
 # -- pauses and seeks --------------------------------------------------------------------------------------------------------
 
 
-def test_the_users_pauses_are_kept_apart_from_those_of_the_hand_over(
+def test_the_users_pauses_are_separate_from_those_of_the_hand_over(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int
 ) -> None:
     def script(side: Side) -> object:
@@ -304,7 +304,7 @@ def test_the_users_pauses_are_kept_apart_from_those_of_the_hand_over(
         consumer.pause([zero])
         seen.append(offsets(consumer.consume(5, 0.5)))
         consumer.resume([zero])
-        seen.append(offsets(take(consumer, 25)))  # over the hand-over, with the other partition paused
+        seen.append(offsets(take(consumer, 25)))  # across the hand-over, with the other partition paused
         consumer.pause([zero])
         consumer.resume([one])
         seen.append(offsets(take(consumer, 10)))
@@ -320,7 +320,7 @@ def test_the_users_pauses_are_kept_apart_from_those_of_the_hand_over(
         consumer.resume([zero, one])
         consumer.pause([zero])
         seen.append(offsets(take(consumer, 5)))
-        # What the user paused is still paused when it is assigned again.
+        # A partition that the user paused is still paused after it is assigned again.
         consumer.assign([at(topic, 10), at(topic, 20, 1)])
         seen.append(offsets(take(consumer, 5)))
         consumer.unassign()
@@ -372,7 +372,7 @@ def test_pauses_outlive_a_rebalance(kafka_broker: KafkaBroker, shim: Shim, topic
     same_on_both_sides(kafka_broker, shim, script)
 
 
-def test_a_seek_in_any_direction_gives_exactly_what_follows(
+def test_a_seek_in_any_direction_gives_exactly_the_records_after_it(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int
 ) -> None:
     targets = [5, local_start - 1, local_start, 17, COUNT - 3, OFFSET_END, 0, local_start + 4, 100]
@@ -396,7 +396,7 @@ def test_a_seek_in_any_direction_gives_exactly_what_follows(
 # -- times -------------------------------------------------------------------------------------------------------------------
 
 
-def test_times_of_the_tier_are_looked_up_and_read_from_directly(
+def test_offsets_for_times_in_the_tier_are_found_and_read_directly(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int
 ) -> None:
     numbers = [0, 1, 57, local_start - 1, local_start, COUNT - 1]
@@ -410,7 +410,7 @@ def test_times_of_the_tier_are_looked_up_and_read_from_directly(
                 [at(topic, time, partition) for partition in range(PARTITIONS)], PATIENCE_SECONDS
             )
             seen.append([(tp.partition, tp.offset, tp.error) for tp in answered])
-        if isinstance(consumer, Consumer):  # it is the broker that looks in its time index; nothing is read or located here
+        if isinstance(consumer, Consumer):  # the broker searches its time index; nothing is read or located here
             asked_for = ("remote-fetch-request-total", "remote-fetch-location-request-total")
             assert [consumer.metrics()[name] for name in asked_for] == [0, 0]
         (start,) = consumer.offsets_for_times([at(topic, FIRST_TIMESTAMP + 57 * STEP_MS)], PATIENCE_SECONDS)
@@ -422,11 +422,11 @@ def test_times_of_the_tier_are_looked_up_and_read_from_directly(
     assert seen[-1] == [(0, 57 + number) for number in range(5)]
 
 
-# -- up and down -------------------------------------------------------------------------------------------------------------
+# -- restarts ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["tier", "hand-over", "local"])
-def test_restarts_off_and_on_continue_exactly_at_the_commit(
+def test_restarts_with_direct_fetch_off_and_on_continue_at_the_commit(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int, place: str
 ) -> None:
     first = {"tier": 20, "hand-over": local_start - 8, "local": local_start + 1}[place]
@@ -448,10 +448,10 @@ def test_restarts_off_and_on_continue_exactly_at_the_commit(
     assert [place for taken in seen[::2] for place in taken] == [(0, first + number) for number in range(25)]
 
 
-def test_positions_of_the_assignment_go_with_a_transaction(
+def test_positions_of_the_assignment_are_sent_to_a_transaction(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, local_start: int
 ) -> None:
-    """What applications that read, process and write send: of partitions that nothing came of there is no offset."""
+    """Applications that read, process and write send these: a partition without a delivered record has no offset."""
 
     def script(side: Side) -> object:
         consumer = side.consumer()

@@ -1,6 +1,6 @@
-"""Callbacks of a consumer that reads directly: where what rebalance callbacks raise comes out.
+"""Rebalance callbacks of a consumer with direct fetch: the call that raises their exceptions.
 
-Each script is run by confluent's consumer too.
+confluent's consumer runs each script too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def shim(kafka_broker: KafkaBroker, topic: str) -> Iterator[Shim]:
 
 
 @pytest.mark.parametrize("call", ["poll", "consume"])
-def test_what_a_rebalance_callback_raises_comes_out_of_the_same_call(
+def test_an_exception_of_a_rebalance_callback_is_raised_by_the_same_call(
     kafka_broker: KafkaBroker, shim: Shim, topic: str, call: str
 ) -> None:
     def script(side: Side) -> object:

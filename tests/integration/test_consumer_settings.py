@@ -1,4 +1,4 @@
-"""Settings of librdkafka that say something of both tiers, on a real broker: what ours makes of them."""
+"""Settings of librdkafka that concern both tiers, on a real broker, and their effect on our consumer."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.mark.parametrize("checks", [False, True, None], ids=["unchecked", "checked", "by-default"])
-def test_damage_in_the_store_is_never_delivered_whatever_check_crcs_says(
+def test_damage_in_the_store_is_never_delivered_for_any_check_crcs(
     kafka_broker: KafkaBroker, wide_topic: str, tmp_path: Path, checks: bool | None
 ) -> None:
-    # The shim gets the tier under a path of its own, so that it is damaged for direct reads while the broker's is sound.
+    # The shim gets its own path to the tier, so that the tier is damaged for direct reads and valid for the broker.
     damaged = tmp_path / "damaged"
-    log = min(kafka_broker.copy_of_tier(wide_topic, damaged).glob("*.log"))  # the first segment's batches are not compressed
+    log = min(
+        kafka_broker.copy_of_tier(wide_topic, damaged).glob("*.log")
+    )  # the batches of the first segment are not compressed
     content = bytearray(log.read_bytes())
-    content[content.index(bytes(400), len(content) // 2) + 200] ^= 1  # within a value: nothing but the checksum tells
+    content[content.index(bytes(400), len(content) // 2) + 200] ^= 1  # within a value: only the checksum shows it
     log.write_bytes(content)
     with Shim(ShimConfig(kafka_broker.bootstrap_servers, store=damaged.as_uri())) as shim:
         assert shim.wait_ready(PATIENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""Direct fetch through the shim gives what a plain consumer gets straight from a real broker, and from where it should."""
+"""Direct fetch through the shim gives the records that a plain consumer gets from a real broker, and from the right tier."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_an_unmodified_consumer_works_through_the_shim(
         consumer.close()
 
 
-def test_a_store_that_becomes_unreadable_mid_read_costs_speed_only(
+def test_a_store_that_becomes_unreadable_during_a_read_costs_speed_only(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, tmp_path: Path
 ) -> None:
     topic = transactional_topic.topic
     expected = plain(kafka_broker, topic, "read_committed")
-    # The shim gets the tier under a path of its own, so that it can vanish for direct reads while the broker keeps it.
+    # The shim gets its own path to the tier, so that it can vanish for direct reads while the broker keeps it.
     mounted = tmp_path / "mounted"
     kafka_broker.copy_of_tier(topic, mounted)
     config = ShimConfig(

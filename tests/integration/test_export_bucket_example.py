@@ -1,4 +1,4 @@
-"""examples/export_bucket.py: all topics of a bucket as tables, the damaged ones named."""
+"""examples/export_bucket.py: it exports all topics of a bucket as tables and names the damaged ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def exported(store: Path, target: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_it_exports_what_can_be_read_and_names_the_rest(tmp_path: Path) -> None:
+def test_readable_topics_are_exported_and_the_others_named(tmp_path: Path) -> None:
     store, target = tmp_path / "tier", tmp_path / "tables"
     for folder in (golden_local() / "remote" / "kafka-tiered-storage").iterdir():
         if folder.name.startswith(("logappend-", "epochs-")):

@@ -1,4 +1,4 @@
-"""Exports from a bucket of a real S3 server into another one, by pyarrow's own file system."""
+"""Exports from a bucket of a real S3 server to another, with pyarrow's own file system."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def objects(topic: str) -> list[tuple[str, bytes]]:
     return [(f"tier/{path.relative_to(root).as_posix()}", path.read_bytes()) for path in found]
 
 
-def test_a_bucket_is_exported_into_another_one(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_is_exported_to_another_one(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     tier, lake = s3_server.new_bucket(objects("txn")), s3_server.new_bucket([])
     for name, value in S3_VARIABLES.items():
         monkeypatch.setenv(name, value)

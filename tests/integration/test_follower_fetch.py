@@ -1,4 +1,4 @@
-"""Records that a follower serves (``client.rack``, KIP-392), on three real brokers: behind the tier, and while they come."""
+"""Records that a follower serves (``client.rack``, KIP-392), with three real brokers: after the tier, and new ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEADER, FOLLOWER = 1, 2
 
 @pytest.fixture(scope="module")
 def produced(kafka_cluster: KafkaCluster) -> list[int]:
-    """The offsets of all records there are, most of them in the tier."""
+    """Returns the offsets of all records, most of them in the tier."""
     kafka_cluster.create_topic(TOPIC, (LEADER, FOLLOWER))
     written = write(kafka_cluster, 600)
     kafka_cluster.wait_until_tiered(TOPIC)
@@ -42,7 +42,7 @@ def shim(kafka_cluster: KafkaCluster) -> Iterator[Shim]:
 
 
 def write(kafka_cluster: KafkaCluster, count: int) -> list[int]:
-    """The offsets of so many more records, a few per batch."""
+    """Writes that many more records, a few per batch, and returns their offsets."""
     offsets: list[int] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -58,7 +58,7 @@ def write(kafka_cluster: KafkaCluster, count: int) -> list[int]:
 
 
 def read(consumer: confluent_kafka.Consumer, count: int) -> list[int]:
-    """The offsets of the next records, at least so many; whatever else comes in a moment if it is none."""
+    """Returns the offsets of the next records, at least so many; for none, whatever arrives in a moment."""
     offsets: list[int] = []
     deadline = Deadline(SystemClock(), 2 * PATIENCE_SECONDS)
     while True:
@@ -73,7 +73,7 @@ def read(consumer: confluent_kafka.Consumer, count: int) -> list[int]:
 
 
 class Served:
-    """Which node the partition is fetched from, as librdkafka's own statistics say."""
+    """The node that the partition is fetched from, by librdkafka's own statistics."""
 
     def __init__(self) -> None:
         self.node = -1
@@ -87,7 +87,7 @@ class Served:
 
 @pytest.mark.parametrize(("rack", "node"), [(f"rack-{FOLLOWER}", FOLLOWER), (f"rack-{LEADER}", LEADER), (None, LEADER)])
 @pytest.mark.parametrize("kind", ["plain", "off", "direct"])
-def test_all_that_is_not_in_the_store_comes_from_the_racks_replica(
+def test_all_records_outside_the_store_come_from_the_racks_replica(
     kafka_cluster: KafkaCluster, shim: Shim, produced: list[int], kind: str, rack: str | None, node: int
 ) -> None:
     served = Served()
@@ -100,7 +100,7 @@ def test_all_that_is_not_in_the_store_comes_from_the_racks_replica(
         if isinstance(consumer, Consumer):
             from_store = total(consumer.metrics(), "remote-fetch-records-total")
             assert (from_store > 0) == (kind == "direct")
-            assert from_store < len(produced)  # what is in the active segment is local
+            assert from_store < len(produced)  # records of the active segment are local
 
         def hears_of_it() -> bool:
             assert read(consumer, 0) == []

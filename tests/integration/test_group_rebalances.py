@@ -1,6 +1,6 @@
-"""Groups of four on a real broker that are rebalanced eleven times during a backfill from the tier, in every protocol.
+"""Groups of four on a real broker, rebalanced eleven times during a backfill from the tier, in every protocol.
 
-All runs go on at the same time, because they mostly wait: for sessions that end and for members that join.
+All runs happen at the same time, because they mostly wait for sessions that end and for members that join.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OWN_PARTITIONS = 12
 
 
 class Runs:
-    """All runs of the script, by protocol and kind of members, and the topic and the oracle that each is held against."""
+    """All runs of the script by protocol and kind of members, with the topic and the oracle of each."""
 
     def __init__(self, shared: tuple[str, Oracle], own: tuple[str, Oracle]) -> None:
         self.topics = {name: own if name[1] == "deleted" else shared for name in RUNS}
@@ -50,7 +50,7 @@ class Runs:
         self.ended: dict[_Name, Future[GroupRun]] = {}
 
     def of(self, protocol: str, kind: str) -> GroupRun:
-        """Raises what the run raised."""
+        """Returns a run, or raises its exception."""
         return self.ended[protocol, kind].result(0)
 
 
@@ -61,7 +61,7 @@ def runs(
     group_topic: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Runs]:
-    """No test restarts the broker meanwhile. Writing ``transactional_topic`` does, for which tests beside these would wait."""
+    """No test may restart the broker meanwhile. Writing ``transactional_topic`` does, and parallel tests would wait for it."""
     lock = running_broker.directory.parent / "restart.lock"
     with file_lock(lock, shared=True), shim_before(running_broker) as shim:
         own = f"group-{uuid4()}"
@@ -71,7 +71,7 @@ def runs(
         )
         directories = {name: tmp_path_factory.mktemp("-".join(name)) for name in RUNS}
 
-        # One after the other: the first use of an AdminClient is for one thread.
+        # One after the other: the first use of an AdminClient needs one thread.
         groups = {name: in_group(running_broker, name[0], group, session_ms=SESSION_MS) for name, group in made.groups.items()}
 
         def run(name: _Name) -> GroupRun:
@@ -89,7 +89,7 @@ def runs(
 
 
 def committed(broker: KafkaBroker, group: str, topic: str, partitions: int) -> set[int]:
-    """The offsets that an unconcerned consumer is told."""
+    """Returns the offsets that a consumer outside the group sees."""
     other = confluent_kafka.Consumer(settings(broker.bootstrap_servers, "read_committed", **{"group.id": group}))
     try:
         asked = [TopicPartition(topic, partition) for partition in range(partitions)]
@@ -100,8 +100,8 @@ def committed(broker: KafkaBroker, group: str, topic: str, partitions: int) -> s
 
 @pytest.mark.fault("F66", "F67", "F70")
 @pytest.mark.parametrize(("protocol", "kind"), RUNS)
-def test_every_record_comes_and_is_committed(runs: Runs, running_broker: KafkaBroker, protocol: str, kind: str) -> None:
-    """After each rebalance the script waits until every member has taken records, and direct ones have some from the store."""
+def test_every_record_is_read_and_committed(runs: Runs, running_broker: KafkaBroker, protocol: str, kind: str) -> None:
+    """After each rebalance the script waits until every member has records, and direct ones have some from the store."""
     run = runs.of(protocol, kind)
     topic, oracle = runs.topics[protocol, kind]
     assert run.rebalances > 10
@@ -112,8 +112,8 @@ def test_every_record_comes_and_is_committed(runs: Runs, running_broker: KafkaBr
 
 @pytest.mark.fault("F66", "F67", "F70", "F73")
 @pytest.mark.parametrize(("protocol", "kind"), [(protocol, kind) for protocol, kind in RUNS if kind != "plain"])
-def test_only_uncommitted_records_of_a_crashed_member_come_twice(runs: Runs, protocol: str, kind: str) -> None:
-    """Groups of plain members alone show that they get through the same script. What they make of it is not ours to judge."""
+def test_only_uncommitted_records_of_a_crashed_member_are_read_twice(runs: Runs, protocol: str, kind: str) -> None:
+    """Groups of plain members show that they pass the same script. Their records are not compared here."""
     run = runs.of(protocol, kind)
     judge(run.history, runs.topics[protocol, kind][1], run.direct)
     assert run.history.of(Outage)

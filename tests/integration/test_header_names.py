@@ -1,4 +1,4 @@
-"""Names of headers that no producer of ours writes: what the plain consumer makes of them, and ours of the same bytes."""
+"""Header names that no producer of ours writes: the plain consumer and ours read the same bytes alike."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_blocks_arrow_and_rows_keep_the_whole_name(cluster: EmbeddedCluster) -> 
     assert [message.headers()[0][0] for message in block.messages(TOPIC, 0)] == list(NAMES.values())
 
 
-def test_names_that_are_no_utf8_are_readable_here_only(cluster: EmbeddedCluster) -> None:
-    """confluent_kafka's ``headers()`` raises SystemError: a defect of the binding, which is not repeated."""
+def test_names_that_are_not_utf8_can_be_read_here_only(cluster: EmbeddedCluster) -> None:
+    """confluent_kafka's ``headers()`` raises SystemError, which is a defect of the binding and is not repeated."""
     with confluent_kafka.Consumer(plain_settings(cluster)) as plain:
         (message,) = polled(plain, NO_UTF8, 1)
         with pytest.raises(SystemError):

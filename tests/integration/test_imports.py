@@ -1,4 +1,4 @@
-"""What an import brings along."""
+"""The modules that an import loads."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ def _imported_by(statement: str) -> set[str]:
     return set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split())
 
 
-def test_records_come_without_the_client_and_without_heavy_packages() -> None:
+def test_records_load_neither_the_client_nor_heavy_packages() -> None:
     found = _imported_by("import kafka_remote_client.records")
     assert "kafka_remote_client.records.reader" in found
     assert not {f"kafka_remote_client.{room}" for room in _ROOMS} & found
     assert not set(_HEAVY) & found
 
 
-def test_package_alone_brings_nothing_but_its_errors() -> None:
+def test_the_package_alone_loads_only_its_errors() -> None:
     found = {name for name in _imported_by("import kafka_remote_client") if name.startswith("kafka_remote_client")}
     assert found == {"kafka_remote_client", "kafka_remote_client.errors", "kafka_remote_client.lazy_exports"}
 
 
 @pytest.mark.parametrize("name", kafka_remote_client.__all__)
-def test_public_name_is_there_and_is_listed(name: str) -> None:
+def test_each_public_name_exists_and_is_listed(name: str) -> None:
     assert getattr(kafka_remote_client, name) is getattr(kafka_remote_client, name)
     assert name in dir(kafka_remote_client)
 
 
-def test_first_use_of_a_name_imports_its_room() -> None:
+def test_the_first_use_of_a_name_imports_its_package() -> None:
     assert "kafka_remote_client.consumer" in _imported_by("import kafka_remote_client as k; k.Consumer")
 
 
-def test_unknown_name_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Producer'"):
         _ = kafka_remote_client.Producer

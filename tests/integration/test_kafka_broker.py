@@ -1,4 +1,4 @@
-"""The real broker and the topic that other tests stand on are what they claim to be."""
+"""The real broker and the topic of other tests have the properties that those tests assume."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _produce(broker: KafkaBroker, topic: str, count: int) -> None:
 
 
 def _read(broker: KafkaBroker, topic: str, start: int, isolation: str) -> list[int]:
-    """The offsets of all records from ``start`` to the end that ``isolation`` sees."""
+    """Returns the offsets of all records from ``start`` to the end that ``isolation`` sees."""
     end_of_partition = -191
     consumer = Consumer(
         {
@@ -52,7 +52,7 @@ def _read(broker: KafkaBroker, topic: str, start: int, isolation: str) -> list[i
 
 @pytest.fixture(scope="module")
 def restart_was_refused(running_broker: KafkaBroker) -> bool:
-    """Whether the lock that a restart takes was held when this fixture was set up."""
+    """Whether the lock of a restart was held when this fixture was set up."""
     with (running_broker.directory.parent / "restart.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,7 +61,7 @@ def restart_was_refused(running_broker: KafkaBroker) -> bool:
     return False
 
 
-def test_broker_is_not_restarted_while_a_shared_fixture_is_set_up(restart_was_refused: bool) -> None:
+def test_the_broker_is_not_restarted_while_a_shared_fixture_is_set_up(restart_was_refused: bool) -> None:
     assert restart_was_refused
 
 
@@ -95,7 +95,7 @@ def test_deleted_records_stay_deleted_when_the_broker_is_killed(restartable_brok
     assert _read(broker, "deleting-killed", OFFSET_BEGINNING, "read_uncommitted") == list(range(123, 500))
 
 
-def test_counts_the_brokers_own_reads_of_the_tier(kafka_broker: KafkaBroker) -> None:
+def test_the_brokers_own_reads_of_the_tier_are_counted(kafka_broker: KafkaBroker) -> None:
     kafka_broker.create_topic("counting", segment_bytes=2000)
     _produce(kafka_broker, "counting", 500)
     offsets = kafka_broker.wait_until_tiered("counting")
@@ -128,19 +128,19 @@ def test_a_restart_keeps_the_data_and_raises_the_leader_epoch(restartable_broker
     assert checkpoint[-1] == "300"
 
 
-def test_scenario_spans_two_leader_epochs_and_five_remote_segments(transactional_topic: TransactionalTopic) -> None:
+def test_the_scenario_spans_two_leader_epochs_and_five_remote_segments(transactional_topic: TransactionalTopic) -> None:
     first, second = transactional_topic.leader_epochs
     assert first < second
     assert transactional_topic.remote_segments >= 5
     assert transactional_topic.offsets.log_start == transactional_topic.deleted_before > 0
 
 
-def test_scenario_leaves_one_abort_marker_local_and_its_data_tiered(transactional_topic: TransactionalTopic) -> None:
+def test_the_scenario_leaves_one_abort_marker_local_and_its_data_tiered(transactional_topic: TransactionalTopic) -> None:
     offsets = transactional_topic.offsets
     assert transactional_topic.local_abort_first <= offsets.latest_tiered < transactional_topic.local_abort
 
 
-def test_scenario_ends_in_an_open_transaction_that_holds_tiering(
+def test_the_scenario_ends_in_an_open_transaction_that_stops_tiering(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic
 ) -> None:
     offsets = transactional_topic.offsets
@@ -150,7 +150,7 @@ def test_scenario_ends_in_an_open_transaction_that_holds_tiering(
     assert local[0] == offsets.earliest_local
 
 
-def test_scenario_hides_aborted_and_open_records_from_read_committed(
+def test_the_scenario_hides_aborted_and_open_records_at_read_committed(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic
 ) -> None:
     start = transactional_topic.offsets.log_start

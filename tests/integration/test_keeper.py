@@ -1,4 +1,4 @@
-"""What a test run starts does not outlive it."""
+"""Processes that a test run starts do not outlive it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.keeper import __file__ as keeper
 from tests.support.waiting import wait_until
 
 
-def test_what_a_killed_owner_leaves_is_ended_and_removed(tmp_path: Path) -> None:
+def test_processes_and_files_of_a_killed_owner_are_removed(tmp_path: Path) -> None:
     directory = tmp_path / "kept"
     directory.mkdir()
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as owner:

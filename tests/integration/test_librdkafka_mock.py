@@ -1,4 +1,4 @@
-"""librdkafka's mock cluster stands for any broker that knows nothing of the dialect."""
+"""librdkafka's mock cluster stands for any broker without the dialect."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_live_scan_of_transactions_equals_the_plain_consumer(
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_the_broker_gives_what_a_damaged_tier_cannot(
+def test_the_broker_gives_the_records_that_a_damaged_tier_cannot(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, isolation: str, tmp_path: Path
 ) -> None:
     topic = transactional_topic.topic
@@ -79,7 +79,7 @@ def test_the_broker_gives_what_a_damaged_tier_cannot(
         table(kafka_broker, topic, tmp_path.as_uri(), **reading).to_arrow()
 
 
-def test_records_of_another_topic_of_that_name_are_refused(
+def test_records_of_another_topic_of_the_same_name_are_refused(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic
 ) -> None:
     topic = transactional_topic.topic

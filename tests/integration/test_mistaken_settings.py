@@ -1,4 +1,4 @@
-"""Common mistakes in the settings, on the real broker: one warning for a cause and host, and all records by the broker."""
+"""Common mistakes in the settings, on the real broker: one warning for each cause and host, and all records by the broker."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def silent() -> Iterator[SilentPeer]:
 
 @pytest.fixture(scope="module")
 def expected(running_broker: KafkaBroker, transactional_topic: TransactionalTopic, wide_topic: str) -> dict[str, list[Row]]:
-    """What a plain consumer reads of two tiered topics."""
+    """Returns the records that a plain consumer reads of two tiered topics."""
     return {topic: plain(running_broker, topic, "read_committed") for topic in (transactional_topic.topic, wide_topic)}
 
 
 def read_all(settings: dict[str, Any], topics: Mapping[str, object]) -> tuple[dict[str, list[Row]], dict[str, int], int]:
-    """What arrives of each topic, the fallbacks that are counted, and how many records come from the store."""
+    """Returns the records of each topic, the counted fallbacks, and the number of records from the store."""
     with Consumer(settings) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics])
         rows = read_to_ends(consumer, by_consume, partitions=len(topics))
@@ -62,13 +62,13 @@ def read_all(settings: dict[str, Any], topics: Mapping[str, object]) -> tuple[di
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the package writes at Python's default level."""
+    """Returns what the package logs at Python's default level."""
     found = [record for record in caplog.records if record.name.startswith("kafka_remote_client")]
     return [record.getMessage() for record in found if record.levelno >= logging.WARNING]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_each_mistake_is_one_warning_and_every_record_comes(
+def test_each_mistake_gives_one_warning_and_every_record(
     kafka_broker: KafkaBroker,
     shim: Shim,
     silent: SilentPeer,
@@ -104,7 +104,7 @@ def test_a_missing_list_of_hosts_is_refused(shim: Shim) -> None:
         Consumer(settings)
 
 
-def test_settings_without_a_mistake_warn_of_nothing(
+def test_settings_without_a_mistake_log_no_warning(
     shim: Shim, expected: dict[str, list[Row]], caplog: pytest.LogCaptureFixture
 ) -> None:
     rows, counted, of_store = read_all(direct(shim, "read_committed"), expected)

@@ -1,4 +1,4 @@
-"""docs/operating-the-shim.md: its own blocks, run in one shell in their order, before a SCRAM broker with ACLs and MinIO."""
+"""docs/operating-the-shim.md: its blocks run in one shell in order, with a SCRAM broker with ACLs and MinIO."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def broker(tmp_path: Path) -> Iterator[ScramBroker]:
 
 @pytest.fixture
 def store(tmp_path: Path, broker: ScramBroker) -> Iterator[S3Server]:
-    """MinIO with what the broker has tiered in the bucket of the page."""
+    """MinIO with the broker's tier in the bucket of the page."""
     root = broker.broker.store_directory
     (tmp_path / "s3").mkdir()
     with S3Server(tmp_path / "s3", access_key="shim-access-key", secret_key="shim-secret-key") as server:
@@ -53,7 +53,7 @@ def store(tmp_path: Path, broker: ScramBroker) -> Iterator[S3Server]:
 
 
 def script(stand_ins: dict[str, str]) -> str:
-    """All blocks as one script for a shell; what a command prints follows a line ``== COMMAND``."""
+    """Returns all blocks as one script for a shell; the output of a command follows a line ``== COMMAND``."""
     page = PAGE
     for stand_in, real in stand_ins.items():
         page = page.replace(stand_in, real)
@@ -72,7 +72,7 @@ def script(stand_ins: dict[str, str]) -> str:
 
 
 @pytest.mark.fault("S15")
-def test_the_page_leads_from_nothing_to_the_audit_log(broker: ScramBroker, store: S3Server, tmp_path: Path) -> None:
+def test_the_page_works_from_installation_to_the_audit_log(broker: ScramBroker, store: S3Server, tmp_path: Path) -> None:
     listen, management, base = free_ports(3)
     stand_ins = {
         "localhost:9092": broker.bootstrap_servers,
@@ -114,7 +114,7 @@ def test_the_page_leads_from_nothing_to_the_audit_log(broker: ScramBroker, store
     assert not [secret for secret in ("shim-password", "app-password", "shim-secret-key") if secret in shown]
 
 
-def test_the_page_names_extras_and_fields_that_exist() -> None:
+def test_the_page_names_existing_extras_and_fields() -> None:
     (extras,) = re.findall(r"kafka-remote-client\[([a-z0-9,]+)\]", PAGE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(extras.split(",")) <= set(project["optional-dependencies"])

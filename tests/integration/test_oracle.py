@@ -1,8 +1,8 @@
-"""Half a million records through the shim, against a plain consumer with ``check.crcs=true`` straight from a real broker.
+"""Half a million records through the shim, compared with a plain consumer with ``check.crcs=true`` on a real broker.
 
-Five partitions of 60,000 records, one for each codec, in both isolation levels: plain records, and transactions that commit and
-abort by turns, headers and nulls. All that a consumer tells of each record is compared, by digests of a thousand offsets, so
-that a difference is found and named without keeping a million rows.
+Five partitions of 60,000 records, one for each codec, at both isolation levels: plain records, and transactions that commit and
+abort alternately, headers and nulls. All fields of each record are compared, by digests of a thousand offsets, so
+that a difference is found and located without keeping a million rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _THOUSAND = 1_000
 
 
 def _write_all(broker: KafkaBroker) -> None:
-    """All partitions side by side; then waits until they are tiered, but for each one's last segment."""
+    """Writes all partitions in parallel; then waits until they are tiered, except the last segment of each."""
     broker.create_topic(TOPIC, partitions=len(CODECS), segment_bytes=300_000)
     with ThreadPoolExecutor(len(CODECS)) as writers:
         list(writers.map(_write, [broker] * len(CODECS), range(len(CODECS)), CODECS))
@@ -46,7 +46,7 @@ def _write_all(broker: KafkaBroker) -> None:
 
 
 def _write(broker: KafkaBroker, partition: int, codec: str) -> None:
-    """Bursts by turns: of a producer without transactions, of one that commits, of one that aborts."""
+    """Writes bursts in turn: without transactions, in committed ones, in aborted ones."""
     base = {"bootstrap.servers": broker.bootstrap_servers, "compression.type": codec, "linger.ms": 20, "log_level": 0}
     plain = Producer({**base, "queue.buffering.max.messages": 1_000_000})
     transactional = Producer({**base, "transactional.id": f"{TOPIC}-{codec}"})
@@ -61,14 +61,14 @@ def _write(broker: KafkaBroker, partition: int, codec: str) -> None:
         if kind == "commit":
             transactional.commit_transaction(PATIENCE_SECONDS)
         elif kind == "abort":
-            assert transactional.flush(PATIENCE_SECONDS) == 0  # what is aborted is to be in the log
+            assert transactional.flush(PATIENCE_SECONDS) == 0  # aborted records have to be in the log
             transactional.abort_transaction(PATIENCE_SECONDS)
         else:
             assert plain.flush(PATIENCE_SECONDS) == 0
 
 
 def _produce(producer: Producer, partition: int, codec: str, number: int) -> None:
-    # Half of it does not shrink, so that each codec fills several segments.
+    # Half of it is incompressible, so that each codec fills several segments.
     value = b"%s %d %b " % (codec.encode(), number, hashlib.blake2b(b"%d" % number, digest_size=24).digest()) * (1 + number % 2)
     producer.produce(
         TOPIC,
@@ -81,7 +81,7 @@ def _produce(producer: Producer, partition: int, codec: str, number: int) -> Non
 
 
 def _digests(consumer: confluent_kafka.Consumer) -> tuple[Digests, dict[str, object]]:
-    """Everything from beginning to end, and the metrics of a consumer that has any. Closes it."""
+    """Returns digests of everything from beginning to end, and the metrics of a consumer that has any. Closes it."""
     counts: dict[tuple[int, int], int] = {}
     hashes: dict[tuple[int, int], hashlib.blake2b] = {}
     ended: set[int] = set()
@@ -110,8 +110,8 @@ def _digests(consumer: confluent_kafka.Consumer) -> tuple[Digests, dict[str, obj
     return {place: (counts[place], found.hexdigest()) for place, found in hashes.items()}, metrics
 
 
-@pytest.mark.timeout(900)  # half a million records, twice: on a loaded machine minutes
-def test_every_record_is_the_oracles(kafka_broker: KafkaBroker) -> None:
+@pytest.mark.timeout(900)  # half a million records, twice: minutes on a loaded machine
+def test_every_record_equals_the_oracles(kafka_broker: KafkaBroker) -> None:
     _write_all(kafka_broker)
     count = from_store = 0
     differences: list[tuple[str, int, int]] = []

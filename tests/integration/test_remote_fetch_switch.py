@@ -1,4 +1,4 @@
-"""Direct fetch turned off and on while a consumer reads a real broker: nothing is lost, nothing comes twice."""
+"""Direct fetch is turned off and on while a consumer reads a real broker: no record is lost, none is read twice."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ from tests.support.reading import (
 from tests.support.recorder import RecordedConsumer, recorded
 from tests.support.scenario import TransactionalTopic
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(900)]  # the first to ask for the topics waits until they are written
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.timeout(900),
+]  # the first test that requests the topics waits until they are written
 
 Take = Callable[[confluent_kafka.Consumer], list[Message]]
 
 
 def _read(consumer: RecordedConsumer, topics: list[str], take: Take, after: Callable[[int], None] = lambda _: None) -> None:
-    """All of partition 0 of each topic; ``after`` is told how many records there are, after each call."""
+    """Returns all of partition 0 of each topic; ``after`` gets the number of records after each call."""
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics])
     count, ended = 0, set()
     left = Deadline(SystemClock(), 3 * PATIENCE_SECONDS)
@@ -53,7 +56,7 @@ def _read(consumer: RecordedConsumer, topics: list[str], take: Take, after: Call
 
 
 @pytest.mark.parametrize(("take", "isolation"), [(by_poll, "read_committed"), (by_consume, "read_uncommitted")])
-def test_each_record_comes_once_and_in_order_however_often_it_switches(
+def test_each_record_is_read_once_and_in_order_after_any_switch(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     wide_topic: str,
@@ -91,7 +94,7 @@ def test_each_record_comes_once_and_in_order_however_often_it_switches(
     assert total(metrics, "broker-fetch-records-total") > 0
 
 
-def test_restart_without_direct_fetch_continues_at_the_groups_commit(
+def test_a_restart_without_direct_fetch_continues_at_the_groups_commit(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, shim: Shim
 ) -> None:
     topic, isolation = transactional_topic.topic, "read_committed"

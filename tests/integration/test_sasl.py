@@ -1,4 +1,4 @@
-"""SASL as the consumer itself speaks it: a real broker's listeners, the shim in between, locations asked by each mechanism."""
+"""SASL on a real broker's listeners, with the shim in between: the consumer, and location requests by each mechanism."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker
             f"{HOST}:{port}",
             store=broker.store_url,
             broker_settings={"security.protocol": "sasl_plaintext"},
-            # The clients' SASL passes through; the follower has an identity of its own.
+            # The clients' SASL passes through the shim; the follower has its own identity.
             metadata_consumer={"sasl.mechanism": "PLAIN", "sasl.username": USER, "sasl.password": PASSWORD},
         )
         with Shim(config) as shim:
@@ -107,7 +107,7 @@ def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker
 
 
 def unsigned_token(config: str, life_seconds: float = 600) -> tuple[str, float]:
-    """What an application's ``oauth_cb`` may give."""
+    """Returns what an application's ``oauth_cb`` may return."""
     now = SystemClock().time_ms() / 1000
     expires = now + life_seconds
 
@@ -137,11 +137,11 @@ def sasl(name: str, **more: object) -> dict[str, object]:
 
 @pytest.fixture
 def authorization_server() -> Iterator[TokenServer]:
-    """Issues the tokens that the broker accepts to clients that send the secret."""
+    """Gives the tokens that the broker accepts to clients that send the secret."""
     server = TokenServer()
     token, _ = unsigned_token(USER)
     expected = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-    json_type = {"Content-Type": "application/json"}  # without it librdkafka does not look at the answer
+    json_type = {"Content-Type": "application/json"}  # without it librdkafka ignores the answer
     good = server.gives({"access_token": token, "expires_in": 600}, **json_type)
     bad = server.gives({"error": "invalid_client"}, status=401)
     server.answer = lambda asked: (good if asked.headers["Authorization"] == expected else bad)(asked)
@@ -161,7 +161,7 @@ def by_oidc(server: TokenServer, **more: object) -> dict[str, object]:
 
 
 def read_directly(sasl_broker: SaslBroker, settings: dict[str, object]) -> None:
-    """Everything comes, and what is tiered from the store."""
+    """All records arrive, the tiered ones from the store."""
     with Consumer(direct(sasl_broker.shim, "read_committed", **settings)) as consumer:
         consumer.subscribe([sasl_broker.topic])
         rows = read_to_end(consumer, by_consume)
@@ -173,7 +173,7 @@ def read_directly(sasl_broker: SaslBroker, settings: dict[str, object]) -> None:
 
 @pytest.mark.fault("S09")
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_locations_are_asked_by_the_consumers_own_mechanism(
+def test_location_requests_use_the_consumers_own_mechanism(
     sasl_broker: SaslBroker, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
@@ -181,17 +181,17 @@ def test_locations_are_asked_by_the_consumers_own_mechanism(
     assert PASSWORD not in caplog.text
 
 
-def test_locations_are_asked_with_a_token_of_the_authorization_server(
+def test_location_requests_use_a_token_of_the_authorization_server(
     sasl_broker: SaslBroker, authorization_server: TokenServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         read_directly(sasl_broker, by_oidc(authorization_server))
-    # librdkafka's own, and one more for the locations: each side renews by its own clock.
+    # librdkafka's own token, and one more for the locations: each side renews by its own clock.
     assert len(authorization_server.asked) == 2
     assert PASSWORD not in caplog.text
 
 
-def test_sasl_setting_of_librdkafka_alone_leaves_all_to_the_broker(
+def test_a_sasl_setting_of_librdkafka_only_leaves_all_to_the_broker(
     sasl_broker: SaslBroker, authorization_server: TokenServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = by_oidc(authorization_server, **{"assertion.algorithm": "ES256"})
@@ -210,8 +210,10 @@ def test_sasl_setting_of_librdkafka_alone_leaves_all_to_the_broker(
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM"])
-def test_unsupported_mechanism_is_said_once_and_left_to_librdkafka(mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Whether that can speak it depends on how it was built, and the answer is the same with direct fetch on."""
+def test_an_unsupported_mechanism_is_logged_once_and_left_to_librdkafka(
+    mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """librdkafka may support it, depending on its build; the result is the same with direct fetch on."""
     settings = {
         "bootstrap.servers": "127.0.0.1:1",
         "group.id": "g",
@@ -290,7 +292,7 @@ def test_plaintext_clients_are_admitted_by_their_first_request(sasl_broker: Sasl
 def test_scram_over_tls_works_on_both_sides_of_the_shim(
     sasl_broker: SaslBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Neither listener speaks anything else, so each connection that got through did both."""
+    """Neither listener accepts anything else, so each connection that succeeded used both."""
     authority, broker = Authority("The shim's authority"), sasl_broker.broker
     scram = {"sasl.mechanism": "SCRAM-SHA-512", **PASSWORDS}
     config = ShimConfig(
@@ -315,8 +317,8 @@ def test_scram_over_tls_works_on_both_sides_of_the_shim(
     assert PASSWORD not in caplog.text
 
 
-def test_oauth_cb_runs_in_librdkafkas_thread_and_raises_from_no_call(sasl_broker: SaslBroker) -> None:
-    """During remote reads as with confluent's consumer: librdkafka asks for a new token before the last one ends."""
+def test_oauth_cb_runs_in_librdkafkas_thread_and_no_call_raises(sasl_broker: SaslBroker) -> None:
+    """During direct reads as with confluent's consumer: librdkafka requests a new token before the last one expires."""
     topic = sasl_broker.topic
     turn = sasl_broker.broker.offsets(topic).earliest_local // 2
 
@@ -359,7 +361,7 @@ def test_oauth_cb_runs_in_librdkafkas_thread_and_raises_from_no_call(sasl_broker
     assert ours == theirs == {(USER, False)}
 
 
-def test_a_connection_that_is_about_to_be_cut_authenticates_again(
+def test_a_connection_near_its_session_lifetime_authenticates_again(
     sasl_broker: SaslBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authenticate, authenticated = SaslAuthenticator.authenticate, []
@@ -382,7 +384,7 @@ def test_a_connection_that_is_about_to_be_cut_authenticates_again(
         wait_until(again, "a connection to have authenticated twice", seconds=PATIENCE_SECONDS)
 
 
-def test_refused_password_of_locations_costs_speed_only(sasl_broker: SaslBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_password_for_locations_costs_speed_only(sasl_broker: SaslBroker, caplog: pytest.LogCaptureFixture) -> None:
     with Consumer(direct(sasl_broker.shim, "read_committed", **sasl("PLAIN"))) as consumer:
         consumer._settings["sasl.password"] = "somebody else's"
         consumer.subscribe([sasl_broker.topic])

@@ -1,4 +1,4 @@
-"""Who may not read learns nothing from a shim: a real broker with StandardAuthorizer and SCRAM, directly and through the shim.
+"""Clients without READ get nothing from a shim: a real broker with StandardAuthorizer and SCRAM, with and without the shim.
 
 The shim's own principal may READ and DESCRIBE the metadata topic, and nothing else.
 """
@@ -95,7 +95,7 @@ def location_request(topic: str, topic_id: UUID, version: int) -> bytes:
 
 
 def answered(servers: str, user: str, body: bytes, version: int) -> bytes:
-    """The body of what a Fetch by ``user`` gets."""
+    """Returns the body of the answer to a Fetch by ``user``."""
     made = connection(servers, user)
     try:
         return bytes(made.send_receive(ApiKey.FETCH, version, body, Deadline(_CLOCK, 60)))
@@ -149,7 +149,7 @@ def test_an_impossible_length_ends_its_own_connection_only(shim: Shim, topic_id:
 
 @pytest.mark.fault("S13")
 def test_pipelined_answers_reach_the_right_client(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
-    """Two users pipeline the same requests with the same correlation ids; one may read, the other may not."""
+    """Two users pipeline the same requests with the same correlation ids; only one may read."""
     body = location_request(TIERED, topic_id, 13)
     denied = answered(broker.bootstrap_servers, "stranger", body, 13)
     makers = {user: connection(shim.bootstrap_servers, user) for user in ("reader", "stranger")}
@@ -174,8 +174,8 @@ def test_pipelined_answers_reach_the_right_client(broker: ScramBroker, shim: Shi
 
 
 @pytest.mark.fault("S08")
-def test_after_a_revocation_nothing_is_granted(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
-    """The broker is asked before each grant, so that the shim grants nothing from the moment on in which the broker denies."""
+def test_nothing_is_granted_after_a_revocation(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
+    """The shim asks the broker before each grant, so it grants nothing from the moment that the broker denies."""
     body = location_request(TIERED, topic_id, 13)
     open_one = connection(shim.bootstrap_servers, "reader")
     try:

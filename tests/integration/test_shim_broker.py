@@ -50,7 +50,7 @@ def shim(kafka_broker: KafkaBroker) -> Iterator[Shim]:
 
 @pytest.fixture
 def lone_shim(restartable_broker: KafkaBroker) -> Iterator[Shim]:
-    """A shim while no other test reads from the broker, so that what the broker counts is of this test."""
+    """A shim that no other test shares the broker with, so that the broker's counters are those of this test."""
     with shim_of(restartable_broker) as started:
         yield started
 
@@ -62,7 +62,7 @@ def topic() -> str:
 
 
 def consumed(bootstrap: str, topic: str, start: int, isolation_level: IsolationLevel, end: int) -> list[tuple[Any, ...]]:
-    """The records of partition 0 in [start, end), by a plain consumer, in the form of RecordBlock's rows."""
+    """Returns the records of partition 0 in [start, end) of a plain consumer, as RecordBlock's rows."""
     level = isolation_level.name.lower()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "isolation.level": level, "log_level": 0})
     rows: list[tuple[Any, ...]] = []
@@ -84,7 +84,7 @@ def consumed(bootstrap: str, topic: str, start: int, isolation_level: IsolationL
 
 @pytest.mark.parametrize("isolation_level", [COMMITTED, UNCOMMITTED])
 @pytest.mark.parametrize("max_bytes", [5_000, 8 << 20])
-def test_granted_records_are_those_of_a_plain_consumer(
+def test_granted_records_equal_those_of_a_plain_consumer(
     transactional_topic: TransactionalTopic,
     restartable_broker: KafkaBroker,
     lone_shim: Shim,
@@ -103,7 +103,7 @@ def test_granted_records_are_those_of_a_plain_consumer(
     counted = lone_shim.metrics()
     assert own_remote_fetches == counted.get("remote_probes", 0)
     assert counted["locations_granted"] > 0
-    # Once per end of the tier, and never for readers who are to see everything.
+    # Once per end of the tier, and never for read_uncommitted.
     assert counted.get("aborted_probes", 0) == (isolation_level is COMMITTED)
 
 
@@ -116,7 +116,7 @@ def test_an_aborted_transaction_whose_marker_is_local_is_listed(transactional_to
     assert facts.local_abort > facts.offsets.latest_tiered
 
 
-def test_offsets_outside_the_tier_are_the_brokers(transactional_topic: TransactionalTopic, shim: Shim) -> None:
+def test_offsets_outside_the_tier_go_to_the_broker(transactional_topic: TransactionalTopic, shim: Shim) -> None:
     facts = transactional_topic
     below = asked(shim.bootstrap_servers, facts.topic, facts.deleted_before - 1)
     assert isinstance(below, NotRemote)
@@ -145,7 +145,7 @@ def test_no_batch_below_the_logs_start_is_granted(
 
 def test_an_unknown_or_diverging_epoch_comes_from_the_broker(transactional_topic: TransactionalTopic, shim: Shim) -> None:
     facts = transactional_topic
-    # Nothing was written at this offset in the later epoch: it began after it.
+    # The later epoch has no record at this offset: it began after it.
     diverging = asked(shim.bootstrap_servers, facts.topic, facts.offsets.latest_tiered, leader_epoch=facts.leader_epochs[0])
     assert isinstance(diverging, NotRemote)
     assert diverging.reason == "diverging-epoch"
@@ -155,7 +155,7 @@ def test_an_unknown_or_diverging_epoch_comes_from_the_broker(transactional_topic
 def exchange(
     bootstrap: str, topic: str, version: int, *, tagged: bool, offset: int, max_bytes: int = 1 << 20
 ) -> fetch.FetchResponse:
-    """A Fetch of partition 0 over a connection of its own."""
+    """Sends a Fetch of partition 0 on its own connection."""
     clock = SystemClock()
     deadline = Deadline(clock, 30)
     host, port = parse_address(bootstrap)
@@ -189,7 +189,7 @@ def test_a_broker_answers_a_tagged_fetch_as_an_untagged_one(
 
 
 @pytest.mark.parametrize("version", range(12, 16))
-def test_every_version_that_is_offered_is_granted(transactional_topic: TransactionalTopic, shim: Shim, version: int) -> None:
+def test_every_offered_version_is_granted(transactional_topic: TransactionalTopic, shim: Shim, version: int) -> None:
     topic, offset = transactional_topic.topic, transactional_topic.offsets.latest_tiered
     answer = exchange(shim.bootstrap_servers, topic, version, tagged=True, offset=offset, max_bytes=1)
     grant = TaggedDialect().read_grant(answer.responses[0].partitions[0].tags, ("ApacheKafkaV1",))
@@ -251,7 +251,7 @@ def test_an_ordinary_read_of_the_tier_works_through_the_shim(
     assert consumed(shim.bootstrap_servers, *window) == consumed(kafka_broker.bootstrap_servers, *window)
 
 
-def test_a_store_that_cannot_be_read_grants_nothing(
+def test_an_unreadable_store_grants_nothing(
     transactional_topic: TransactionalTopic, kafka_broker: KafkaBroker, tmp_path: Any
 ) -> None:
     config = ShimConfig(kafka_broker.bootstrap_servers, store=tmp_path.as_uri(), metadata_consumer={"log_level": 0})
@@ -265,13 +265,13 @@ def test_a_store_that_cannot_be_read_grants_nothing(
 def test_a_tier_that_ends_at_the_last_stable_offset_costs_one_read_of_it(
     kafka_broker: KafkaBroker, shim: Shim, topic: str
 ) -> None:
-    """A aborted [0, 4) with its marker at 5, B open from 4: tiering stops at 4, where a Fetch lists nothing."""
+    """A is aborted at [0, 4) with its marker at 5, B is open from 4: tiering stops at 4, where a Fetch lists nothing."""
     kafka_broker.create_topic(topic)
     one, other = (
         Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "transactional.id": f"{topic}-{name}", "log_level": 0})
         for name in ("a", "b")
     )
-    value = b"x" * 15_000  # a segment holds one such record
+    value = b"x" * 15_000  # a segment holds one record of this size
     for producer in (one, other):
         producer.init_transactions(30)
         producer.begin_transaction()

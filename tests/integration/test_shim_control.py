@@ -1,4 +1,4 @@
-"""What an operator controls of grants, by topic and by client, in front of a real broker with tiered storage."""
+"""An operator's control of grants by topic and by client, in front of a real broker with tiered storage."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_policies_and_limits_change_while_the_shim_runs(
     assert granted.span.size <= 64 << 10
 
 
-def test_a_client_that_has_overdrawn_stays_limited_after_a_reload(
+def test_a_client_with_an_overdraft_stays_limited_after_a_reload(
     transactional_topic: TransactionalTopic, config: ShimConfig, shim: Shim
 ) -> None:
     topic, start = transactional_topic.topic, transactional_topic.offsets.log_start
@@ -67,7 +67,7 @@ def test_a_client_that_has_overdrawn_stays_limited_after_a_reload(
     assert shim.metrics()["locations_refused.client-limit"] == 1
 
 
-def test_what_is_granted_adds_up_to_what_the_store_served(
+def test_granted_bytes_add_up_to_those_served_by_the_store(
     transactional_topic: TransactionalTopic, shim: Shim, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic, offsets = transactional_topic.topic, transactional_topic.offsets

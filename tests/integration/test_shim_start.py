@@ -1,4 +1,4 @@
-"""A shim says what it is: not ready without a broker, why nothing is granted, and the broker goes on serving in any case."""
+"""A shim reports its state: not ready without a broker, why it grants nothing; and the broker serves in any case."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROPERTIES = {
 
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker that this module stops and starts. Its TLS listener takes clients with a certificate only."""
+    """A broker that this module stops and starts. Its TLS listener accepts only clients with a certificate."""
     broker = KafkaBroker(tmp_path_factory.mktemp("starting"), properties=PROPERTIES, java_options=("-Xmx512m",))
     try:
         broker.start()
@@ -62,7 +62,7 @@ def produced_and_consumed(servers: str, topic: str, value: bytes) -> bytes | Non
         consumer.close()
 
 
-def test_ready_when_a_broker_answers_and_not_before(own_broker: KafkaBroker) -> None:
+def test_ready_only_when_a_broker_answers(own_broker: KafkaBroker) -> None:
     own_broker.stop()
     try:
         with RunningShim(before(own_broker, own_broker.store_url)) as shim:
@@ -79,7 +79,7 @@ def test_ready_when_a_broker_answers_and_not_before(own_broker: KafkaBroker) -> 
         own_broker.start()
 
 
-def test_a_broker_for_clients_with_certificates_only_is_explained(own_broker: KafkaBroker) -> None:
+def test_a_broker_that_requires_certificates_is_explained(own_broker: KafkaBroker) -> None:
     tls = ("--broker-setting", "security.protocol=ssl", "--broker-setting", f"ssl.ca.location={own_broker.authority}")
     arguments = ("--bootstrap-servers", own_broker.tls_bootstrap_servers, *LISTEN, "--store", own_broker.store_url, *tls)
     with RunningShim(arguments) as shim:
@@ -87,7 +87,7 @@ def test_a_broker_for_clients_with_certificates_only_is_explained(own_broker: Ka
         assert "the broker asks for a client certificate" in shim.page("/readyz")[1]
 
 
-def test_a_tier_without_anything_is_healthy(own_broker: KafkaBroker, s3_environment: S3Server) -> None:
+def test_an_empty_tier_is_healthy(own_broker: KafkaBroker, s3_environment: S3Server) -> None:
     options = [f"--store-option={name}={value}" for name, value in s3_environment.options.items()]
     store = f"s3://{s3_environment.new_bucket([])}/no/such/prefix"
     with RunningShim(before(own_broker, store, *options)) as shim:
@@ -112,7 +112,7 @@ def test_a_wrong_layout_is_a_warning_with_its_reason(
         assert shim.is_healthy("/readyz")
 
 
-def test_a_store_that_is_not_there_is_a_warning_with_its_reason(own_broker: KafkaBroker, s3_environment: S3Server) -> None:
+def test_a_missing_store_is_a_warning_with_its_reason(own_broker: KafkaBroker, s3_environment: S3Server) -> None:
     options = [f"--store-option={name}={value}" for name, value in s3_environment.options.items()]
     with RunningShim(before(own_broker, "s3://no-such-bucket/tier", *options)) as shim:
         assert "WARNING" in shim.said("the store cannot be read")
@@ -120,7 +120,7 @@ def test_a_store_that_is_not_there_is_a_warning_with_its_reason(own_broker: Kafk
         assert shim.is_healthy("/readyz")
 
 
-def test_without_store_and_trust_the_broker_continues(own_broker: KafkaBroker, tmp_path: Path) -> None:
+def test_without_store_and_trusted_metadata_the_broker_continues(own_broker: KafkaBroker, tmp_path: Path) -> None:
     """The store is stopped and a metadata partition is distrusted: a tier fault never makes a shim unready."""
     topic, metadata = f"served-{uuid4().hex}", f"metadata-{uuid4().hex}"
     own_broker.create_topic(topic)
@@ -144,7 +144,7 @@ def test_without_store_and_trust_the_broker_continues(own_broker: KafkaBroker, t
 
 
 def test_a_share_consumer_behind_a_shim_takes_no_records_from_others(own_broker: KafkaBroker) -> None:
-    """It joins no group and its connections stay. So the other member gets what is produced, whatever the partition."""
+    """It joins no group and keeps its connections. So the other member gets all produced records of any partition."""
     topic = f"shared-{uuid4().hex}"
     own_broker.create_topic(topic, partitions=4, tiered=False)
     producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers, "log_level": 0})
@@ -159,7 +159,7 @@ def test_a_share_consumer_behind_a_shim_takes_no_records_from_others(own_broker:
         taken: set[int] = set()
 
         def all_partitions() -> bool:
-            for partition in range(4):  # a group begins at the end, so what came before it joined is not its own
+            for partition in range(4):  # a group begins at the end, so records from before it joined are not its own
                 producer.produce(topic, b"x", partition=partition)
             assert producer.flush(60) == 0
             assert not list(behind.poll(0.1))

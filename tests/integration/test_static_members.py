@@ -1,7 +1,7 @@
-"""Static members (``group.instance.id``) on a real broker, while bytes of the tier are on their way to them.
+"""Static members (``group.instance.id``) on a real broker, during requests for ranges of the tier.
 
 A member that leaves keeps its place in the group: another process with its name continues at its commit, and no other member
-is disturbed. A member that shares its name with another is fenced off. Both hold for confluent's own consumer too.
+is affected. A member that shares its name with another is fenced. Both hold for confluent's own consumer too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PATIENCE_SECONDS = 2 * PATIENCE_SECONDS
 
 @pytest.fixture(scope="module")
 def topic(running_broker: KafkaBroker) -> str:
-    """Two partitions, tiered but for their last segment."""
+    """Two partitions, tiered except for their last segment."""
     name = f"static-{uuid4().hex[:8]}"
     running_broker.create_topic(name, partitions=len(PARTITIONS), segment_bytes=7_000)
     producer = Producer(
@@ -61,7 +61,7 @@ def static(group: str, name: str) -> dict[str, Any]:
 
 
 def until(done: Callable[[], bool], *members: RecordedConsumer) -> None:
-    """All members poll side by side, a record at a time."""
+    """All members poll in parallel, a record at a time."""
     deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
     with ThreadPoolExecutor(len(members)) as pool:
         while not done():
@@ -79,7 +79,7 @@ def oracle_of(broker: KafkaBroker, topic: str) -> Oracle:
 
 @pytest.mark.fault("F66")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_f66_returning_static_member_continues_from_its_commit(
+def test_f66_a_returning_static_member_continues_from_its_commit(
     kafka_broker: KafkaBroker, topic: str, shim: Shim, strategy: str
 ) -> None:
     group, history = f"group-{uuid4()}", History()
@@ -94,7 +94,7 @@ def test_f66_returning_static_member_continues_from_its_commit(
         return total(one.inner.metrics(), "remote-fetch-records-total")
 
     def moves(one: RecordedConsumer) -> int:
-        """Cooperative members are also told, some time after the others have what they gave up, that they get nothing more."""
+        """Cooperative members also get an empty assignment, some time after the others have their revoked partitions."""
         gained = [event for event in history.of(Assigned, one.name) if event.places]
         return len(gained) + len(history.of(Revoked, one.name))
 
@@ -105,7 +105,7 @@ def test_f66_returning_static_member_continues_from_its_commit(
         settled = moves(stays)
         assert leaves.consume(1, PATIENCE_SECONDS), "what it took before the group had settled is no longer to be committed"
         leaves.commit(asynchronous=False)
-        leaves.consume(2, PATIENCE_SECONDS)  # not committed: comes again
+        leaves.consume(2, PATIENCE_SECONDS)  # not committed: read again
         leaves.close()
         back = stack.enter_context(member("leaves", 1))
         until(lambda: bool(back.assignment()) and taken(back) > 10, stays, back)
@@ -116,7 +116,7 @@ def test_f66_returning_static_member_continues_from_its_commit(
 
 
 @pytest.mark.fault("F66")
-def test_f66_first_of_two_members_with_one_name_is_fenced_off(kafka_broker: KafkaBroker, topic: str, shim: Shim) -> None:
+def test_f66_the_first_of_two_members_with_one_name_is_fenced(kafka_broker: KafkaBroker, topic: str, shim: Shim) -> None:
     def code_of_the_first(make: Callable[[dict[str, Any]], confluent_kafka.Consumer]) -> int:
         group = f"group-{uuid4()}"
         deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)

@@ -1,6 +1,6 @@
-"""A store that changes in the middle of a read, its bucket, its credentials or its objects, costs speed and nothing else.
+"""A change of a store during a read, in its bucket, credentials or objects, costs only speed.
 
-A relay before the store holds a read of a log back while the fault is made, and notes what the store answers to it then.
+A relay in front of the store holds a read back while the fault is made, and records the store's answers afterwards.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _SOUND_READS = 2
 _CAUSES = {
     *("access-denied", "unavailable", "not-found", "object-not-found"),
     *("not-granted", "breaker-open", "timeout", "location-unavailable", "peer-unreachable"),
-    "invalid-response",  # a segment that is located after its log was replaced: the version is there, its chunks fail
-    "corrupt-chunk",  # who finds places by itself looks at batch headers; no range of a replaced log is read
+    "invalid-response",  # a segment located after its log was replaced: the version exists, its chunks fail
+    "corrupt-chunk",  # a client that resolves locations itself reads batch headers; no range of a replaced log is read
 }
 WAYS = [("broker", "presigned"), ("broker", "s3"), ("metadata-topic", "s3")]
 COMMON: Mapping[str, object] = {
@@ -38,7 +38,7 @@ COMMON: Mapping[str, object] = {
     "remote.storage.fetcher.allow.http": True,
     "remote.storage.fetcher.allow.private.addresses": True,
     "fetch.remote.location.timeout.ms": 60_000,
-    # So little at a time that most is still to be read when the fault comes.
+    # So little at a time that most is still unread when the fault comes.
     "fetch.remote.range.bytes": 64 << 10,
     "fetch.remote.max.in.flight": 1,
 }
@@ -46,7 +46,7 @@ COMMON: Mapping[str, object] = {
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    """A server of the test's own, and its credentials where boto3 looks for them."""
+    """A server for this test, with its credentials where boto3 looks for them."""
     own = S3Server(tmp_path / "s3")
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -123,7 +123,7 @@ _Read: TypeAlias = Callable[[str, str, Callable[[S3Server, str], None]], set[int
 
 @pytest.fixture
 def read(kafka_broker: KafkaBroker, aiven_tier: Callable[[str], AivenTier], wide_topic: str, server: S3Server) -> _Read:
-    """Reads a topic while a fault is made; checks records and fallbacks. Returns the statuses of all changed answers."""
+    """Reads a topic during a fault; checks records and fallbacks. Returns the statuses of all changed answers."""
 
     def reading(source: str, fetcher: str, fault: Callable[[S3Server, str], None]) -> set[int]:
         tier = aiven_tier("zstd-aes")
@@ -154,20 +154,20 @@ def read(kafka_broker: KafkaBroker, aiven_tier: Callable[[str], AivenTier], wide
 
 @pytest.mark.fault("F07")
 @pytest.mark.parametrize(("source", "fetcher"), WAYS)
-def test_a_bucket_that_is_removed_costs_speed_only(read: _Read, source: str, fetcher: str) -> None:
+def test_a_removed_bucket_costs_speed_only(read: _Read, source: str, fetcher: str) -> None:
     assert read(source, fetcher, bucket_gone) == {HTTPStatus.NOT_FOUND}
 
 
 @pytest.mark.fault("F05")
 @pytest.mark.parametrize(("source", "fetcher"), WAYS)
-def test_credentials_that_are_replaced_cost_speed_only(read: _Read, source: str, fetcher: str) -> None:
+def test_replaced_credentials_cost_speed_only(read: _Read, source: str, fetcher: str) -> None:
     assert read(source, fetcher, credentials_replaced) == {HTTPStatus.FORBIDDEN}
 
 
 @pytest.mark.fault("F07", "F32")
 @pytest.mark.parametrize(("source", "fetcher"), WAYS)
-def test_logs_that_are_replaced_cost_speed_only(read: _Read, source: str, fetcher: str) -> None:
-    """The version that was looked at is gone; of a segment that is located only then there are zeros."""
+def test_replaced_logs_cost_speed_only(read: _Read, source: str, fetcher: str) -> None:
+    """The located version no longer exists; a segment located after the replacement has zeros."""
     changed = read(source, fetcher, logs_replaced)
     assert HTTPStatus.PRECONDITION_FAILED in changed
     assert changed <= {HTTPStatus.PRECONDITION_FAILED, HTTPStatus.PARTIAL_CONTENT}

@@ -1,4 +1,4 @@
-"""``kafka-remote ls`` and ``dump`` print of a tier in each kind of store what they print of the same tier on disk."""
+"""``kafka-remote ls`` and ``dump`` print the same for a tier in each kind of store as for the tier on disk."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ def same_as_on_disk(capsys: pytest.CaptureFixture[str], tier: str, scheme: str, 
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("scheme", ["s3", "s3+obstore"])
-def test_s3(capsys: pytest.CaptureFixture[str], s3_environment: S3Server, scheme: str, tier: str) -> None:
+def test_verbs_print_the_same_from_s3(
+    capsys: pytest.CaptureFixture[str], s3_environment: S3Server, scheme: str, tier: str
+) -> None:
     same_as_on_disk(capsys, tier, scheme, s3_environment)
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_azure(capsys: pytest.CaptureFixture[str], azure_environment: AzureServer, tier: str) -> None:
+def test_verbs_print_the_same_from_azure(capsys: pytest.CaptureFixture[str], azure_environment: AzureServer, tier: str) -> None:
     same_as_on_disk(capsys, tier, "az", azure_environment)
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_gcs(capsys: pytest.CaptureFixture[str], gcs_server: GcsServer, tier: str) -> None:
+def test_verbs_print_the_same_from_gcs(capsys: pytest.CaptureFixture[str], gcs_server: GcsServer, tier: str) -> None:
     same_as_on_disk(capsys, tier, "gs", gcs_server)
 
 
-def test_a_store_that_cannot_be_reached_is_said_in_one_line(
-    capsys: pytest.CaptureFixture[str], s3_environment: S3Server
-) -> None:
+def test_an_unreachable_store_is_reported_in_one_line(capsys: pytest.CaptureFixture[str], s3_environment: S3Server) -> None:
     with pytest.raises(SystemExit) as stopped:
         run(["ls", "--store=s3://no-such-bucket", *options_of(s3_environment)])
     assert stopped.value.code

@@ -1,4 +1,4 @@
-"""A real broker's tier in each kind of store, read by our consumer as a plain one reads it from the broker.
+"""A real broker's tier in each kind of store: our consumer reads the records of a plain one.
 
 ::
 
@@ -37,7 +37,7 @@ ISOLATION = ("read_committed", "read_uncommitted")
 
 
 class Stored:
-    """The broker's tier in a bucket of some server, and how shim and consumer reach it."""
+    """The broker's tier in a bucket of a server, and the settings of shim and consumer for it."""
 
     buckets: ClassVar[dict[str, str]] = {}
     """By scheme. The topic is written once and changes no more."""
@@ -57,7 +57,7 @@ class Stored:
                 yield f"tier/{path.relative_to(root).as_posix()}", path.read_bytes()
 
     def read(self, isolation: str, fetcher: str, **more: object) -> None:
-        """All that is below the local log comes from the store, and everything is what the plain consumer reads."""
+        """All records below the local log come from the store, and all records equal the plain consumer's."""
         expected = plain(self.broker, self.topic, isolation)
         local = self.broker.offsets(self.topic).earliest_local
         below = sum(1 for offset, *_ in expected if offset < local)
@@ -96,19 +96,23 @@ def stored(kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic) -
 
 @pytest.mark.parametrize("fetcher", ["presigned", "s3", "object_store"])
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_s3(stored: Callable[..., Stored], s3_environment: S3Server, isolation: str, fetcher: str) -> None:
+def test_s3_gives_the_plain_consumers_records(
+    stored: Callable[..., Stored], s3_environment: S3Server, isolation: str, fetcher: str
+) -> None:
     stored("s3", s3_environment).read(isolation, fetcher)
 
 
 @pytest.mark.parametrize("fetcher", ["presigned", "object_store"])
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_azure(stored: Callable[..., Stored], azure_environment: AzureServer, isolation: str, fetcher: str) -> None:
+def test_azure_gives_the_plain_consumers_records(
+    stored: Callable[..., Stored], azure_environment: AzureServer, isolation: str, fetcher: str
+) -> None:
     stored("az", azure_environment).read(isolation, fetcher, whole_object_urls=True)
 
 
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of an unknown service account."""
+    """Writes the file of an unknown service account."""
     key = rsa.generate_private_key(65537, 2048)
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     fields = {"type": "service_account", "client_email": "shim@tests.example", "token_uri": "https://token.example/"}
@@ -119,13 +123,15 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("fetcher", ["presigned", "object_store"])
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_gcs(stored: Callable[..., Stored], gcs_server: GcsServer, account: Path, isolation: str, fetcher: str) -> None:
-    # Anonymous comes before the account where the store is read; the shim's signer has the account alone.
+def test_gcs_gives_the_plain_consumers_records(
+    stored: Callable[..., Stored], gcs_server: GcsServer, account: Path, isolation: str, fetcher: str
+) -> None:
+    # Anonymous access comes before the account when the store is read; the shim's signer has only the account.
     stored("gs", gcs_server, **{"gcs.service.account.file": str(account)}).read(isolation, fetcher)
 
 
 def test_expired_urls_of_the_store_are_requested_again(stored: Callable[..., Stored], s3_environment: S3Server) -> None:
-    """A life of a second: whatever of it is over when a range is read, every record comes from the store."""
+    """URLs live for a second: some expire before a range is read, and every record still comes from the store."""
     stored("s3", s3_environment).read(
         "read_committed", "presigned", url_ttl=1.0, range_bytes=64 << 10, max_grant_bytes=64 << 10
     )

@@ -1,7 +1,7 @@
 """Every way to a tier gives the plain consumer's records: a table of layouts, location sources, stores and fetchers.
 
-A cell is a row of ``CELLS``. Each reads two topics: one with everything that makes read_committed hard, and one whose segments
-take several ranges, in the same mode of Aiven's layout.
+A cell is a row of ``CELLS``. Each reads two topics in the same mode of Aiven's layout: one with everything that makes
+read_committed hard, and one with segments of several ranges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMMON: Mapping[str, object] = {
     "fetch.remote.enabled": True,
     "remote.storage.fetcher.allow.http": True,
     "remote.storage.fetcher.allow.private.addresses": True,
-    # Nothing falls back to the broker because the machine is busy; and the larger segments take several ranges.
+    # No fallback happens because the machine is busy; and the larger segments take several ranges.
     **PATIENT,
     "fetch.remote.range.bytes": 64 << 10,
 }
@@ -38,7 +38,7 @@ COMMON: Mapping[str, object] = {
 
 @attrs.frozen
 class Cell:
-    """One way to the records."""
+    """One way to read the records."""
 
     source: str
     store: str
@@ -74,7 +74,7 @@ def cells_of(store: str) -> Any:
 
 @attrs.frozen
 class Stored:
-    """Where a tier's objects are: a store's URL and options, and what a fetcher of each name needs to read them."""
+    """The place of a tier's objects: a store's URL and options, and the settings of each fetcher."""
 
     url: str
     fetchers: Mapping[str, Mapping[str, object]]
@@ -85,7 +85,7 @@ class Stored:
 def expected(
     running_broker: KafkaBroker, transactional_topic: TransactionalTopic, wide_topic: str
 ) -> Callable[[str], dict[str, list[Row]]]:
-    """What the plain consumer reads of each topic, by isolation level."""
+    """Returns the plain consumer's records of each topic, by isolation level."""
     known: dict[str, dict[str, list[Row]]] = {}
 
     def read(isolation: str) -> dict[str, list[Row]]:
@@ -99,7 +99,7 @@ def expected(
 
 @contextmanager
 def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell) -> Iterator[Consumer]:
-    """A consumer that goes the cell's way."""
+    """Returns a consumer with the cell's settings."""
     way = {**COMMON, "remote.storage.fetcher.class": cell.fetcher, **stored.fetchers[cell.fetcher]}
     if cell.source != "shim":
         way |= {"fetch.remote.location.source": cell.source, **store_settings(tier, stored, cell)}
@@ -114,7 +114,7 @@ def consumer_of(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell
 
 
 def store_settings(tier: AivenTier, stored: Stored, cell: Cell) -> dict[str, object]:
-    """What a client needs that reads the tier's other objects itself."""
+    """Returns the settings of a client that reads the tier's other objects itself."""
     prefix = tier.listed_prefix if cell.source == "listing" else tier.prefix
     return {
         "fetch.remote.metadata.topic": tier.metadata_topic,
@@ -127,7 +127,7 @@ def store_settings(tier: AivenTier, stored: Stored, cell: Cell) -> dict[str, obj
 
 
 def check(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell, wanted: Mapping[str, list[Row]]) -> None:
-    """Reads everything; what is tiered has to come from the store."""
+    """Reads everything; tiered records must come from the store."""
     tiered = 0
     for topic, rows in wanted.items():
         local = broker.offsets(topic).earliest_local
@@ -144,7 +144,7 @@ def check(broker: KafkaBroker, tier: AivenTier, stored: Stored, cell: Cell, want
 
 
 @cells_of("disk")
-def test_what_is_read_from_disk_is_what_the_plain_consumer_reads(
+def test_records_read_from_disk_equal_the_plain_consumers(
     kafka_broker: KafkaBroker,
     aiven_tier: Callable[[str], AivenTier],
     expected: Callable[[str], dict[str, list[Row]]],
@@ -157,7 +157,7 @@ def test_what_is_read_from_disk_is_what_the_plain_consumer_reads(
 
 @pytest.fixture(scope="module")
 def buckets(s3_server: S3Server, aiven_tier: Callable[[str], AivenTier]) -> Callable[[str], str]:
-    """A bucket with the tier in a mode; each is filled once."""
+    """Buckets with the tier by mode; each is filled once."""
     known: dict[str, str] = {}
 
     def bucket(mode: str) -> str:
@@ -169,7 +169,7 @@ def buckets(s3_server: S3Server, aiven_tier: Callable[[str], AivenTier]) -> Call
 
 
 @cells_of("s3")
-def test_what_is_read_from_s3_is_what_the_plain_consumer_reads(
+def test_records_read_from_s3_equal_the_plain_consumers(
     kafka_broker: KafkaBroker,
     aiven_tier: Callable[[str], AivenTier],
     s3_environment: S3Server,

@@ -1,4 +1,4 @@
-"""examples/tier_report.py: its sums are those of what Kafka's own consumer read."""
+"""examples/tier_report.py: its sums equal those of the records that Kafka's own consumer read."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_everything_over_tls_equals_the_broker_and_comes_from_the_store(
 
 
 def identities(issued: Issued, directory: Path) -> dict[str, dict[str, object]]:
-    """One certificate and its key as librdkafka takes them, locked by a password."""
+    """Returns one certificate and its key in the forms that librdkafka accepts, with a password."""
     certificate, key, keystore = directory / "me.pem", directory / "me.key", directory / "me.p12"
     certificate.write_text(issued.certificate_pem)
     key.write_text(issued.key_pem(PASSWORD))
@@ -94,7 +94,7 @@ def identities(issued: Issued, directory: Path) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("way", ["files", "strings", "keystore"])
-def test_consumer_shows_its_certificate_however_it_is_given(
+def test_the_consumer_sends_its_certificate_in_any_form(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     authority: Authority,
@@ -118,7 +118,7 @@ def test_consumer_shows_its_certificate_however_it_is_given(
     assert PASSWORD not in caplog.text
 
 
-def test_shim_of_another_name_is_believed_without_host_verification(
+def test_a_shim_of_another_name_is_accepted_without_host_verification(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
 ) -> None:
     unasked = {"ssl.endpoint.identification.algorithm": "none"}
@@ -133,7 +133,7 @@ def test_shim_of_another_name_is_believed_without_host_verification(
     assert total(metrics, "remote-fetch-records-total") > 1000
 
 
-def test_tls_setting_of_librdkafka_alone_leaves_all_to_the_broker(
+def test_a_tls_setting_of_librdkafka_only_leaves_all_to_the_broker(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     authority: Authority,
@@ -157,7 +157,7 @@ def test_tls_setting_of_librdkafka_alone_leaves_all_to_the_broker(
     assert said == ["direct fetch is off: ssl.curves.list is not supported by direct fetch"]
 
 
-def test_plain_consumer_works_through_a_shim_with_tls_on_both_sides(
+def test_a_plain_consumer_works_through_a_shim_with_tls_on_both_sides(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, authority: Authority, tmp_path: Path
 ) -> None:
     topic = transactional_topic.topic
@@ -171,7 +171,7 @@ def test_plain_consumer_works_through_a_shim_with_tls_on_both_sides(
 
 
 @pytest.mark.parametrize("shown", ["wrong name", "wrong authority", "expired"])
-def test_broker_serves_where_the_shims_certificate_is_wrong(
+def test_the_broker_serves_if_the_shims_certificate_is_wrong(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     authority: Authority,
@@ -205,7 +205,7 @@ def test_broker_serves_where_the_shims_certificate_is_wrong(
 
 
 @pytest.mark.parametrize("secure", [True, False])
-def test_keys_of_encrypted_segments_are_given_over_tls_only(
+def test_keys_of_encrypted_segments_are_granted_over_tls_only(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     aiven_tier: Callable[[str], AivenTier],

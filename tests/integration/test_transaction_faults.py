@@ -1,7 +1,7 @@
-"""Transactions that lie across the end of the tier, on a real broker: data in the store, markers and more data on the broker.
+"""Transactions across the end of the tier, on a real broker: data in the store, markers and more data on the broker.
 
-Each transaction spans several ranges, grants and segments. Reads begin anywhere in it; what comes is held
-against a plain consumer's by every invariant.
+Each transaction spans several ranges, grants and segments. Reads begin anywhere in it; the history is compared
+with a plain consumer's by every invariant.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ABORTED, _COMMITTED, _PLAIN = b"aborted", b"committed", b"plain"
 
 @attrs.frozen
 class Across:
-    """``local``: where the broker's own log begins. ``first``: of the first record of either transaction."""
+    """``local``: start of the broker's own log. ``first``: offset of the first record of each transaction."""
 
     topic: str
     first: int
@@ -45,7 +45,7 @@ class Across:
 
 @pytest.fixture(scope="module")
 def across(running_broker: KafkaBroker) -> Across:
-    """Two transactions side by side, plain records between them; both go on behind the end of the tier and end there."""
+    """Two parallel transactions with plain records between them; both continue after the end of the tier and end there."""
     topic = f"across-{uuid4().hex[:8]}"
     running_broker.create_topic(topic, segment_bytes=150_000)
     common = {"bootstrap.servers": running_broker.bootstrap_servers, "log_level": 0, "batch.num.messages": 5, "linger.ms": 2}
@@ -107,7 +107,7 @@ def read_to_the_end(consumer: RecordedConsumer, topic: str, start: int) -> None:
 
 @pytest.mark.fault("F46", "F48")
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_f46_transactions_whose_data_is_tiered_and_whose_markers_are_not(
+def test_f46_transactions_with_tiered_data_and_local_markers_are_decided(
     kafka_broker: KafkaBroker, across: Across, shim: Shim, isolation: str
 ) -> None:
     truth, history = History(), History()

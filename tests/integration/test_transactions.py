@@ -1,6 +1,6 @@
 """Consume, transform, produce, exactly once: records come from the tier, their offsets go with the producer's transaction.
 
-The consumer is in a group by each protocol, subscribed by a regular expression. Transactions that abort are read and
+The consumer is in a group of each protocol, subscribed by a regular expression. Aborted transactions are read and
 written again.
 """
 
@@ -40,13 +40,13 @@ def topic(running_broker: KafkaBroker) -> str:
 
 
 def take_back(consumer: Consumer, first: dict[int, TopicPartition]) -> None:
-    """Back to where the group stands; where it has no offset yet, to the first record that was taken."""
+    """Seeks back to the group's commit, or without one to the first record taken."""
     for tp in consumer.committed(list(first.values()), PATIENCE_SECONDS):
         consumer.seek(TopicPartition(tp.topic, tp.partition, max(tp.offset, 0)))
 
 
 def transform(consumer: Consumer, producer: Producer, written: str) -> int:
-    """Until everything is in a transaction that committed, every third one aborting; how many aborted."""
+    """Transforms until all records are in a committed transaction; every third one aborts. Returns the number of aborts."""
     first: dict[int, TopicPartition] = {}
     done = turns = aborted = 0
     deadline = Deadline(SystemClock(), 4 * PATIENCE_SECONDS)
@@ -78,7 +78,7 @@ def transform(consumer: Consumer, producer: Producer, written: str) -> int:
 def consume_transform_produce(broker: KafkaBroker, shim: Shim, topic: str, protocol: str) -> None:
     written, group = f"{topic}-{protocol}", f"{topic}-{protocol}-group"
     broker.create_topic(written, segment_bytes=1 << 20)
-    patient = {"transaction.timeout.ms": 600_000}  # nothing aborts but what is told to
+    patient = {"transaction.timeout.ms": 600_000}  # no transaction aborts except on purpose
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": written, "log_level": 0, **patient})
     producer.init_transactions(PATIENCE_SECONDS)
     own = {"group.id": group, "enable.partition.eof": False, "fetch.wait.max.ms": 50, **PROTOCOLS[protocol]}
@@ -98,7 +98,7 @@ def consume_transform_produce(broker: KafkaBroker, shim: Shim, topic: str, proto
 
 
 def test_consume_transform_produce_is_exactly_once(kafka_broker: KafkaBroker, shim: Shim, topic: str) -> None:
-    """The protocols side by side: they mostly wait for each other's groups."""
+    """The protocols run in parallel: they mostly wait for each other's groups."""
     with ThreadPoolExecutor(len(PROTOCOLS)) as pool:
         runs = [pool.submit(consume_transform_produce, kafka_broker, shim, topic, protocol) for protocol in PROTOCOLS]
         for run in runs:

@@ -1,4 +1,4 @@
-"""What a real broker says is understood in every version that this package speaks."""
+"""This package reads a real broker's answers in each version that it supports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ask(connection: BrokerConnection, api: Api, version: int, body: bytes) -> by
 
 
 @pytest.mark.parametrize("version", API_VERSIONS.versions)
-def test_api_versions(connection: BrokerConnection, version: int) -> None:
+def test_api_versions_are_read_in_each_version(connection: BrokerConnection, version: int) -> None:
     request = api_versions.ApiVersionsRequest("tests", "1") if version >= 3 else api_versions.ApiVersionsRequest()
     body = ask(connection, API_VERSIONS, version, api_versions.encode_request(request, version))
     response = api_versions.decode_response(body, version)
@@ -61,14 +61,14 @@ def test_api_versions(connection: BrokerConnection, version: int) -> None:
     assert api_versions.encode_response(response, version) == body
 
 
-def test_an_api_version_of_the_future_is_refused_in_version_0(connection: BrokerConnection) -> None:
+def test_an_unknown_api_version_is_refused_in_version_0(connection: BrokerConnection) -> None:
     future = API_VERSIONS.versions[-1] + 100
     body = ask(connection, API_VERSIONS, future, api_versions.encode_request(api_versions.ApiVersionsRequest("t", "1"), 3))
     assert api_versions.decode_response(body, 3).error_code == 35
 
 
 @pytest.mark.parametrize("version", METADATA.versions)
-def test_metadata(connection: BrokerConnection, topic: str, version: int) -> None:
+def test_metadata_are_read_in_each_version(connection: BrokerConnection, topic: str, version: int) -> None:
     request = metadata.MetadataRequest((metadata.MetadataRequestTopic(topic),))
     body = ask(connection, METADATA, version, metadata.encode_request(request, version))
     response = metadata.decode_response(body, version)
@@ -78,7 +78,9 @@ def test_metadata(connection: BrokerConnection, topic: str, version: int) -> Non
 
 @pytest.mark.parametrize("version", LIST_OFFSETS.versions)
 @pytest.mark.parametrize("spec", OffsetSpec)
-def test_list_offsets(connection: BrokerConnection, topic: str, version: int, spec: OffsetSpec) -> None:
+def test_list_offsets_are_read_in_each_version(
+    connection: BrokerConnection, topic: str, version: int, spec: OffsetSpec
+) -> None:
     asked = list_offsets.ListOffsetsTopic(topic, (list_offsets.ListOffsetsPartition(0, spec),))
     body = ask(
         connection, LIST_OFFSETS, version, list_offsets.encode_request(list_offsets.ListOffsetsRequest((asked,)), version)
@@ -91,7 +93,7 @@ def test_list_offsets(connection: BrokerConnection, topic: str, version: int, sp
 
 @pytest.mark.parametrize("offset", [0, 499, 5000])
 @pytest.mark.parametrize("version", FETCH.versions)
-def test_fetch(connection: BrokerConnection, topic: str, version: int, offset: int) -> None:
+def test_fetches_are_read_in_each_version(connection: BrokerConnection, topic: str, version: int, offset: int) -> None:
     described = metadata.encode_request(metadata.MetadataRequest((metadata.MetadataRequestTopic(topic),)), 12)
     topic_id = metadata.decode_response(ask(connection, METADATA, 12, described), 12).topics[0].topic_id
     wanted = fetch.FetchTopic((fetch.FetchPartition(0, offset, 1 << 16),), topic, topic_id)
@@ -104,7 +106,7 @@ def test_fetch(connection: BrokerConnection, topic: str, version: int, offset: i
     assert fetch.encode_response(response, version) == body
 
 
-def test_unannounced_broker_tells_offsets_and_grants_nothing(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_a_plain_broker_gives_offsets_and_no_grant(kafka_broker: KafkaBroker, topic: str) -> None:
     source = BrokerLocationSource(kafka_broker.bootstrap_servers, client_id="tests", clock=CLOCK)
     deadline = Deadline(CLOCK, 60)
     judged = kafka_broker.offsets(topic)

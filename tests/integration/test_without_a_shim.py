@@ -1,4 +1,4 @@
-"""Without a shim: the client follows the metadata topic, or lists the store, and gives what the plain consumer gives."""
+"""Without a shim the client follows the metadata topic or lists the store, and gives the plain consumer's records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ISOLATION = ("read_committed", "read_uncommitted")
 
 
 def reading(broker: KafkaBroker, source: str, isolation: str, store: str | None = None, **more: object) -> dict[str, Any]:
-    """A consumer of a plain broker that reads the tier by itself."""
+    """Returns a consumer of a plain broker that resolves locations itself."""
     own = {
         "fetch.remote.enabled": True,
         "fetch.remote.location.source": source,
@@ -49,7 +49,7 @@ def reading(broker: KafkaBroker, source: str, isolation: str, store: str | None 
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("isolation", ISOLATION)
 @pytest.mark.parametrize("source", SOURCES)
-def test_equals_the_plain_consumer_and_what_is_tiered_came_from_the_store(
+def test_records_equal_the_plain_consumers_and_come_from_the_store(
     kafka_broker: KafkaBroker,
     transactional_topic: TransactionalTopic,
     source: str,
@@ -72,7 +72,7 @@ def test_equals_the_plain_consumer_and_what_is_tiered_came_from_the_store(
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_fetcher_of_the_users_choice_reads_what_was_found(
+def test_a_configured_fetcher_reads_the_located_ranges(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, source: str
 ) -> None:
     topic = transactional_topic.topic
@@ -86,7 +86,7 @@ def test_a_fetcher_of_the_users_choice_reads_what_was_found(
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_a_listing_alone_gives_what_is_decided_and_the_broker_the_rest(
+def test_a_listing_alone_gives_decided_records_and_the_broker_the_rest(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic, isolation: str
 ) -> None:
     topic, start = transactional_topic.topic, transactional_topic.deleted_before
@@ -97,7 +97,7 @@ def test_a_listing_alone_gives_what_is_decided_and_the_broker_the_rest(
         consumer.assign([TopicPartition(topic, 0, start)])
         assert read_to_end(consumer) == expected
         metrics = consumer.metrics()
-    # The transaction whose marker is local counts as open: nobody was asked.
+    # The transaction with a local marker counts as open: no broker was asked.
     end = transactional_topic.local_abort_first if isolation == "read_committed" else transactional_topic.offsets.latest_tiered
     assert total(metrics, "remote-fetch-records-total") >= sum(1 for offset, *_ in expected if offset < end)
     fallbacks = metrics["remote-fetch-fallbacks-total"]
@@ -116,7 +116,7 @@ def test_partitions_that_are_not_ready_are_served_by_the_broker(
         assert total(consumer.metrics(), "remote-fetch-records-total") == 0
 
 
-def test_a_partition_that_is_not_ready_is_answered_so(
+def test_a_partition_that_is_not_ready_has_that_reason(
     kafka_broker: KafkaBroker, transactional_topic: TransactionalTopic
 ) -> None:
     clock = SystemClock()
@@ -147,7 +147,7 @@ def test_a_store_without_the_tier_costs_speed_only(
 
 
 def write(broker: KafkaBroker, topic: str, what: str) -> None:
-    """Some segments of records that say ``what``, and waits until they are tiered."""
+    """Writes some segments of records with ``what``, and waits until they are tiered."""
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 20, "log_level": 0})
     for number in range(600):
         producer.produce(topic, f"{what} {number}".ljust(200, "."), partition=0)
@@ -156,7 +156,7 @@ def write(broker: KafkaBroker, topic: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_topic_that_was_created_again_is_not_read_from_the_old_ones_tier(kafka_broker: KafkaBroker, source: str) -> None:
+def test_a_recreated_topic_is_not_read_from_the_old_ones_tier(kafka_broker: KafkaBroker, source: str) -> None:
     topic = f"again-{uuid4().hex}"
     kafka_broker.create_topic(topic, segment_bytes=20_000)
     write(kafka_broker, topic, "old")
@@ -179,7 +179,7 @@ def test_a_topic_that_was_created_again_is_not_read_from_the_old_ones_tier(kafka
 
 
 def recreate(broker: KafkaBroker, topic: str) -> None:
-    """Creates the topic once its deletion has reached the broker."""
+    """Creates the topic when the broker has finished its deletion."""
 
     def created() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""When a broker's list of aborted transactions can be believed, and for how long."""
+"""When a broker's list of aborted transactions is complete, and for how long it is cached."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def ask(answers: dict[int, PartitionData | None]) -> tuple[Any, list[Probe]]:
 AT_L, BEFORE_L = Probe(ProbeKind.ABORTED, L, -1, 1), Probe(ProbeKind.ABORTED_IN_TIER, L - 1, -1, 1)
 
 
-def test_the_list_at_the_end_of_the_tier_counts_below_the_stable_offset() -> None:
+def test_below_the_stable_offset_the_list_at_the_tiers_end_counts() -> None:
     assert ask({L: told(L + 1)}) == (LIST, [AT_L])
     assert ask({L: told(L + 1, aborted=(), records=b"")}) == ((), [AT_L])
 
 
-def test_at_the_stable_offset_the_offset_before_is_asked() -> None:
+def test_at_the_stable_offset_the_offset_before_it_is_requested() -> None:
     answers: dict[int, PartitionData | None] = {L: told(L, aborted=()), L - 1: told(L)}
     assert ask(answers) == (LIST, [AT_L, BEFORE_L])
 
@@ -76,14 +76,14 @@ def test_an_answer_holds_for_its_end_and_leader_epoch() -> None:
     assert asked == [300, 310, 300, 300, 300]
 
 
-def test_an_unknown_list_is_asked_for_again() -> None:
+def test_an_unknown_list_is_requested_again() -> None:
     answers = iter([told(L - 1), told(L + 1)])
     tail = AbortedTail()
     assert answered(tail.ask(TIP, L, 1), lambda _probe: next(answers)) is None
     assert answered(tail.ask(TIP, L, 1), lambda _probe: next(answers)) == LIST
 
 
-def test_a_recreated_topic_is_asked_again() -> None:
+def test_a_recreated_topic_is_requested_again() -> None:
     tail = AbortedTail()
     assert answered(tail.ask(TIP, L, 1), lambda _: told(L + 1)) == LIST
     recreated = attrs.evolve(TIP, topic_id=UUID(int=78))

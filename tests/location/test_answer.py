@@ -63,7 +63,7 @@ def located(*arguments: Any, **changes: Any) -> SegmentLocation:
 
 
 @pytest.mark.parametrize("by_id", [True, False])
-def test_a_grant_is_a_location(by_id: bool) -> None:
+def test_a_grant_becomes_a_location(by_id: bool) -> None:
     location = located(data(), by_id=by_id)
     metadata = location.metadata
     tip = metadata.topic_id_partition
@@ -78,7 +78,7 @@ def test_a_grant_is_a_location(by_id: bool) -> None:
     assert location.throttle_time_ms == 17
 
 
-def test_what_a_grant_does_not_say_is_minus_one_in_the_metadata() -> None:
+def test_fields_missing_from_a_grant_are_minus_one_in_the_metadata() -> None:
     metadata = located(data()).metadata
     assert (metadata.max_timestamp_ms, metadata.broker_id, metadata.event_timestamp_ms) == (-1, -1, -1)
 
@@ -87,7 +87,7 @@ def test_what_a_grant_does_not_say_is_minus_one_in_the_metadata() -> None:
     ("expires_in_ms", "expires_at"),
     [(120_000, 170.0), (None, NO_EXPIRY), (0, 50.0), (-5, 50.0), (1 << 62, 50.0 + MAX_EXPIRY_MS / 1000)],
 )
-def test_expiry_counts_from_when_the_question_was_sent(expires_in_ms: int | None, expires_at: float) -> None:
+def test_expiry_counts_from_the_time_of_the_request(expires_in_ms: int | None, expires_at: float) -> None:
     assert located(data(attrs.evolve(GRANT, expires_in_ms=expires_in_ms))).expires_at == expires_at
 
 
@@ -105,11 +105,11 @@ def test_only_a_location_without_url_may_be_read_in_parts(custom_metadata: bytes
     assert located(data(grant)).range_signed is signed
 
 
-def test_an_ordinary_answer_grants_nothing() -> None:
+def test_an_answer_without_a_grant_is_not_granted() -> None:
     assert answer(data(None, records=b"records")) == NotRemote("not-granted", PartitionOffsets(100, -1, -1, 5000))
 
 
-def test_an_offset_out_of_range_is_for_the_broker_to_tell() -> None:
+def test_an_offset_out_of_range_goes_to_the_broker() -> None:
     refused = answer(data(None, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=1200))
     assert refused == NotRemote("out-of-range", PartitionOffsets(log_start=1200, high_watermark=5000), out_of_range=True)
 
@@ -120,7 +120,7 @@ def test_a_grant_below_the_log_start_is_not_used() -> None:
     assert refused.out_of_range
 
 
-def test_a_diverging_epoch_is_for_the_broker_to_tell() -> None:
+def test_a_diverging_epoch_goes_to_the_broker() -> None:
     tags = {**DIALECT.grant_tags(GRANT), DIVERGING_EPOCH_TAG: bytes.fromhex("00000001000000000000000500")}
     assert answer(data(tags=tags)) == NotRemote("diverging-epoch", PartitionOffsets(100, -1, -1, 5000))
 
@@ -155,14 +155,14 @@ def test_other_errors_are_raised(code: int) -> None:
         (data(), attrs.evolve(QUESTION, topic_id=UUID(int=6)), "other partitions"),
     ],
 )
-def test_a_grant_for_something_else_is_a_protocol_error(
+def test_a_grant_for_another_partition_or_offset_is_a_protocol_error(
     partition: PartitionData, question: LocationQuestion, message: str
 ) -> None:
     with pytest.raises(ProtocolError, match=message):
         answer(partition, question)
 
 
-def test_an_unknown_end_of_the_log_bounds_nothing() -> None:
+def test_an_unknown_end_of_the_log_is_accepted() -> None:
     assert located(data(last_stable_offset=-1)).last_stable_offset == -1
 
 

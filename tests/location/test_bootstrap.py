@@ -17,19 +17,19 @@ from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
         ("PLAINTEXT://a:1", (("a", 1),)),
     ],
 )
-def test_bootstrap_servers_are_understood(servers: str, addresses: tuple[tuple[str, int], ...]) -> None:
+def test_bootstrap_servers_are_parsed(servers: str, addresses: tuple[tuple[str, int], ...]) -> None:
     assert parse_bootstrap_servers(servers) == addresses
 
 
 @pytest.mark.parametrize(
     "servers", ["", " , ", ":9092", "a:", "a:0", "a:65536", "a:-1", "a:x", "a:\u0661", "::1", "::1:9092", "[]:1"]
 )
-def test_bootstrap_servers_that_name_no_server_are_refused(servers: str) -> None:
+def test_invalid_bootstrap_servers_are_refused(servers: str) -> None:
     with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
         parse_bootstrap_servers(servers)
 
 
 @pytest.mark.parametrize("servers", ["", "a:x", "::1:9092"])
-def test_the_setting_that_holds_them_is_named(servers: str) -> None:
+def test_the_error_names_the_setting(servers: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^fetch\.remote\.bootstrap\.servers"):
         parse_bootstrap_servers(servers, "fetch.remote.bootstrap.servers")

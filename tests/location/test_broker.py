@@ -56,7 +56,7 @@ def setup() -> Any:
 
 @contextmanager
 def led_by_two(setup: Setup) -> Iterator[tuple[FakeBroker, Setup]]:
-    """Another broker that leads partition 1, and a source that learns so."""
+    """A second broker that leads partition 1, and a source that knows it."""
     other = FakeBroker()
     with ScriptedPeer(other.script()) as peer:
         both = (MetadataBroker(1, *setup.broker.leader), MetadataBroker(2, peer.host, peer.port))
@@ -70,7 +70,7 @@ def led_by_two(setup: Setup) -> Iterator[tuple[FakeBroker, Setup]]:
             mine.source.close()
 
 
-def test_a_granted_location_is_handed_over(setup: Setup) -> None:
+def test_a_granted_location_is_returned(setup: Setup) -> None:
     setup.broker.throttle_time_ms = 250
     location = setup.locate()
     assert isinstance(location, SegmentLocation)
@@ -79,7 +79,7 @@ def test_a_granted_location_is_handed_over(setup: Setup) -> None:
     assert (location.next_offset, location.throttle_time_ms) == (100, 250)
 
 
-def test_throttling_broker_is_left_alone_and_its_leaders_are_believed(setup: Setup) -> None:
+def test_a_throttling_broker_gets_no_request_and_its_metadata_is_used(setup: Setup) -> None:
     setup.broker.throttle_time_ms = 600_000
     assert isinstance(setup.locate(), SegmentLocation)
     for ask in (setup.locate, setup.offsets, lambda: setup.locate(partition=1)):
@@ -89,7 +89,7 @@ def test_throttling_broker_is_left_alone_and_its_leaders_are_believed(setup: Set
     assert (len(setup.broker.fetches), len(setup.broker.metadata_requests), setup.peer.accepted) == (1, 1, 2)
 
 
-def test_other_brokers_are_asked_while_one_throttles(setup: Setup) -> None:
+def test_other_brokers_get_requests_while_one_throttles(setup: Setup) -> None:
     setup.broker.throttle_time_ms = 600_000
     with led_by_two(setup) as (other, mine):
         assert isinstance(mine.locate(partition=0), SegmentLocation)
@@ -100,7 +100,7 @@ def test_other_brokers_are_asked_while_one_throttles(setup: Setup) -> None:
     assert (len(setup.broker.fetches), len(other.fetches)) == (1, 3)
 
 
-def test_the_fetch_is_honest_and_asks_for_no_records(setup: Setup) -> None:
+def test_the_fetch_has_the_readers_position_and_requests_no_records(setup: Setup) -> None:
     setup.locate(partition=2)
     ((version, request),) = setup.broker.fetches
     assert version == 18
@@ -126,7 +126,7 @@ def asked(*partitions: int, **changes: Any) -> list[LocationQuestion]:
 
 
 def partitions_of(setup: Setup) -> list[list[int]]:
-    """Those of each Fetch."""
+    """Returns the partitions of each Fetch."""
     return [[one.partition for one in request.topics[0].partitions] for _, request in setup.broker.fetches]
 
 
@@ -157,7 +157,7 @@ def test_two_questions_about_one_partition_are_two_fetches(setup: Setup) -> None
     assert partitions_of(setup) == [[0, 1], [0], [2]]
 
 
-def test_an_old_peer_is_asked_about_one_partition_at_a_time(setup: Setup) -> None:
+def test_an_old_peer_gets_one_partition_per_request(setup: Setup) -> None:
     keys = tuple(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
     feature = SupportedFeature("direct.remote.fetch", 1, 1)
     setup.broker.versions = ApiVersionsResponse(api_keys=keys, supported_features=(feature,))
@@ -167,13 +167,13 @@ def test_an_old_peer_is_asked_about_one_partition_at_a_time(setup: Setup) -> Non
     assert {request.max_wait_ms for _, request in setup.broker.fetches} == {0}
 
 
-def test_a_pending_location_is_neither_refused_nor_an_error(setup: Setup) -> None:
+def test_a_pending_location_is_neither_a_refusal_nor_an_error(setup: Setup) -> None:
     setup.broker.pending = {0}
     (answer,) = setup.source.locate(asked(0), Deadline(SystemClock(), 60)).values()
     assert answer == LocationPending()
 
 
-def test_one_answer_without_sense_costs_its_own_partition_only(setup: Setup) -> None:
+def test_an_inconsistent_answer_affects_its_own_partition_only(setup: Setup) -> None:
     wrong = attrs.evolve(setup.broker.answer, last_stable_offset=50)
     partition = setup.broker._partition
     setup.broker._partition = lambda number: attrs.evolve(wrong, partition_index=1) if number == 1 else partition(number)
@@ -185,7 +185,7 @@ def test_one_answer_without_sense_costs_its_own_partition_only(setup: Setup) -> 
     assert setup.peer.accepted == 3
 
 
-def test_metadata_is_asked_once_and_creates_no_topic(setup: Setup) -> None:
+def test_metadata_is_requested_once_and_creates_no_topic(setup: Setup) -> None:
     for partition in range(3):
         setup.locate(partition=partition)
     (request,) = setup.broker.metadata_requests
@@ -197,7 +197,7 @@ def test_metadata_is_asked_once_and_creates_no_topic(setup: Setup) -> None:
     ("newest", "topic_id", "version"),
     [(18, TOPIC_ID, 18), (15, TOPIC_ID, 15), (13, TOPIC_ID, 13), (12, TOPIC_ID, 12), (18, UUID(int=0), 12)],
 )
-def test_topic_ids_are_used_where_both_sides_have_them(setup: Setup, newest: int, topic_id: UUID, version: int) -> None:
+def test_topic_ids_are_used_if_both_sides_support_them(setup: Setup, newest: int, topic_id: UUID, version: int) -> None:
     keys = (ApiVersion(ApiKey.FETCH, 4, newest), *setup.broker.versions.api_keys[1:])
     setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
     setup.broker.topic_id = topic_id
@@ -206,14 +206,14 @@ def test_topic_ids_are_used_where_both_sides_have_them(setup: Setup, newest: int
     assert setup.broker.fetches[0][1].topics[0].topic == ("t" if version == 12 else "")
 
 
-def test_a_peer_without_a_version_that_carries_tags_is_not_asked(setup: Setup) -> None:
+def test_a_peer_without_tagged_fields_in_fetch_gets_no_request(setup: Setup) -> None:
     keys = (ApiVersion(ApiKey.FETCH, 4, 11), *setup.broker.versions.api_keys[1:])
     setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
     assert setup.locate() == NotRemote("no-common-version")
     assert setup.broker.fetches == []
 
 
-def test_a_peer_that_did_not_announce_itself_is_never_asked(setup: Setup) -> None:
+def test_a_peer_that_does_not_announce_the_dialect_gets_no_request(setup: Setup) -> None:
     keys = tuple(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
     setup.broker.versions = ApiVersionsResponse(api_keys=keys)
     for _ in range(3):
@@ -228,12 +228,12 @@ def test_a_peer_that_did_not_announce_itself_is_never_asked(setup: Setup) -> Non
         setup.offsets()
 
 
-def test_an_ordinary_answer_grants_nothing(setup: Setup) -> None:
+def test_an_answer_without_a_grant_is_not_granted(setup: Setup) -> None:
     setup.broker.answer = attrs.evolve(setup.broker.answer, tags={}, records=b"a batch")
     assert setup.locate() == NotRemote("not-granted", PartitionOffsets(log_start=0, high_watermark=1000))
 
 
-def test_an_offset_out_of_range_is_no_error(setup: Setup) -> None:
+def test_an_offset_out_of_range_is_not_an_error(setup: Setup) -> None:
     setup.broker.errors = [ErrorCode.OFFSET_OUT_OF_RANGE]
     refused = setup.locate()
     assert isinstance(refused, NotRemote)
@@ -244,7 +244,7 @@ REFRESHING = [3, 5, 6, 9, 56, 74, 75, 78, 100, 103]
 
 
 @pytest.mark.parametrize("code", REFRESHING)
-def test_an_outdated_view_is_refreshed_and_tried_once_more(setup: Setup, code: int) -> None:
+def test_stale_metadata_is_refreshed_and_retried_once(setup: Setup, code: int) -> None:
     setup.locate()
     setup.broker.errors = [code]
     setup.broker.leader_epoch = 5
@@ -254,7 +254,7 @@ def test_an_outdated_view_is_refreshed_and_tried_once_more(setup: Setup, code: i
 
 
 @pytest.mark.parametrize("code", REFRESHING)
-def test_a_view_that_stays_outdated_is_an_error(setup: Setup, code: int) -> None:
+def test_metadata_that_stays_stale_is_an_error(setup: Setup, code: int) -> None:
     setup.broker.errors = [code, code]
     with pytest.raises(BrokerResponseError) as failure:
         setup.locate()
@@ -272,7 +272,7 @@ def test_other_errors_are_final(setup: Setup, code: int) -> None:
 
 
 @pytest.mark.fault("F62")
-def test_the_new_leader_is_asked_when_the_old_one_is_gone(setup: Setup) -> None:
+def test_the_new_leader_is_asked_if_the_old_one_is_gone(setup: Setup) -> None:
     successor = FakeBroker()
     with ScriptedPeer(successor.script()) as peer, ScriptedPeer(setup.broker.script()) as old:
         successor.leader = setup.broker.leader = (old.host, old.port)
@@ -284,7 +284,7 @@ def test_the_new_leader_is_asked_when_the_old_one_is_gone(setup: Setup) -> None:
         setup.source.close()
 
 
-def test_a_cut_idle_connection_is_replaced(setup: Setup) -> None:
+def test_a_closed_idle_connection_is_replaced(setup: Setup) -> None:
     setup.locate()
     setup.peer.cut()
     assert isinstance(setup.locate(), SegmentLocation)
@@ -292,7 +292,7 @@ def test_a_cut_idle_connection_is_replaced(setup: Setup) -> None:
     assert len(setup.broker.metadata_requests) == 1
 
 
-def test_a_peer_that_dies_in_each_answer_is_an_error() -> None:
+def test_a_peer_that_fails_in_each_answer_is_an_error() -> None:
     def dying(connection: PeerConnection) -> None:
         broker = FakeBroker()
         broker.leader = (peer.host, peer.port)
@@ -334,7 +334,7 @@ def test_an_answer_that_does_not_parse_closes_the_connection(body: bytes) -> Non
         setup.source.close()
 
 
-def test_an_unreachable_peer_is_an_error_and_not_retried_at_once() -> None:
+def test_an_unreachable_peer_is_an_error_without_an_immediate_retry() -> None:
     with ScriptedPeer(lambda _: None) as peer:
         pass
     setup = Setup(FakeBroker(), peer)
@@ -355,7 +355,7 @@ def test_a_silent_peer_costs_no_more_than_the_deadline() -> None:
     assert peer.accepted == 1
 
 
-def test_the_offsets_are_those_of_both_tiers(setup: Setup) -> None:
+def test_offsets_are_those_of_both_tiers(setup: Setup) -> None:
     assert setup.offsets() == PartitionOffsets(log_start=10, earliest_local=60, latest_tiered=80, high_watermark=90)
 
 
@@ -369,7 +369,7 @@ def test_the_offsets_are_those_of_both_tiers(setup: Setup) -> None:
         (0, PartitionOffsets()),
     ],
 )
-def test_offsets_that_the_version_cannot_name_are_unknown(setup: Setup, newest: int, offsets: PartitionOffsets) -> None:
+def test_offsets_that_the_version_cannot_request_are_unknown(setup: Setup, newest: int, offsets: PartitionOffsets) -> None:
     keys = (*(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.LIST_OFFSETS), ApiVersion(2, 0, newest))
     setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
     assert setup.offsets() == offsets
@@ -380,13 +380,13 @@ def test_an_offset_that_the_broker_does_not_support_is_unknown(setup: Setup) -> 
     assert setup.offsets() == PartitionOffsets(10, -1, 80, 90)
 
 
-def test_offsets_are_asked_of_the_new_leader_after_an_election(setup: Setup) -> None:
+def test_offsets_are_requested_from_the_new_leader_after_an_election(setup: Setup) -> None:
     setup.broker.errors = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert setup.offsets() == PartitionOffsets(10, 60, 80, 90)
     assert len(setup.broker.metadata_requests) == 2
 
 
-def test_offsets_that_may_not_be_asked_are_an_error(setup: Setup) -> None:
+def test_refused_offsets_are_an_error(setup: Setup) -> None:
     setup.broker.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     with pytest.raises(BrokerResponseError):
         setup.offsets()
@@ -407,7 +407,7 @@ def test_offsets_of_other_partitions_are_a_protocol_error(told: tuple[tuple[str,
         setup.source.close()
 
 
-def test_a_broker_that_would_create_topics_is_not_asked_for_metadata(setup: Setup) -> None:
+def test_a_broker_that_would_create_topics_gets_no_metadata_request(setup: Setup) -> None:
     keys = (*(key for key in setup.broker.versions.api_keys if key.api_key != ApiKey.METADATA), ApiVersion(3, 0, 3))
     setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
     with pytest.raises(BrokerResponseError, match="UNSUPPORTED_VERSION"):
@@ -432,8 +432,8 @@ def test_partitions_of_different_leaders_do_not_wait_for_each_other(setup: Setup
         slow.join(30)
 
 
-def test_the_time_of_a_question_begins_with_its_turn(setup: Setup) -> None:
-    """Many partitions begin at once: the second batch waits for the first one, and then has as much time as that had."""
+def test_the_time_out_of_a_request_begins_with_its_turn(setup: Setup) -> None:
+    """Many partitions begin at once: the second batch waits for the first, and then has the same time."""
     clock, held, release = ManualClock(), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -461,12 +461,12 @@ def test_the_time_of_a_question_begins_with_its_turn(setup: Setup) -> None:
 
 
 def functions_of(thread: threading.Thread) -> set[str]:
-    """The names of the functions that a thread is in."""
+    """Returns the names of the functions on a thread's stack."""
     frame = sys._current_frames().get(thread.ident or 0)
     return set() if frame is None else {called.f_code.co_name for called, _ in traceback.walk_stack(frame)}
 
 
-def test_close_ends_a_question_in_another_thread(setup: Setup) -> None:
+def test_close_ends_a_request_in_another_thread(setup: Setup) -> None:
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:

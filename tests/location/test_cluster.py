@@ -33,7 +33,7 @@ def response(*leaders: int, epoch: int = 0, **changes: object) -> MetadataRespon
 
 
 class Brokers:
-    """Answers by a function of the address, and remembers whom it was asked about."""
+    """Answers by a function of the address and records the addresses."""
 
     def __init__(self, answer: Callable[[Address], MetadataResponse]) -> None:
         self.answer = answer
@@ -56,7 +56,7 @@ def cluster(brokers: Brokers, clock: ManualClock, *bootstrap: Address) -> Cluste
     return ClusterMetadata(bootstrap or (BOOTSTRAP,), brokers, clock)
 
 
-def test_a_leader_is_asked_for_once(clock: ManualClock) -> None:
+def test_a_leader_is_requested_once(clock: ManualClock) -> None:
     brokers = Brokers(lambda _: response(1, 2, epoch=5))
     metadata = cluster(brokers, clock)
     leader = metadata.leader("t", 1, Deadline(clock, 1))
@@ -66,7 +66,7 @@ def test_a_leader_is_asked_for_once(clock: ManualClock) -> None:
     assert brokers.asked == [BOOTSTRAP]
 
 
-def test_old_metadata_is_asked_for_again_of_the_brokers_that_it_named(clock: ManualClock) -> None:
+def test_expired_metadata_is_requested_from_the_brokers_it_named(clock: ManualClock) -> None:
     brokers = Brokers(lambda _: response(1))
     metadata = cluster(brokers, clock)
     metadata.leader("t", 0, Deadline(clock, 1))
@@ -75,14 +75,14 @@ def test_old_metadata_is_asked_for_again_of_the_brokers_that_it_named(clock: Man
     assert brokers.asked == [BOOTSTRAP, ONE]
 
 
-def test_a_leader_that_is_none_is_asked_for_again(clock: ManualClock) -> None:
+def test_a_leader_that_lost_its_role_is_requested_again(clock: ManualClock) -> None:
     answers = [response(1), response(2, epoch=1)]
     brokers = Brokers(lambda _: answers.pop(0))
     metadata = cluster(brokers, clock)
     old = metadata.leader("t", 0, Deadline(clock, 1))
     new = metadata.leader("t", 0, Deadline(clock, 1), stale=old)
     assert (new.address, new.leader_epoch) == (TWO, 1)
-    # A second thread that was sent away by the old leader finds what the first one has learnt.
+    # A second thread that the old leader refused finds the leader that the first thread learned.
     assert metadata.leader("t", 0, Deadline(clock, 1), stale=old) is new
     assert len(brokers.asked) == 2
 
@@ -98,7 +98,7 @@ def test_brokers_are_tried_until_one_answers(clock: ManualClock) -> None:
     assert brokers.asked == [BOOTSTRAP, ONE, TWO]
 
 
-def test_no_broker_at_all_is_the_last_ones_error(clock: ManualClock) -> None:
+def test_if_all_brokers_fail_the_last_error_is_raised(clock: ManualClock) -> None:
     def answer(address: Address) -> MetadataResponse:
         raise LocationError(f"{address[0]} is down")
 
@@ -106,14 +106,14 @@ def test_no_broker_at_all_is_the_last_ones_error(clock: ManualClock) -> None:
         cluster(Brokers(answer), clock, ONE, TWO).leader("t", 0, Deadline(clock, 1))
 
 
-def test_no_broker_is_asked_after_the_deadline(clock: ManualClock) -> None:
+def test_no_broker_gets_a_request_after_the_deadline(clock: ManualClock) -> None:
     brokers = Brokers(lambda _: response(1))
     with pytest.raises(LocationError, match="no broker"):
         cluster(brokers, clock).leader("t", 0, Deadline(clock, 0))
     assert brokers.asked == []
 
 
-def test_old_metadata_serves_while_no_broker_answers(clock: ManualClock) -> None:
+def test_expired_metadata_is_used_while_no_broker_answers(clock: ManualClock) -> None:
     def down(_: Address) -> MetadataResponse:
         raise LocationError("down")
 
@@ -150,7 +150,7 @@ def test_a_partition_without_leader_is_a_broker_error(answer: MetadataResponse, 
         assert len(brokers.asked) == times
 
 
-def test_threads_that_miss_the_same_topic_share_one_question() -> None:
+def test_threads_that_miss_the_same_topic_share_one_request() -> None:
     clock = SystemClock()
     asked, release = threading.Event(), threading.Event()
 
@@ -178,7 +178,7 @@ def test_threads_that_miss_the_same_topic_share_one_question() -> None:
 
 
 def topics(*names: str, **errors: int) -> MetadataResponse:
-    """Each topic with one partition that broker 1 leads, or with an error."""
+    """Each topic with one partition led by broker 1, or with an error."""
     known = [MetadataTopic(name, (MetadataPartition(0, 1),), topic_id=TOPIC_ID) for name in names]
     return response(topics=(*known, *(MetadataTopic(name, error_code=code) for name, code in errors.items())))
 
@@ -191,7 +191,7 @@ def codes(found: Mapping[Key, PartitionLeader | LocationError]) -> dict[str, obj
     }
 
 
-def test_all_topics_that_are_missing_are_asked_for_at_once(clock: ManualClock) -> None:
+def test_all_missing_topics_are_one_request(clock: ManualClock) -> None:
     brokers = Brokers(lambda _: topics("t", "u", "v"))
     metadata = cluster(brokers, clock)
     metadata.leader("u", 0, Deadline(clock, 1))
@@ -200,7 +200,7 @@ def test_all_topics_that_are_missing_are_asked_for_at_once(clock: ManualClock) -
     assert codes(found) == {"t": ONE, "u": ONE, "v": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def test_an_error_of_one_topic_is_that_topics_alone(clock: ManualClock) -> None:
+def test_an_error_of_one_topic_affects_that_topic_only(clock: ManualClock) -> None:
     brokers = Brokers(lambda _: topics("t", u=29))
     found = cluster(brokers, clock).leaders([("t", 0), ("u", 0), ("v", 0)], Deadline(clock, 1))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -223,7 +223,7 @@ def test_known_topics_are_answered_while_brokers_are_down(clock: ManualClock) ->
     assert codes(metadata.leaders([("t", 0), ("u", 0)], Deadline(clock, 1))) == {"t": ONE, "u": ONE}
 
 
-def test_topics_are_described_as_they_are_now(clock: ManualClock) -> None:
+def test_topics_returns_current_metadata(clock: ManualClock) -> None:
     brokers = Brokers(lambda _: response(1, 2))
     found = cluster(brokers, clock)
     for _ in range(2):
@@ -231,7 +231,7 @@ def test_topics_are_described_as_they_are_now(clock: ManualClock) -> None:
     assert brokers.topics == [("t",), ("t",)]
 
 
-def test_all_topics_are_those_that_the_broker_shows(clock: ManualClock) -> None:
+def test_all_topics_are_those_that_the_broker_lists(clock: ManualClock) -> None:
     topics = (MetadataTopic("t"), MetadataTopic("u", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED), MetadataTopic(None))
     asked: list[object] = []
 
@@ -248,7 +248,7 @@ def test_all_topics_are_those_that_the_broker_shows(clock: ManualClock) -> None:
         assert raised.value.code == code
 
 
-def test_topics_are_not_described_by_a_broker_that_fails(clock: ManualClock) -> None:
+def test_topics_raises_if_the_broker_fails(clock: ManualClock) -> None:
     with pytest.raises(BrokerResponseError, match="CLUSTER_AUTHORIZATION_FAILED"):
         cluster(Brokers(lambda _: response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)), clock).topics(
             ["t"], Deadline(clock, 1)

@@ -14,7 +14,7 @@ def resolved(tier, store, layout):
     return RemoteSegmentResolver(store, layout).resolve(tier.cache, tier_question(TIP, 12, range_bytes=250))
 
 
-def test_ranges_carry_the_objects_key_and_nothing_expires():
+def test_ranges_have_the_objects_key_and_never_expire():
     tier = Tier()
     tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
     found = resolved(tier, tier.store, LAYOUT)
@@ -41,7 +41,7 @@ def test_ranges_carry_the_objects_key_and_nothing_expires():
     assert not location.range_signed
 
 
-def test_of_a_log_in_chunks_they_carry_what_restores_it():
+def test_ranges_of_a_chunked_log_carry_their_data_key_and_chunk_table():
     tier = Tier()
     segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
     store, layout = MemoryStore(), AivenLayout("p/", key_ring())
@@ -55,11 +55,11 @@ def test_of_a_log_in_chunks_they_carry_what_restores_it():
         assert told.chunk_table is not None
 
 
-def test_ranges_cut_at_chunks_have_the_offset_of_what_they_are_cut_from():
+def test_ranges_cut_at_chunks_have_the_offset_of_their_indexed_range():
     tier = Tier()
     segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
     store, layout = MemoryStore(), AivenLayout("p/", key_ring())
     store.objects = AivenWriter("p/", 150, compressed=True).objects(tier.store, segment)
     location = direct_location(store, layout, resolved(tier, store, layout), aborted=None)
-    # The indexed ranges begin at bytes 341, 682 and 1023; a batch that was cut belongs to the range that it ends in, too.
+    # The indexed ranges begin at bytes 341, 682 and 1023. A batch cut by a chunk border is also in the range where it ends.
     assert [(granted.range.start, granted.first_offset) for granted in location] == [(341, 10), (750, 20), (1050, 30)]

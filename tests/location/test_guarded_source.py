@@ -1,4 +1,4 @@
-"""Whatever a location source raises or answers, the engine gets what it knows."""
+"""The guard turns anything that a location source raises or returns into an answer that the engine knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUESTION = question(*KEY, 7, leader_epoch=3, max_bytes=9)
 
 
 class Source:
-    """Answers each question with the same, or raises it."""
+    """Gives each question the same answer, or raises it."""
 
     def __init__(self, answer: object) -> None:
         self.asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
@@ -39,7 +39,7 @@ class Source:
 
 
 def ask(answer: object, method: str) -> tuple[Any, Source]:
-    """What the guard makes of the answer: a value, or the error that it raises."""
+    """Returns the guard's answer: a value, or the error that it raises."""
     source = Source(answer)
     guarded = GuardedLocationSource(cast("LocationSource", source))
     try:
@@ -50,27 +50,27 @@ def ask(answer: object, method: str) -> tuple[Any, Source]:
         elif method == "offsets_of":
             got = guarded.offsets_of([KEY, OTHER], DEADLINE)
         else:
-            got = guarded.close()  # type: ignore[func-returns-value] # that it gives nothing is the claim
+            got = guarded.close()  # type: ignore[func-returns-value] # the claim is that it returns None
     except DirectFetchError as error:
         got = error
     return got, source
 
 
 @pytest.mark.parametrize("answer", [location(), NotRemote("local")], ids=["location", "not-remote"])
-def test_a_location_or_the_reason_for_none_comes_through(answer: object) -> None:
+def test_a_location_and_a_reason_for_none_pass(answer: object) -> None:
     got, source = ask(answer, "locate")
     assert got is answer
     assert source.asked == [("locate", ([QUESTION], DEADLINE), {})]
 
 
-def test_bounds_come_through() -> None:
+def test_bounds_pass() -> None:
     bounds = PartitionOffsets(log_start=1)
     got, source = ask(bounds, "offsets")
     assert got is bounds
     assert source.asked == [("offsets", (*KEY, DEADLINE), {})]
 
 
-def test_bounds_of_many_come_through_with_the_errors_in_their_places() -> None:
+def test_bounds_of_many_pass_with_errors_in_their_places() -> None:
     answers = {KEY: PartitionOffsets(log_start=1), OTHER: LocationError("gone")}
     got, source = ask(answers, "offsets_of")
     assert got == answers
@@ -79,12 +79,12 @@ def test_bounds_of_many_come_through_with_the_errors_in_their_places() -> None:
 
 @pytest.mark.parametrize("error", [LocationError("gone"), RemoteLogError("damaged")], ids=["location", "remote-log"])
 @pytest.mark.parametrize("method", ["locate", "offsets"])
-def test_a_documented_error_comes_through(method: str, error: DirectFetchError) -> None:
+def test_a_documented_error_passes(method: str, error: DirectFetchError) -> None:
     got, _ = ask(error, method)
     assert got is error
 
 
-def test_an_error_for_all_is_the_answer_of_each() -> None:
+def test_one_error_for_all_is_the_answer_to_each() -> None:
     error = LocationError("gone")
     got, _ = ask(error, "offsets_of")
     assert got == {KEY: error, OTHER: error}
@@ -92,7 +92,7 @@ def test_an_error_for_all_is_the_answer_of_each() -> None:
 
 @pytest.mark.parametrize("answer", [KeyError("secret"), None, "secret"], ids=["raised", "nothing", "other"])
 @pytest.mark.parametrize("method", ["locate", "offsets", "offsets_of"])
-def test_forbidden_answer_of_a_source_is_a_logged_location_error(
+def test_a_forbidden_answer_of_a_source_is_a_logged_location_error(
     method: str, answer: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     got, _ = ask(answer, method)
@@ -122,6 +122,6 @@ def test_closing_never_raises(error: Exception) -> None:
     assert source.asked == [("close", (), {})]
 
 
-def test_what_ends_the_process_is_not_held_up() -> None:
+def test_exceptions_that_end_the_process_pass() -> None:
     with pytest.raises(KeyboardInterrupt):
         ask(KeyboardInterrupt(), "locate")

@@ -1,4 +1,4 @@
-"""What a leader must have said before a place in the tier is granted."""
+"""The answers that a leader must give before a location in the tier is granted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTED = (AbortedTransaction(1, 130), AbortedTransaction(2, 200))
 
 
 @pytest.mark.parametrize(("level", "end"), [(COMMITTED, 400), (UNCOMMITTED, 1000)])
-def test_readers_end_where_their_isolation_level_does(level: IsolationLevel, end: int) -> None:
+def test_readers_end_where_their_isolation_level_ends(level: IsolationLevel, end: int) -> None:
     assert readable_end(data(last_stable_offset=400), 120, level) == end
 
 
@@ -32,12 +32,12 @@ def test_readers_end_where_their_isolation_level_does(level: IsolationLevel, end
         (data(last_stable_offset=120), "not-tiered"),
     ],
 )
-def test_what_is_not_readable_here_is_not_granted(answer: PartitionData, why: str) -> None:
+def test_offsets_that_this_broker_cannot_read_are_not_granted(answer: PartitionData, why: str) -> None:
     with pytest.raises(NotGrantedError, match=why):
         readable_end(answer, 120, COMMITTED)
 
 
-def test_an_answer_about_one_partition_has_its_data() -> None:
+def test_an_answer_for_one_partition_has_its_data() -> None:
     topic = FetchTopicResponse((data(),), "t")
     assert only_partition(FetchResponse((topic,))) == data()
     for odd in ((), (topic, topic), (attrs.evolve(topic, partitions=()),), (attrs.evolve(topic, partitions=(data(), data())),)):
@@ -45,7 +45,7 @@ def test_an_answer_about_one_partition_has_its_data() -> None:
 
 
 class Leader:
-    """Answers probes by kind, everything well unless told otherwise."""
+    """Answers each kind of probe, without errors by default."""
 
     def __init__(self, **answers: PartitionData | None) -> None:
         self.answers: dict[str, PartitionData | None] = {"LINEAGE": data(), "ABORTED": data(aborted_transactions=LISTED)}
@@ -63,7 +63,7 @@ def confirm(
     return answered((word or LeaderCheck()).confirm(resolved(**changes), level, epoch), leader)
 
 
-def test_a_complete_list_costs_the_lineage_question_only() -> None:
+def test_a_complete_list_needs_the_lineage_probe_only() -> None:
     leader = Leader()
     aborted = (AbortedTransaction(1, 100),)
     assert confirm(leader, aborted=aborted) == aborted
@@ -78,7 +78,7 @@ def test_a_window_off_the_leaders_lineage_is_not_granted(answer: PartitionData |
             confirm(Leader(LINEAGE=answer), level=level)
 
 
-def test_the_lineage_is_asked_once_per_window_and_leader_epoch() -> None:
+def test_the_lineage_is_requested_once_per_window_and_leader_epoch() -> None:
     leader, word = Leader(), LeaderCheck()
     for epoch, asked in ((9, 1), (9, 1), (10, 2), (-1, 3), (-1, 4)):
         confirm(leader, word, epoch=epoch)

@@ -1,4 +1,4 @@
-"""What all sources that ask brokers share: the leader of a partition is found, asked, and asked again where that helps."""
+"""The leaders' part that all broker-based sources share: find the leader, ask it, and retry after new metadata."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def deadline() -> Deadline:
 
 @pytest.fixture
 def broker() -> FakeBroker:
-    """One that knows nothing of the dialect."""
+    """A broker that does not support the dialect."""
     broker = FakeBroker()
     broker.versions = ApiVersionsResponse(
         api_keys=tuple(key for key in broker.versions.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
@@ -48,7 +48,7 @@ def leaders(broker: FakeBroker) -> Iterator[PartitionLeaders]:
         leaders.close()
 
 
-def test_a_question_gets_the_leader_and_a_session_with_it(broker: FakeBroker, leaders: PartitionLeaders) -> None:
+def test_a_request_gets_the_leader_and_a_session_with_it(broker: FakeBroker, leaders: PartitionLeaders) -> None:
     def question(leader: PartitionLeader, session: PeerSession) -> tuple[PartitionLeader, int | None]:
         return leader, fetch_version(leader, session)
 
@@ -56,7 +56,7 @@ def test_a_question_gets_the_leader_and_a_session_with_it(broker: FakeBroker, le
 
 
 @pytest.mark.parametrize(("newest", "topic_id", "version"), [(18, TOPIC_ID, 18), (18, UUID(int=0), 12), (11, TOPIC_ID, None)])
-def test_fetch_names_topics_by_id_where_both_sides_can(
+def test_fetch_names_topics_by_id_if_both_sides_can(
     broker: FakeBroker, leaders: PartitionLeaders, newest: int, topic_id: UUID, version: int | None
 ) -> None:
     broker.versions = attrs.evolve(
@@ -66,7 +66,7 @@ def test_fetch_names_topics_by_id_where_both_sides_can(
     assert leaders.ask("t", 0, deadline(), fetch_version) == version
 
 
-def test_a_leader_that_is_none_any_more_is_looked_for_again(broker: FakeBroker, leaders: PartitionLeaders) -> None:
+def test_a_broker_that_is_no_longer_leader_is_replaced(broker: FakeBroker, leaders: PartitionLeaders) -> None:
     asked: list[PartitionLeader] = []
 
     def question(leader: PartitionLeader, _session: PeerSession) -> str:
@@ -80,7 +80,7 @@ def test_a_leader_that_is_none_any_more_is_looked_for_again(broker: FakeBroker, 
     assert [leader.leader_epoch for leader in asked] == [4, 5]
 
 
-def test_an_error_that_no_metadata_cure_is_raised_at_once(broker: FakeBroker, leaders: PartitionLeaders) -> None:
+def test_an_error_that_metadata_cannot_fix_is_raised_at_once(broker: FakeBroker, leaders: PartitionLeaders) -> None:
     def question(_leader: PartitionLeader, _session: PeerSession) -> None:
         raise broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Fetch")
 
@@ -89,19 +89,19 @@ def test_an_error_that_no_metadata_cure_is_raised_at_once(broker: FakeBroker, le
     assert len(broker.metadata_requests) == 1
 
 
-def test_offsets_are_asked_of_a_plain_broker(leaders: PartitionLeaders) -> None:
+def test_offsets_are_requested_from_a_plain_broker(leaders: PartitionLeaders) -> None:
     assert leaders.offsets("t", 2, deadline()) == PartitionOffsets(10, 60, 80, 90)
     assert leaders.offsets_of([("t", 0)], deadline()) == {("t", 0): PartitionOffsets(10, 60, 80, 90)}
 
 
-def test_nothing_is_asked_after_close(leaders: PartitionLeaders) -> None:
+def test_no_request_is_sent_after_close(leaders: PartitionLeaders) -> None:
     leaders.close()
     leaders.close()
     with pytest.raises(LocationError):
         leaders.offsets("t", 0, deadline())
 
 
-def test_a_new_connection_that_is_cut_is_not_tried_again(broker: FakeBroker) -> None:
+def test_a_new_connection_that_is_cut_is_not_retried_as_idle(broker: FakeBroker) -> None:
     metadata_asked: list[int] = []
 
     def question(_leader: PartitionLeader, session: PeerSession) -> None:
@@ -123,7 +123,7 @@ KNOWN = PartitionOffsets(10, 60, 80, 90)
 
 
 class SlowBrokers:
-    """Answers in the place of :class:`PartitionLeaders`' peers, each time after 0.9 s of the clock, and says who never does."""
+    """Replaces :class:`PartitionLeaders`' peers: answers after 0.9 s of the clock, except the brokers that never answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = ManualClock()
@@ -167,15 +167,15 @@ class SlowBrokers:
 TOPICS = [f"topic-{number}" for number in range(600)]
 
 
-def test_metadata_of_many_topics_is_one_request_with_time_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_of_many_topics_is_one_request_with_its_own_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = SlowBrokers(monkeypatch)
     answers = brokers.leaders.offsets_of([(topic, 0) for topic in TOPICS], Deadline(brokers.clock, 1.0))
     assert answers == {(topic, 0): KNOWN for topic in TOPICS}
     assert brokers.metadata_requests == 1
-    assert brokers.left == [1.0, 1.0]  # though the first step took 0.9 s
+    assert brokers.left == [1.0, 1.0]  # although the first step took 0.9 s
 
 
-def test_a_leader_that_never_answers_costs_its_own_partitions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_never_answers_affects_its_partitions_only(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = SlowBrokers(monkeypatch)
     brokers.silent = {TWO}
     wanted = [(topic, number) for topic in TOPICS[:3] for number in (0, 1)]

@@ -1,4 +1,4 @@
-"""The tier by a listing: read in the background, read again when it may have grown."""
+"""A tier known by a listing: read in the background, and read again when it may have grown."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def setup() -> Iterator[Setup]:
     setup.tier.close()
 
 
-def test_what_is_listed_is_resolved(setup: Setup) -> None:
+def test_a_listed_segment_is_resolved(setup: Setup) -> None:
     assert setup.next_offset(3) == 20
     assert setup.next_offset(13) == 20
     assert len(setup.listed) == 1
     assert setup.tier.cache_statistics() == setup.resolver.cache_statistics()
 
 
-def test_another_topic_of_that_name_has_nothing(setup: Setup) -> None:
+def test_a_topic_of_the_same_name_and_another_id_has_nothing(setup: Setup) -> None:
     other = attrs.evolve(TIP, topic_id=UUID(int=99))
     assert isinstance(setup.resolve(3), ResolvedSegment)
     found = setup.resolve(3, other)
@@ -70,7 +70,7 @@ def test_another_topic_of_that_name_has_nothing(setup: Setup) -> None:
     assert len(setup.listed) == 1
 
 
-def test_what_was_uploaded_since_is_seen_after_a_while(setup: Setup) -> None:
+def test_segments_uploaded_later_are_found_after_a_while(setup: Setup) -> None:
     assert setup.next_offset(25) == "local"
     setup.objects.add([batch(20, 10)], number=2)
     setup.clock.now += 29
@@ -84,7 +84,7 @@ def test_what_was_uploaded_since_is_seen_after_a_while(setup: Setup) -> None:
     assert len(setup.listed) == 2
 
 
-def test_until_it_is_read_a_partition_is_not_ready() -> None:
+def test_a_partition_is_not_ready_until_it_is_read() -> None:
     setup = Setup(patience=0.0)
     go = threading.Event()
     listing = setup.listing
@@ -102,7 +102,7 @@ def test_until_it_is_read_a_partition_is_not_ready() -> None:
     setup.tier.close()
 
 
-def test_no_listing_is_waited_for_where_only_what_is_kept_is_given(setup: Setup) -> None:
+def test_kept_only_does_not_wait_for_a_listing(setup: Setup) -> None:
     with kept_only(), pytest.raises(NotKeptError):
         setup.resolve(3)
     assert setup.listed == []
@@ -111,7 +111,7 @@ def test_no_listing_is_waited_for_where_only_what_is_kept_is_given(setup: Setup)
         assert setup.next_offset(3) == 20
 
 
-def test_a_listing_that_fails_is_an_error_once_and_is_tried_again(setup: Setup) -> None:
+def test_a_failed_listing_is_an_error_once_and_is_retried(setup: Setup) -> None:
     listing = setup.listing
 
     def fails(prefix: str) -> Any:
@@ -130,7 +130,7 @@ def test_nothing_is_listed_after_close(setup: Setup) -> None:
     assert setup.listed == []
 
 
-def test_a_reading_that_close_cancels_leaves_the_partition_not_ready() -> None:
+def test_a_read_that_close_cancels_leaves_the_partition_not_ready() -> None:
     setup = Setup(patience=0.0)
     go = threading.Event()
 
@@ -147,7 +147,7 @@ def test_a_reading_that_close_cancels_leaves_the_partition_not_ready() -> None:
     assert setup.resolve(3, tips[-1]) == NotRemote("listing-not-ready")
 
 
-def test_a_partition_is_read_again_only_once_it_is_old(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_is_read_again_when_its_listing_is_old(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     submitted: list[object] = []
     submit = setup.tier._workers.submit
 

@@ -57,7 +57,7 @@ def test_a_location_names_the_object_in_every_range(tier):
     assert not location.range_signed
 
 
-def test_the_window_is_the_sources_choice_when_none_is_wanted(tier):
+def test_the_source_chooses_the_window_if_the_size_is_zero(tier):
     tier.add([batch(n * 10, 10) for n in range(4)], number=1, indexed=[1, 2, 3])
     assert locate(ListingLocationSource(tier.store, LAYOUT), 0, max_bytes=0).next_offset == 40
     assert locate(ListingLocationSource(tier.store, LAYOUT), 0, max_bytes=1).next_offset == 10
@@ -79,7 +79,7 @@ def test_committed_readers_stop_before_the_first_undecided_transaction(tier):
 
 
 @pytest.mark.parametrize("damage", [None, b"damaged"])
-def test_log_gives_the_committed_end_without_a_valid_snapshot(tier, damage):
+def test_the_log_gives_the_committed_end_without_a_valid_snapshot(tier, damage):
     open_at_10 = [batch(0, 5, producer_id=7), batch(5, producer_id=7, marker="abort"), batch(10, 5, producer_id=8)]
     segment = tier.add(open_at_10, number=1, aborted=[(7, 0, 5, 6)])
     if damage is None:
@@ -103,7 +103,7 @@ def test_committed_readers_get_nothing_without_snapshot_and_log(tier, caplog):
     assert locate(source, 5, UNCOMMITTED).next_offset == 10
 
 
-def test_copies_that_are_not_read_are_named(tier):
+def test_unused_copies_have_a_remark_each(tier):
     tier.add([batch(0, 50)], number=2, lineage=[(0, 0)])
     tier.add([batch(0, 50)], number=1, lineage=[(0, 0), (1, 50)])
     half = tier.add([batch(50, 10)], number=3)
@@ -130,7 +130,7 @@ def test_nothing_is_listed_before_it_is_needed_and_then_one_topic_only(tier):
     assert source.cache_statistics() == source.resolver.cache_statistics()
 
 
-def test_what_was_read_never_waits_behind_a_listing_or_a_read(tier):
+def test_known_locations_wait_for_no_listing_and_no_read(tier):
     tier.add([batch(n * 10, 10) for n in range(4)], number=1, indexed=[1, 2, 3])
     list_store, get = tier.store.list, tier.store.get_range
     go, hanging = threading.Event(), []
@@ -155,7 +155,7 @@ def test_what_was_read_never_waits_behind_a_listing_or_a_read(tier):
     source.close()
 
 
-def test_a_missing_segment_that_may_hold_a_marker_is_never_read_over(tier):
+def test_a_missing_segment_that_may_hold_a_marker_is_never_skipped(tier):
     tier.add([batch(0, 10)], number=1, open_transactions=[(7, 3)])
     tier.add([batch(20, 10)], number=3)
     source = ListingLocationSource(tier.store, LAYOUT)
@@ -164,7 +164,7 @@ def test_a_missing_segment_that_may_hold_a_marker_is_never_read_over(tier):
     assert locate(source, 10).reason == "missing"
 
 
-def test_says_why_there_is_no_location(tier):
+def test_a_refusal_names_its_reason(tier):
     tier.add([batch(10, 10)], number=1)
     source = ListingLocationSource(tier.store, LAYOUT)
     assert locate(source, 20).reason == "local"
@@ -174,7 +174,7 @@ def test_says_why_there_is_no_location(tier):
     assert locate(source, 0, partition=8) == NotRemote("unknown-partition")
 
 
-def test_a_topic_without_segments_is_an_error_that_says_what_is_there(tier):
+def test_a_topic_without_segments_is_an_error_that_lists_other_topics(tier):
     tier.add([batch(10, 10)], number=1)
     source = ListingLocationSource(tier.store, LAYOUT)
     said = (
@@ -199,7 +199,7 @@ def test_offsets_are_those_of_the_tier(tier):
     assert source.offsets("orders", 8, DEADLINE) == PartitionOffsets()
 
 
-def test_of_many_partitions_each_has_its_answer_or_its_error(tier):
+def test_each_of_many_partitions_has_its_answer_or_its_error(tier):
     tier.add([batch(10, 10)], number=1)
     source = ListingLocationSource(tier.store, LAYOUT)
     error = RemoteStorageUnavailableError("down")
@@ -222,7 +222,7 @@ def test_a_partition_without_readable_segments_has_no_offsets(tier):
     assert locate(source, 10).reason == "nothing-tiered"
 
 
-def test_name_of_several_topics_is_refused_unless_one_is_picked(tier):
+def test_a_name_of_several_topics_is_refused_without_a_topic_id(tier):
     tier.add([batch(0, 10)], number=1)
     other = TopicIdPartition(UUID(int=5), "orders", 7)
     segment = attrs.evolve(metadata(0, 9), remote_log_segment_id=RemoteLogSegmentId(other, UUID(int=9)))

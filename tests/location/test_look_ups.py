@@ -1,4 +1,4 @@
-"""Questions side by side: a slow look-up delays no other, and nothing is looked up twice."""
+"""Look-ups side by side: a slow look-up delays no other, and each is read once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAST, SLOW, ALSO_SLOW = (question("t", partition, 5) for partition in range(3))
 
 
 class Answers:
-    """Answers FAST at once, as what is kept; reads the others, which lasts until ``go`` is set. All raise ``error``."""
+    """Answers FAST at once from its cache; reads the others, which takes until ``go`` is set. All raise ``error`` if set."""
 
     def __init__(self, clock: ManualClock | SystemClock, **options: int) -> None:
         self.clock = clock
@@ -48,7 +48,7 @@ class Answers:
         return list(answers.values())
 
     def ended(self) -> None:
-        """Waits until the slow look-up is over."""
+        """Waits until the slow look-up has ended."""
         future = self.look_ups._going[SLOW].future
         wait_until(future.done, "the look-up")
 
@@ -67,7 +67,7 @@ def test_a_slow_look_up_is_pending_and_delays_no_other(answers: Answers) -> None
     assert isinstance(fast, NotRemote)
 
 
-def test_a_look_up_that_continues_is_joined(answers: Answers) -> None:
+def test_a_look_up_in_progress_is_joined(answers: Answers) -> None:
     assert answers.locate(SLOW) == answers.locate(SLOW) == [LocationPending()]
     answers.go.set()
     answers.ended()
@@ -75,7 +75,7 @@ def test_a_look_up_that_continues_is_joined(answers: Answers) -> None:
     assert answers.asked == [SLOW]
 
 
-def test_what_is_kept_never_queues_behind_reads() -> None:
+def test_cached_answers_never_queue_behind_reads() -> None:
     made = Answers(SystemClock(), concurrency=1)
     assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
     assert isinstance(made.locate(FAST)[0], NotRemote)
@@ -84,14 +84,14 @@ def test_what_is_kept_never_queues_behind_reads() -> None:
     made.look_ups.close()
 
 
-def test_after_its_deadline_a_look_up_is_refused_and_not_begun() -> None:
+def test_a_look_up_past_its_deadline_is_refused_and_not_started() -> None:
     made = Answers(ManualClock(), concurrency=1, timeout=7)
     assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
     made.clock.now += 6.5
     assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
     made.clock.now += 1
     assert made.locate(SLOW, ALSO_SLOW) == [NotRemote("location-pending")] * 2
-    assert made.asked == [SLOW]  # its thread cannot be ended, so the question joins it
+    assert made.asked == [SLOW]  # its thread cannot be stopped, so the question joins it
     also_slow = made.look_ups._going[ALSO_SLOW].future
     made.go.set()
     wait_until(also_slow.done, "the other look-up")
@@ -109,7 +109,7 @@ def test_an_error_is_an_answer(answers: Answers) -> None:
     assert answers.locate(FAST) == [answers.error]
 
 
-def test_a_defect_comes_through(answers: Answers) -> None:
+def test_a_defect_is_raised(answers: Answers) -> None:
     answers.error = KeyError("defect")
     with pytest.raises(KeyError):
         answers.locate(FAST)
@@ -117,7 +117,7 @@ def test_a_defect_comes_through(answers: Answers) -> None:
     assert isinstance(answers.locate(FAST)[0], NotRemote)
 
 
-def test_an_old_answer_is_forgotten() -> None:
+def test_an_old_answer_is_dropped() -> None:
     made = Answers(ManualClock())
     assert made.locate(SLOW) == [LocationPending()]
     made.go.set()
@@ -128,7 +128,7 @@ def test_an_old_answer_is_forgotten() -> None:
     made.look_ups.close()
 
 
-def test_after_close_nothing_is_asked(answers: Answers) -> None:
+def test_no_look_up_starts_after_close(answers: Answers) -> None:
     answers.look_ups.close()
     answers.look_ups.close()
     with pytest.raises(LocationError, match="is closed"):
@@ -136,7 +136,7 @@ def test_after_close_nothing_is_asked(answers: Answers) -> None:
     assert answers.asked == []
 
 
-def test_a_look_up_that_close_overtook_is_an_error() -> None:
+def test_a_look_up_that_close_cancels_is_an_error() -> None:
     made = Answers(SystemClock(), concurrency=1)
     assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
     waiting = made.look_ups._going[ALSO_SLOW]
@@ -146,7 +146,7 @@ def test_a_look_up_that_close_overtook_is_an_error() -> None:
     made.go.set()
 
 
-def test_nothing_is_read_for_a_look_up_that_close_overtook() -> None:
+def test_a_look_up_that_close_cancels_reads_nothing() -> None:
     made = Answers(SystemClock())
     began, closed = threading.Event(), threading.Event()
 
@@ -168,7 +168,7 @@ def test_nothing_is_read_for_a_look_up_that_close_overtook() -> None:
     assert isinstance(under_way.answer, LocationError)
 
 
-def test_a_question_after_a_refused_look_up_begins_one() -> None:
+def test_a_question_after_a_refused_look_up_starts_a_new_one() -> None:
     made = Answers(ManualClock(), concurrency=1, timeout=7)
     assert made.locate(SLOW, ALSO_SLOW) == [LocationPending()] * 2
     refused = made.look_ups._going[ALSO_SLOW]
@@ -182,7 +182,7 @@ def test_a_question_after_a_refused_look_up_begins_one() -> None:
 
 
 class _SwappedInTheMeantime(Future[object]):
-    """Is asked whether it is done just before the look-up goes on to what has to be read."""
+    """The caller asks whether this future is done just before the look-up starts its read."""
 
     def __init__(self, go_on: threading.Event) -> None:
         super().__init__()

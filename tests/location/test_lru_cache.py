@@ -1,11 +1,11 @@
-"""The least recently used answer is forgotten first."""
+"""The cache drops the least recently used answer first."""
 
 from __future__ import annotations
 
 from kafka_remote_client.location.lru_cache import LruCache
 
 
-def test_forgets_what_was_used_least_recently() -> None:
+def test_the_least_recently_used_answer_is_dropped() -> None:
     memory: LruCache[str] = LruCache(2)
     memory.put("a", "A")
     memory.put("b", "B")

@@ -1,4 +1,4 @@
-"""The tier by the metadata topic: what is followed, with which connection, and how long a question waits for it."""
+"""A tier known by the metadata topic: what the follower reads, its connection, and how long a question waits for it."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> Setup:
     return Setup()
 
 
-def test_follows_from_the_beginning_and_ends_with_the_tier(setup: Setup) -> None:
+def test_the_follower_starts_at_the_beginning_and_ends_with_the_tier(setup: Setup) -> None:
     assert (setup.follower.config, setup.follower.topic) == ({"a": "b"}, "followed")
     setup.tier.close()
     assert setup.follower.calls == ["start", "close"]
 
 
-def test_what_is_followed_is_resolved(setup: Setup) -> None:
+def test_followed_segments_are_resolved(setup: Setup) -> None:
     setup.follower.is_ready = True
     setup.follower.store._caches[TIP] = setup.objects.cache
     found = setup.resolve()
@@ -73,7 +73,7 @@ def test_what_is_followed_is_resolved(setup: Setup) -> None:
     assert setup.tier.cache_statistics() == setup.resolver.cache_statistics()
 
 
-def test_questions_wait_in_the_beginning_only(setup: Setup) -> None:
+def test_only_the_first_questions_wait_for_the_follower(setup: Setup) -> None:
     assert setup.resolve() == NotRemote("metadata-not-ready")
     setup.clock.now += 4
     setup.resolve()
@@ -82,7 +82,7 @@ def test_questions_wait_in_the_beginning_only(setup: Setup) -> None:
     assert setup.follower.waited == [5, 1, 0]
 
 
-def test_no_metadata_is_waited_for_where_only_what_is_kept_is_given(setup: Setup) -> None:
+def test_kept_only_does_not_wait_for_metadata(setup: Setup) -> None:
     with kept_only(), pytest.raises(NotKeptError):
         setup.resolve()
     setup.follower.is_ready = True
@@ -94,7 +94,7 @@ def test_no_metadata_is_waited_for_where_only_what_is_kept_is_given(setup: Setup
         assert setup.resolve() == NotRemote("metadata-not-ready")
 
 
-def test_the_connection_is_the_consumers_and_nothing_else() -> None:
+def test_only_the_consumers_connection_settings_are_used() -> None:
     def token(_config: str) -> tuple[str, float]:
         return "t", 0.0
 

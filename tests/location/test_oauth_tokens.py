@@ -1,4 +1,4 @@
-"""Tokens: the application's own, unsigned ones, and those of an authorization server that is not always kind."""
+"""OAUTHBEARER tokens: the application's own, unsecured ones, and those of an authorization server that may misbehave."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_callback_without_a_consumer_is_called_once_for_each_token() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, (), ("token",), ("token", "soon"), ("token", float("inf")), ("t", 2000.0, "p", 7)])
-def test_an_answer_that_librdkafka_will_refuse_is_no_token(answer: Any) -> None:
+def test_an_answer_that_librdkafka_would_refuse_is_no_token(answer: Any) -> None:
     source = OauthCallback(lambda _: answer, "", ManualClock(), calls_itself=True)
     with pytest.raises(SaslAuthenticationError):
         source.token(ample(ManualClock()))
 
 
-def test_exception_of_a_callback_is_named_without_its_text() -> None:
+def test_the_error_of_a_callback_names_its_type_without_its_text() -> None:
     def callback(_: str) -> tuple[Any, ...]:
         raise RuntimeError(SECRET)
 
@@ -104,14 +104,14 @@ def test_exception_of_a_callback_is_named_without_its_text() -> None:
     assert failure.value.__cause__ is None
 
 
-def test_a_token_is_in_no_repr() -> None:
+def test_no_repr_shows_a_token() -> None:
     assert SECRET not in repr(Token(SECRET, 1, {"a": SECRET}))
 
 
-# Unsigned tokens
+# Unsecured tokens
 
 
-def test_an_unsigned_token_says_what_the_configuration_says() -> None:
+def test_an_unsecured_token_has_the_claims_of_the_configuration() -> None:
     clock = ManualClock(now=1000.0)
     config = "principalClaimName=azp principal=admin scopeClaimName=roles scope=a,b lifeSeconds=600 extension_k=v"
     token = UnsecuredTokens(config, clock).token(ample(clock))
@@ -122,13 +122,13 @@ def test_an_unsigned_token_says_what_the_configuration_says() -> None:
     assert (token.expires_ms, token.extensions) == (1_600_000, {"k": "v"})
 
 
-def test_the_rest_of_an_unsigned_token_has_librdkafkas_defaults() -> None:
+def test_missing_claims_of_an_unsecured_token_have_librdkafkas_defaults() -> None:
     token = UnsecuredTokens("principal=me", ManualClock(now=0.0)).token(ample(ManualClock()))
     assert decoded(token.value.split(".")[1]) == {"sub": "me", "iat": 0.0, "exp": 3600.0}
 
 
 @pytest.mark.parametrize("config", ["", "scope=a", "principal=", "principal=me colour=red", "principal=me lifeSeconds=long"])
-def test_a_configuration_that_says_something_else_is_refused(config: str) -> None:
+def test_an_invalid_unsecured_configuration_is_refused(config: str) -> None:
     with pytest.raises(ConfigurationError, match=r"sasl\.oauthbearer\.config"):
         UnsecuredTokens(config, ManualClock())
 
@@ -163,7 +163,7 @@ def test_token_by_client_credentials_is_kept_for_most_of_its_life(server: TokenS
     assert body == b"grant_type=client_credentials&scope=read+write"
 
 
-def test_where_the_answer_says_no_life_the_token_itself_does(server: TokenServer) -> None:
+def test_without_expires_in_the_tokens_own_exp_counts(server: TokenServer) -> None:
     clock = ManualClock(now=1000.0)
     claims = base64.urlsafe_b64encode(b'{"exp":1500}').decode().rstrip("=")
     server.answer = server.gives({"access_token": f"e30.{claims}.sig"})
@@ -188,7 +188,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD)
-def test_an_answer_that_is_no_token_is_an_authentication_error(server: TokenServer, answer: object) -> None:
+def test_an_answer_without_a_token_is_an_authentication_error(server: TokenServer, answer: object) -> None:
     clock = ManualClock()
     server.answer = server.gives(answer)
     source = credentials(server, clock)
@@ -199,7 +199,7 @@ def test_an_answer_that_is_no_token_is_an_authentication_error(server: TokenServ
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])
-def test_a_status_is_told_and_nothing_of_the_body(server: TokenServer, status: int) -> None:
+def test_the_error_has_the_status_and_nothing_of_the_body(server: TokenServer, status: int) -> None:
     clock = ManualClock()
     server.answer = server.gives({"error": SECRET}, status)
     with pytest.raises(SaslAuthenticationError, match=f"HTTP status {status}") as failure:
@@ -233,14 +233,14 @@ def test_a_body_that_is_cut_is_an_authentication_error(server: TokenServer) -> N
         credentials(server, clock).token(ample(clock))
 
 
-def test_bytes_that_are_no_answer_of_http_are_an_authentication_error(server: TokenServer) -> None:
+def test_an_answer_that_is_not_http_is_an_authentication_error(server: TokenServer) -> None:
     clock = ManualClock()
     server.answer = lambda handler: handler.wfile.write(b"nothing of the kind\r\n\r\n") and None
     with pytest.raises(SaslAuthenticationError, match="BadStatusLine"):
         credentials(server, clock).token(ample(clock))
 
 
-def test_a_server_that_cannot_be_reached_is_an_authentication_error(server: TokenServer) -> None:
+def test_an_unreachable_server_is_an_authentication_error(server: TokenServer) -> None:
     clock = ManualClock()
     source = credentials(server, clock)
     server.close()
@@ -279,7 +279,7 @@ def test_wait_for_another_threads_token_ends_at_the_deadline(server: TokenServer
         first.join()
 
 
-def test_the_server_is_verified_by_the_authority_that_was_given(tmp_path: Path) -> None:
+def test_the_configured_authority_verifies_the_server(tmp_path: Path) -> None:
     authority = Authority("Tokens")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority.issue().write(tmp_path / "server.pem"))
@@ -298,11 +298,11 @@ def test_the_server_is_verified_by_the_authority_that_was_given(tmp_path: Path) 
 @pytest.mark.parametrize(
     "url", ["", "tokens.example", "ftp://tokens.example/", "https:///token", "https://u:p@tokens.example/"]
 )
-def test_an_address_that_is_none_is_refused_without_being_repeated(url: str) -> None:
+def test_an_invalid_token_endpoint_is_refused_without_being_repeated(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url") as failure:
         ClientCredentials(url, "me", SECRET, ManualClock())
     assert "u:p" not in str(failure.value)
 
 
-def test_its_repr_shows_the_server_alone(server: TokenServer) -> None:
+def test_the_repr_shows_the_server_only(server: TokenServer) -> None:
     assert repr(credentials(server, ManualClock())) == "<ClientCredentials of localhost>"

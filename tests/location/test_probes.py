@@ -1,4 +1,4 @@
-"""Any code that can send questions drives a generator of probes."""
+"""Any code that can send requests can run a generator of probes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_each_probe_gets_its_answer_in_turn() -> None:
     assert answered(two_probes(), lambda probe: answers[probe.offset]) == "7 None"
 
 
-def test_a_refusal_is_raised_to_the_caller() -> None:
+def test_a_refusal_is_raised_in_the_generator() -> None:
     with pytest.raises(NotGrantedError) as refused:
         answered(two_probes(), lambda _probe: None)
     assert refused.value.why == "lineage"

@@ -1,4 +1,4 @@
-"""A consumer's settings become the authentication of its connections."""
+"""A consumer's SASL settings give the authentication of its connections."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def first_message(settings: dict[str, object]) -> bytes:
 
 
 @pytest.mark.parametrize("protocol", [None, "plaintext", "SSL"])
-def test_without_sasl_there_is_nothing_to_do(protocol: str | None) -> None:
+def test_without_sasl_there_is_no_authentication(protocol: str | None) -> None:
     assert authenticator({"security.protocol": protocol}, CLOCK) is None
 
 
@@ -49,11 +49,11 @@ def test_user_and_password_are_looked_up_at_each_authentication(name: str) -> No
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "scram-sha-512"])
-def test_scram_begins_with_the_name(mechanism: str) -> None:
+def test_scram_sends_the_name_first(mechanism: str) -> None:
     assert first_message({**SASL, "sasl.mechanism": mechanism}).startswith(b"n,,n=alice,r=")
 
 
-def test_an_application_makes_its_own_tokens() -> None:
+def test_the_applications_callback_gives_its_tokens() -> None:
     settings = {**BEARER, "oauth_cb": lambda config: (f"token-of-{config}", 1e10), "sasl.oauthbearer.config": "c"}
     assert first_message(settings) == b"n,,\1auth=Bearer token-of-c\1\1"
     watched = OauthCallback(lambda _: ("t", 1e10), "", CLOCK, calls_itself=False)
@@ -63,13 +63,13 @@ def test_an_application_makes_its_own_tokens() -> None:
     assert first_message({**BEARER, "oauth_cb": watched}) == b"n,,\1auth=Bearer t\1\1"
 
 
-def test_unsigned_tokens_are_made_here() -> None:
+def test_unsecured_tokens_are_made_by_this_package() -> None:
     settings = {**BEARER, "enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=me"}
     assert isinstance(sasl_settings._token_source(settings, CLOCK), UnsecuredTokens)
     assert first_message(settings).startswith(b"n,,\1auth=Bearer e")
 
 
-def test_a_server_of_tokens_is_asked_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_endpoint_is_used_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     class Recorded(ClientCredentials):
@@ -103,7 +103,7 @@ def test_a_server_of_tokens_is_asked_as_the_settings_say(monkeypatch: pytest.Mon
         ({**OIDC, "sasl.oauthbearer.token.endpoint.url": ""}, "token.endpoint.url"),
     ],
 )
-def test_what_cannot_be_followed_is_refused_by_name(settings: dict[str, object], said: str) -> None:
+def test_an_unsupported_setting_is_refused_by_name(settings: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError) as failure:
         authenticator(settings, CLOCK)
     assert said in str(failure.value)

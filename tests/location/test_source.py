@@ -25,16 +25,16 @@ def test_the_broker_source_keeps_the_contract(method: str) -> None:
     assert inspect.signature(getattr(BrokerLocationSource, method)).parameters.keys() == promised.parameters.keys()
 
 
-def test_a_source_that_reads_indexes_itself_says_what_its_caches_did() -> None:
+def test_a_source_that_reads_indexes_reports_its_cache_statistics() -> None:
     assert issubclass(ListingLocationSource, CachingLocationSource)
     assert not issubclass(BrokerLocationSource, CachingLocationSource)
 
 
-def test_the_contract_is_these_methods_and_no_more() -> None:
+def test_the_contract_is_exactly_these_methods() -> None:
     assert {name for name in vars(LocationSource) if not name.startswith("_")} == set(CONTRACT)
 
 
-def test_cache_metrics_are_shown_for_sources_with_caches() -> None:
+def test_cache_metrics_exist_for_sources_with_caches() -> None:
     class Source:
         hits = 1
 
@@ -67,7 +67,7 @@ def one(source: Source) -> object:
     return locate_one(cast("LocationSource", source), question("t", 0, 5), Deadline(source.clock, 1.5))
 
 
-def test_one_question_is_asked_again_while_its_answer_is_pending() -> None:
+def test_a_pending_question_is_asked_again() -> None:
     assert one(Source(LocationPending(), NotRemote("local"))) == NotRemote("local")
 
 
@@ -76,6 +76,6 @@ def test_an_answer_that_is_pending_at_the_deadline_is_an_error() -> None:
         one(Source(LocationPending(), LocationPending()))
 
 
-def test_an_error_in_the_place_of_the_one_answer_is_raised() -> None:
+def test_an_error_in_place_of_the_one_answer_is_raised() -> None:
     with pytest.raises(LocationError, match="gone"):
         one(Source(LocationError("gone")))

@@ -1,4 +1,4 @@
-"""One ListOffsets for each end of the tiers, for all partitions of a leader."""
+"""One ListOffsets request for each end of the tiers, with all partitions of a leader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION = 9
 
 
 class Session:
-    """A leader that refuses partition 1 of each topic. Remembers which partitions each question was about."""
+    """A leader that refuses partition 1 of each topic. Records the partitions of each request."""
 
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
@@ -56,7 +56,7 @@ class Session:
         return list_offsets.encode_response(ListOffsetsResponse(tuple(answers)), version)
 
 
-def test_a_partition_with_an_error_is_not_asked_for_its_other_ends() -> None:
+def test_a_partition_with_an_error_is_left_out_of_later_requests() -> None:
     session = Session()
     led = {("t", number): LEADER for number in range(3)}
     found = partition_offsets(cast("PeerSession", session), led, Deadline(SystemClock(), 60.0))

@@ -1,4 +1,4 @@
-"""A client that finds the place by itself asks the leader what the shim would have asked."""
+"""A client that resolves locations itself sends the leader the same probes as the shim."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TOLD = PartitionOffsets(log_start=50, high_watermark=1000)
 
 
 class FakeTier:
-    """Answers what it is told to and remembers what it was asked."""
+    """Gives a prepared answer and records the questions."""
 
     def __init__(self) -> None:
         self.answer: ResolvedSegment | NotRemote | Exception = resolved()
@@ -68,7 +68,7 @@ class FakeTier:
 
 
 class Broker(FakeBroker):
-    """A plain broker: it never heard of the dialect. ``answers`` gives its data by what is fetched."""
+    """A plain broker without the dialect. ``answers`` gives its data by fetch offset."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ def setup() -> Iterator[Setup]:
         setup.source.close()
 
 
-def test_what_is_found_and_confirmed_is_located(setup: Setup) -> None:
+def test_a_resolved_and_confirmed_location_is_returned(setup: Setup) -> None:
     setup.broker.throttle_time_ms = 30
     location = setup.locate()
     assert isinstance(location, SegmentLocation)
@@ -125,7 +125,7 @@ def test_what_is_found_and_confirmed_is_located(setup: Setup) -> None:
     assert len(keys) == 1
 
 
-def test_the_tier_is_asked_within_the_log_that_the_leader_has(setup: Setup) -> None:
+def test_the_tier_is_searched_within_the_leaders_log(setup: Setup) -> None:
     setup.broker.whole = attrs.evolve(setup.broker.whole, last_stable_offset=400)
     setup.locate()
     setup.locate(isolation_level=UNCOMMITTED, max_bytes=0)
@@ -138,7 +138,7 @@ def test_the_tier_is_asked_within_the_log_that_the_leader_has(setup: Setup) -> N
     ]
 
 
-def test_the_probes_are_the_shims_and_ask_for_no_records(setup: Setup) -> None:
+def test_the_probes_are_the_shims_and_request_no_records(setup: Setup) -> None:
     setup.locate()
     position, lineage = setup.broker.asked
     assert (position.fetch_offset, position.last_fetched_epoch, position.partition_max_bytes) == (120, 2, 0)
@@ -149,7 +149,7 @@ def test_the_probes_are_the_shims_and_ask_for_no_records(setup: Setup) -> None:
         assert request.topics[0].partitions[0].current_leader_epoch == 4
 
 
-def test_what_has_to_be_read_is_looked_up_in_another_thread(setup: Setup) -> None:
+def test_reads_happen_in_another_thread(setup: Setup) -> None:
     setup.tier.reads = True
     assert isinstance(setup.locate(), SegmentLocation)
     assert len(setup.tier.asked) == 1
@@ -162,7 +162,7 @@ def test_the_lineage_is_confirmed_once_per_leader_epoch(setup: Setup) -> None:
     assert len(setup.broker.asked) == 3
 
 
-def test_transactions_whose_marker_is_local_are_asked_of_the_leader(setup: Setup) -> None:
+def test_the_leader_adds_transactions_with_a_local_marker(setup: Setup) -> None:
     setup.tier.answer = resolved(aborted_complete=False)
     aborted = (AbortedTransaction(1, 130), AbortedTransaction(2, 200))
     setup.broker.whole = attrs.evolve(setup.broker.whole, aborted_transactions=aborted)
@@ -187,21 +187,21 @@ def test_the_leaders_answer_precedes_the_tier(setup: Setup, changes: dict[str, A
     assert setup.tier.asked == []
 
 
-def test_an_offset_out_of_range_is_no_error(setup: Setup) -> None:
+def test_an_offset_out_of_range_is_not_an_error(setup: Setup) -> None:
     setup.broker.errors = [ErrorCode.OFFSET_OUT_OF_RANGE]
     answer = setup.locate()
     assert isinstance(answer, NotRemote)
     assert (answer.reason, answer.out_of_range) == ("out-of-range", True)
 
 
-def test_a_right_that_is_missing_is_an_error(setup: Setup) -> None:
+def test_a_missing_acl_is_an_error(setup: Setup) -> None:
     setup.broker.errors = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     with pytest.raises(BrokerResponseError):
         setup.locate()
     assert setup.tier.asked == []
 
 
-def test_why_the_tier_has_nothing_is_the_answer(setup: Setup) -> None:
+def test_the_tiers_reason_is_the_answer(setup: Setup) -> None:
     setup.tier.answer = NotRemote("metadata-not-ready", PartitionOffsets(latest_tiered=7))
     assert setup.locate() == NotRemote("metadata-not-ready", TOLD)
 
@@ -214,7 +214,7 @@ def test_the_error_behind_a_missing_topic_is_passed_on(setup: Setup) -> None:
     assert answer.error is error
 
 
-def test_what_keeps_the_tier_from_being_read_is_raised(setup: Setup) -> None:
+def test_an_error_of_the_tier_is_raised(setup: Setup) -> None:
     setup.tier.answer = ObjectNotFoundError("gone")
     with pytest.raises(ObjectNotFoundError):
         setup.locate()
@@ -229,7 +229,7 @@ def test_a_window_off_the_leaders_lineage_is_not_located(setup: Setup) -> None:
 
 
 @pytest.mark.fault("F65")
-def test_a_topic_that_was_created_again_is_another_one(setup: Setup) -> None:
+def test_a_recreated_topic_is_another_topic(setup: Setup) -> None:
     setup.locate()
     setup.broker.topic_id = UUID(int=8)
     setup.broker.errors = [ErrorCode.UNKNOWN_TOPIC_ID]
@@ -237,13 +237,13 @@ def test_a_topic_that_was_created_again_is_another_one(setup: Setup) -> None:
     assert [asked.topic_id for asked in setup.tier.asked] == [TOPIC_ID, UUID(int=8)]
 
 
-def test_brokers_that_cannot_name_topics_by_id_are_left_alone(setup: Setup) -> None:
+def test_brokers_without_topic_ids_get_no_fetch(setup: Setup) -> None:
     setup.broker.topic_id = UUID(int=0)
     assert setup.locate() == NotRemote("no-topic-id")
     assert setup.broker.fetches == []
 
 
-def test_brokers_without_a_version_in_common_are_left_alone(setup: Setup) -> None:
+def test_brokers_without_a_common_version_are_not_used(setup: Setup) -> None:
     keys = (ApiVersion(ApiKey.FETCH, 4, 11), *setup.broker.versions.api_keys[1:])
     setup.broker.versions = attrs.evolve(setup.broker.versions, api_keys=keys)
     assert setup.locate() == NotRemote("no-common-version")
@@ -255,7 +255,7 @@ def test_offsets_are_the_leaders(setup: Setup) -> None:
     assert setup.source.offsets_of([("t", 1)], deadline) == {("t", 1): PartitionOffsets(10, 60, 80, 90)}
 
 
-def test_closes_its_parts(setup: Setup) -> None:
+def test_close_closes_all_parts(setup: Setup) -> None:
     assert setup.source.cache_statistics() == STATISTICS
     setup.source.close()
     assert (setup.tier.closed, setup.store.closed) == (1, True)
@@ -263,7 +263,7 @@ def test_closes_its_parts(setup: Setup) -> None:
         setup.reads.submit(int)
 
 
-def test_a_tier_may_read_without_a_pool(setup: Setup) -> None:
+def test_a_tier_without_a_pool_closes(setup: Setup) -> None:
     leaders = PartitionLeaders("127.0.0.1:1", client_id="me", clock=SystemClock(), connect_timeout=30)
     TierLocationSource(leaders, setup.tier, setup.store, LAYOUT, clock=SystemClock()).close()
     assert (setup.tier.closed, setup.store.closed) == (1, True)

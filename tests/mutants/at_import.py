@@ -1,7 +1,7 @@
 """Runs pytest in a process where a module has another text from the start: ``python -m tests.mutants.at_import MODULE FILE …``.
 
-For a bug that functions which are already imported cannot show: one in a table, in a class's attributes, in what is worked out
-while the module is imported. It takes seconds, so it is asked only of those, and of bugs that would survive otherwise.
+For a bug that cannot reach functions that are already imported: one in a table, in a class's attributes, or in values computed
+when the module is imported. It takes seconds, so it runs only for those, and for bugs that would survive otherwise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class _Edited(importlib.machinery.SourceFileLoader, MetaPathFinder):
-    """Finds and loads one module, whose text is that of a file."""
+    """Finds and loads one module with the text of a file."""
 
     def __init__(self, module: str, text: Path) -> None:
         super().__init__(module, "")
@@ -46,7 +46,7 @@ class _Edited(importlib.machinery.SourceFileLoader, MetaPathFinder):
 
 
 def judged_at_import(module: str, text: str, arguments: Sequence[str]) -> str | None:
-    """Runs pytest in a process where ``module`` has this text; the first test that fails, ``None`` where all pass."""
+    """Runs pytest in a process where ``module`` has this text. Returns the first failed test, or ``None`` if all pass."""
     with tempfile.TemporaryDirectory(prefix="kafka-remote-mutant-") as folder:
         edited = Path(folder, "edited.py")
         edited.write_text(text, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Bugs that a library makes: mutmut's operators on the syntax trees of the modules, a sample of each area by seed.
+"""Bugs made by a library: mutmut's operators applied to the syntax trees of the modules, a sample of each area by seed.
 
 An operator swaps ``<`` and ``<=``, moves a number by one, turns ``and`` into ``or``, drops an argument or a ``not``, and so on.
-Nothing is changed where only a reader or a type checker would notice: texts, log lines, what is raised, annotations, imports,
-``repr``. Each operator has the same share in a sample, because most places by far are arguments of calls.
+Changes that only a reader or a type checker would notice are left out: texts, log lines, raised errors, annotations, imports,
+``repr``. Each operator has the same share of a sample, because most places by far are arguments of calls.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = ["AREAS", "Area", "Equivalent", "changed_lines", "equivalents", "made_
 
 @attrs.frozen
 class Area:
-    """Modules that a sample is taken of: those of a folder below ``kafka_remote_client`` whose names fit one of the patterns.
+    """Modules to sample from: those of a folder below ``kafka_remote_client`` whose names match one of the patterns.
 
-    ``except_for``: patterns of those that are left out. ``aim``: the least percentage killed.
+    ``except_for``: patterns of excluded modules. ``aim``: the least percentage of killed bugs.
     """
 
     folder: str
@@ -116,7 +116,7 @@ _FOR_READERS = (
 
 @attrs.frozen
 class Equivalent:
-    """A change that no test can notice, and why. ``old`` and ``new`` are the lines that differ, without indentation."""
+    """A change that no test can notice, and the reason. ``old`` and ``new`` are the changed lines, without indentation."""
 
     module: str
     old: str
@@ -133,7 +133,7 @@ class _Change:
 
 
 def sampled(area: str, seed: int, count: int) -> list[Mutant]:
-    """``count`` bugs of an area's modules, or all there are. The same for the same seed and the same code."""
+    """Returns ``count`` bugs of an area's modules, or all. The same for the same seed and code."""
     chance = random.Random(f"{seed} {area}")
     by_operator: dict[str, list[_Change]] = {}
     for module in AREAS[area].modules:
@@ -153,7 +153,7 @@ def sampled(area: str, seed: int, count: int) -> list[Mutant]:
 
 
 def made_of(module: str, source: str) -> list[Mutant]:
-    """All bugs of a module with this text."""
+    """Returns all bugs of a module with this text."""
     tree = cst.parse_module(source)
     return [made for _, change in _changes(module, tree) if (made := _made(change, {})) is not None]
 
@@ -171,7 +171,7 @@ def _changes(module: str, tree: cst.Module) -> Iterator[tuple[str, _Change]]:
 
 
 def _made(change: _Change, known: Mapping[tuple[str, str, str], str]) -> Mutant | None:
-    """The bug; ``None`` where the change gives no Python, or the same. ``known``: why some change nothing."""
+    """Returns the bug; ``None`` if the change gives no valid Python, or the same code. ``known``: reasons of equivalence."""
     source = change.tree.code
     edited = change.tree.deep_replace(change.node, change.changed).code  # type: ignore[attr-defined]
     old, new = changed_lines(source, edited)
@@ -188,7 +188,7 @@ def _made(change: _Change, known: Mapping[tuple[str, str, str], str]) -> Mutant 
 
 
 def changed_lines(old: str, new: str) -> tuple[str, str]:
-    """The lines that differ, without indentation, of both texts."""
+    """Returns the lines that differ between two texts, without indentation."""
     before, after = old.splitlines(), new.splitlines()
     blocks = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     differing = [block for block in blocks if block[0] != "equal"]
@@ -198,6 +198,6 @@ def changed_lines(old: str, new: str) -> tuple[str, str]:
 
 
 def equivalents() -> Sequence[Equivalent]:
-    """The changes that are known to change nothing."""
+    """Returns the changes that are known to have no effect."""
     text = Path(__file__).with_name("equivalents.toml").read_text(encoding="utf-8")
     return [Equivalent(**one) for one in tomllib.loads(text).get("equivalent", [])]

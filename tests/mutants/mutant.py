@@ -1,8 +1,8 @@
-"""A one-line bug as data, and how it gets into the product while a test runs.
+"""A one-line bug as data, and how it is put into the product while a test runs.
 
-The text of a module is edited and compiled again; each function whose code differs gets the new code, in place. So all code
-that imported the function or an instance of its class meets the bug, however it was imported. Changed module constants are
-replaced in the module only. The change is for good: plant in a child process.
+The text of a module is edited and compiled again; each function whose code differs gets the new code in place. So the bug
+affects all code that imported the function or has an instance of its class. Changed module constants are
+replaced in the module only. The change is permanent: plant it in a child process.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class CannotPlantError(LookupError):
-    """The product changed: the mutant's text, or what it changes, is not there any more."""
+    """The product changed: the mutant's text, or the code that it changes, no longer exists."""
 
 
 @attrs.frozen
 class Mutant:
     """``old`` occurs once in the source of ``module``. ``killed_by`` names a test that must fail: ``folder/file.py::test``.
 
-    A bug that the library makes names none. ``equivalent``: why no test can fail with it.
+    A bug made by the library names none. ``equivalent``: the reason why no test can fail with it.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Mutant:
 
     @property
     def is_made(self) -> bool:
-        """Whether the library made it."""
+        """Returns whether the library made it."""
         return not self.killed_by
 
     @property
     def package(self) -> str:
-        """The package of the module, which is ``kafka_remote_client`` for a module of the top level."""
+        """The package of the module; ``kafka_remote_client`` for a top-level module."""
         parts = self.module.split(".")
         if parts[0] == "kafka_remote_fetchers":
             return "fetchers"
@@ -56,7 +56,7 @@ class Mutant:
 
     @property
     def tests(self) -> list[Path]:
-        """The tests of the package: a folder, or the files of the top level."""
+        """The tests of the package: a folder, or the top-level files."""
         tests = _ROOT / "tests"
         return sorted(tests.glob("test_*.py")) if self.package == "kafka_remote_client" else [tests / self.package]
 
@@ -68,19 +68,19 @@ class Mutant:
 
     @property
     def paired(self) -> str:
-        """The file of tests that is named as the module."""
+        """The test file of the module's name."""
         *folders, name = self.module.removeprefix("kafka_remote_client.").split(".")
         return "/".join([*folders, f"test_{name.lstrip('_')}.py"])
 
 
 def read_mutants(folder: Path) -> tuple[Mutant, ...]:
-    """The bugs of all ``*.toml`` files there, in the order of the files' names."""
+    """Returns the bugs of all ``*.toml`` files in a folder, in the order of the files' names."""
     files = [tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))]
     return tuple(Mutant(**bug) for file in files for bug in file["bug"])
 
 
 def plant(mutant: Mutant) -> None:
-    """Puts the bug into the imported module. Raises CannotPlantError when nothing there would change."""
+    """Puts the bug into the imported module. Raises CannotPlantError if nothing there would change."""
     module = importlib.import_module(mutant.module)
     source, path = mutant.source, str(module.__file__)
     if source.count(mutant.old) != 1:
@@ -111,7 +111,7 @@ def _replace(module: types.ModuleType, wrong: types.ModuleType) -> bool:
 
 
 def _functions(owner: object, module: str) -> Iterator[tuple[str, types.FunctionType]]:
-    """The functions that the module defines, methods of its classes included, by their qualified names."""
+    """Returns the functions that the module defines, including methods of its classes, by their qualified names."""
     for value in list(vars(owner).values()):
         if isinstance(value, type) and value.__module__ == module and value is not owner:
             yield from _functions(value, module)
@@ -127,13 +127,13 @@ def _functions(owner: object, module: str) -> Iterator[tuple[str, types.Function
 
 
 def _says(code: types.CodeType) -> tuple[object, ...]:
-    """What the code does, without the lines that it stands on."""
+    """Returns what the code does, without its line numbers."""
     constants = tuple(_says(one) if isinstance(one, types.CodeType) else (type(one), one) for one in code.co_consts)
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
 def _plain(value: object) -> object:
-    """The value, where it is plain data that can be compared; else ``None``."""
+    """Returns the value if it is plain data that can be compared, otherwise ``None``."""
     if isinstance(value, tuple | frozenset):
         return value if all(_plain(one) is not None or one is None for one in value) else None
     return value if isinstance(value, bool | int | float | str | bytes) else None

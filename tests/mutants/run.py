@@ -1,14 +1,14 @@
-"""Plants bugs and tells which of them no test notices.
+"""Plants bugs and reports those that no test notices.
 
 ::
 
-    make mutants                               # both kinds: those written by hand, and a sample of those that a library makes
+    make mutants                               # both kinds: those written by hand, and a sample of those made by a library
     make mutants ARGS="--kind hand"            # the test that each bug names, all bugs
     make mutants ARGS="--kind hand --whole-package --match lineage"   # all tests of a package, bugs whose name has the text
     make mutants ARGS="--kind library --seed 7 --count 60 --area records"    # of one area only; may be repeated
 
-Exit status 1 where a bug survives, except for a library's that tests/mutants/equivalents.toml explains. A line for the ledger
-for each kind and package, or area of the library's.
+Exit status 1 if a bug survives, except for a library's bug that tests/mutants/equivalents.toml explains. It writes a ledger
+line for each kind and package, or area of the library's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _Bug = TypeVar("_Bug")
 
 
 def rotating(bugs: Sequence[_Bug], count: int) -> list[_Bug]:
-    """``count`` of the bugs, in their order: others whenever the product's code changes, the same for the same code."""
+    """Returns ``count`` of the bugs in their order: others when the product's code changes, the same for the same code."""
     digest = hashlib.sha256()
     for folder in _PRODUCT:
         for path in sorted((_ROOT / folder).rglob("*.py")):
@@ -91,7 +91,7 @@ def _told(
     whole_package: bool,
     seed: int | None = None,
 ) -> int:
-    """Writes the ledger's line for a package or an area, and gives the exit status."""
+    """Writes the ledger's line for a package or an area, and returns the exit status."""
     here = [one for one in outcomes if one.mutant in mutants]
     survived = [one for one in here if not one.killed and not one.broken]
     equivalent = sum(bool(one.mutant.equivalent) for one in survived)
@@ -114,7 +114,7 @@ def _told(
 
 
 def _is_unseen(area: str, seed: int) -> bool:
-    """Whether the ledger of the tree has no run of the area with the seed, so that no test was written for its bugs."""
+    """Returns whether the tree's ledger has no run of the area with the seed, so no test was written for its bugs."""
     return all((run.seed, run.counts["package"]) != (seed, area) for run in entries() if run.campaign == "mutants")
 
 

@@ -1,10 +1,10 @@
 """Plants each bug in a child process and runs tests of its package until one fails.
 
-One pytest session imports and collects everything once; a child is forked for each bug, so that none meets another. The tests
-that bugs name, and those that failed with a bug of the library, also have to pass in a child without any bug. A test that runs
-longer than its time limit has failed. A package whose tests take longer than the budget tells nothing.
+One pytest session imports and collects everything once; a child is forked for each bug, so no two bugs meet. The tests
+that bugs name, and those that failed with a bug of the library, must also pass in a child without a bug. A test that runs
+longer than its time limit has failed. A package whose tests take longer than the budget gives no result.
 
-A bug of the library that is in no function, or would survive, meets the tests in a process that imports the module with it.
+A bug of the library that is in no function, or would survive, runs in a process that imports the module with it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OPTIONS = (
     "no:xdist",
     "--randomly-dont-reorganize",
     "--no-header",
-    "--override-ini=timeout_func_only=true",  # around each call: nothing runs here what pytest-timeout else hooks into
+    "--override-ini=timeout_func_only=true",  # around each call: no code that pytest-timeout hooks into runs here
 )
 _MOST_MEMORY = 8 << 30
 """Bytes of address space: a loop that a bug keeps from ending must not take the machine's memory."""
@@ -55,7 +55,7 @@ _MOST_MEMORY = 8 << 30
 
 @attrs.frozen
 class Outcome:
-    """``killed`` by the test that ``told`` names; ``broken``: the bug could not be planted or judged, and ``told`` says why."""
+    """``killed`` by the test in ``told``; ``broken``: the bug could not be planted or judged, and ``told`` has the reason."""
 
     mutant: Mutant
     killed: bool
@@ -71,7 +71,7 @@ class Outcome:
 
 @attrs.define
 class _Child:
-    """A process that reports at the end. ``passed`` counts its tests meanwhile."""
+    """A process that reports its result at the end. ``passed`` counts its tests meanwhile."""
 
     mutant: Mutant
     pid: int
@@ -110,7 +110,7 @@ class _Session:
         return True
 
     def _control(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        """Raises Failed, and forgets all outcomes, where one of the tests fails without any bug."""
+        """Raises Failed, and drops all outcomes, if one of the tests fails without a bug."""
         for outcome in self._judged([(CONTROL, items)] if items else []):
             if outcome.killed or outcome.broken:
                 print(f"a test fails without any bug: {outcome.told}", flush=True)
@@ -147,7 +147,7 @@ def _start(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> _Chi
 
 
 def _tests_of(mutant: Mutant, items: Sequence[pytest.Item], *, whole_package: bool) -> list[pytest.Item]:
-    """The test that the mutant names; with ``whole_package`` the module's own first and then all others of the package."""
+    """Returns the test that the mutant names; with ``whole_package``, the module's own tests and then all others."""
     if not whole_package and not mutant.is_made:
         return [item for item in items if _is(item, mutant.killed_by)]
     own, folders = _TESTS / mutant.paired, mutant.tests
@@ -158,7 +158,7 @@ def _tests_of(mutant: Mutant, items: Sequence[pytest.Item], *, whole_package: bo
 
 
 def _is(item: pytest.Item, node: str) -> bool:
-    """Whether the item is the test of that name, or one of its parameters; or in the file of that name."""
+    """Returns whether the item is the test of that name, or one of its parameters, or in the file of that name."""
     path, _, name = node.partition("::")
     own = item.nodeid.partition("::")[2]
     return bool(path) and item.path == _TESTS / path and name in {"", own, own.partition("[")[0]}
@@ -180,20 +180,20 @@ def _be_child(
             status, told = _judged_at_import(mutant, seconds, is_planted=status == _SURVIVED)
     except CannotPlantError as error:
         told = str(error)
-    except BaseException:  # what is wrong with the test run is the parent's to show
+    except BaseException:  # the parent reports what is wrong with the test run
         status, told = _BROKEN, traceback.format_exc()
-    with suppress(OSError):  # nobody waits for the outcome any more
+    with suppress(OSError):  # nobody waits for the outcome
         os.write(answer, bytes([status]) + told.encode()[-4000:])
     os._exit(0)
 
 
 def _is_planted(mutant: Mutant) -> bool:
-    """Plants the bug. False where it takes an import; raises CannotPlantError for a bug that is written by hand."""
+    """Plants the bug. Returns False if that needs an import; raises CannotPlantError for a bug written by hand."""
     if mutant is CONTROL:
         return True
     try:
         plant(mutant)
-    except Exception:  # it is in no function, changes what a function closes over, or the module raises with it
+    except Exception:  # it is in no function, changes what a function closes over, or makes the module raise
         if not mutant.is_made:
             raise
         return False
@@ -207,12 +207,12 @@ def _run(items: Sequence[pytest.Item], passed: mmap.mmap, parent: int) -> tuple[
             return _KILLED, item.nodeid
         passed[:8] = (number + 1).to_bytes(8, "little")
         if os.getppid() != parent:
-            end_group(os.getpid())  # nobody waits for the outcome any more
+            end_group(os.getpid())  # nobody waits for the outcome
     return _SURVIVED, f"{len(items)} tests passed"
 
 
 def _judged_at_import(mutant: Mutant, seconds: float, *, is_planted: bool) -> tuple[int, str]:
-    """Asks the module's own tests, then, unless all have passed with the bug planted, those of the package."""
+    """Runs the module's own tests, then those of the package, unless all have passed with the bug planted."""
     text = mutant.source.replace(mutant.old, mutant.new)
     own = _TESTS / mutant.paired
     asked = [([own], _NO_PARTS)] if own.is_file() else []
@@ -228,7 +228,7 @@ def _judged_at_import(mutant: Mutant, seconds: float, *, is_planted: bool) -> tu
 def _outcome(child: _Child) -> Outcome:
     said = os.read(child.report, 4096)
     os.close(child.report)
-    end_group(child.pid)  # with what its tests left behind
+    end_group(child.pid)  # with the processes that its tests left behind
     os.waitpid(child.pid, 0)
     seconds = _CLOCK.monotonic() - child.started
     if child.is_late:
@@ -243,9 +243,9 @@ def _outcome(child: _Child) -> Outcome:
 def run(
     mutants: Sequence[Mutant], *, seconds: float = 60.0, budget: float = 1200.0, jobs: int = 2, whole_package: bool = False
 ) -> list[Outcome]:
-    """What became of each mutant, in the order in which they ended. None of them where the tests fail without a bug.
+    """Returns the outcome of each mutant in the order in which they ended; none if the tests fail without a bug.
 
-    Those that the library makes meet the tests of their package that need neither a part nor a cluster, and their file's own.
+    Bugs of the library run with the tests of their package that need neither a component nor a cluster, and their file's own.
     """
     session = _Session(mutants, seconds=seconds, budget=budget, jobs=jobs, whole_package=whole_package)
     nodes = {

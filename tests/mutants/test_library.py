@@ -1,4 +1,4 @@
-"""What the library makes of a module, and which of it a seed chooses."""
+"""The bugs that the library makes of a module, and those that a seed selects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def changes(source: str) -> set[str]:
     return {made.name.partition(" -> ")[2] for made in made_of(_MODULE, source)}
 
 
-def test_operators_change_what_a_line_does() -> None:
+def test_operators_change_the_behaviour_of_a_line() -> None:
     assert changes("def f(a, b):\n    return a < b and not a\n") == {
         "return a <= b and not a",
         "return a < b or not a",
@@ -40,7 +40,7 @@ def test_operators_change_what_a_line_does() -> None:
         "x = 'a text'\n",
     ],
 )
-def test_what_only_readers_notice_is_left_alone(source: str) -> None:
+def test_changes_that_only_readers_notice_are_left_out(source: str) -> None:
     assert changes(source) <= {"x = None"}
 
 
@@ -62,7 +62,7 @@ def test_each_area_has_modules_and_no_module_is_in_two() -> None:
     assert "kafka_remote_client.fetch.engine" in AREAS["engine"].modules
 
 
-def test_each_module_that_coverage_asks_whole_is_in_a_pure_area() -> None:
+def test_each_fully_covered_module_is_in_a_pure_area() -> None:
     pure = {module for area in AREAS.values() if area.aim == max(one.aim for one in AREAS.values()) for module in area.modules}
     gates = runpy.run_path(str(_ROOT / ".ci" / "suites.py"))["GATES"]
     files = [path for globs, percent in gates if percent == 100 for glob in globs.split(",") for path in _ROOT.glob(glob)]
@@ -72,13 +72,13 @@ def test_each_module_that_coverage_asks_whole_is_in_a_pure_area() -> None:
     assert not {"kafka_remote_client.protocol.connection", "kafka_remote_client.remote_log.follower"} & pure
 
 
-def test_what_an_area_leaves_out_is_there() -> None:
+def test_excluded_modules_of_an_area_exist() -> None:
     folder = _ROOT / "kafka_remote_client"
     left_out = [folder / area.folder / f"{name}.py" for area in AREAS.values() for name in area.except_for]
     assert [path for path in left_out if not path.is_file()] == []
 
 
-def test_each_equivalent_change_is_of_the_code_as_it_is_and_has_a_reason() -> None:
+def test_each_equivalent_change_matches_the_code_and_has_a_reason() -> None:
     stale = [one for one in equivalents() if one.old.splitlines()[0] not in Mutant("", one.module, "", "", "").source]
     assert stale == []
     assert all(one.reason for one in equivalents())

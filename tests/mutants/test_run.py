@@ -1,4 +1,4 @@
-"""Every bug of the list is killed by the test that it names, and the runner tells what it cannot judge."""
+"""The named test of each bug in the list kills it, and the runner reports what it cannot judge."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ wrong = Mutant(
     killed_by="location/test_lru_cache.py",
 )
 others = [
-    attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_asked_for_again"),
+    attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_requested_again"),
     attrs.evolve(
-        wrong, old="not there", killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_asked_for_again"
+        wrong, old="not there", killed_by="location/test_aborted_tail.py::test_an_unknown_list_is_requested_again"
     ),
     attrs.evolve(wrong, killed_by="location/test_aborted_tail.py::test_that_is_not_there"),
 ]
@@ -48,7 +48,7 @@ for outcome in run(others, jobs=1) + run([wrong], whole_package=True) + run([han
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, which forks: neither threads of this one nor its coverage may be in the way."""
+    """Runs in a separate process, which forks: threads and coverage of this one would disturb it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTEST"))}
     return subprocess.run(
         [sys.executable, "-X", "dev", *command], cwd=_ROOT, env=environment, text=True, capture_output=True, check=False
@@ -70,7 +70,7 @@ def test_rotating_bugs_are_the_same_for_the_same_code() -> None:
     assert rotating(MUTANTS, 10_000) == list(MUTANTS)
 
 
-def test_the_text_that_a_bug_replaces_is_there_once() -> None:
+def test_the_text_that_a_bug_replaces_occurs_once() -> None:
     assert [one.name for one in MUTANTS if one.source.count(one.old) != 1 or one.old == one.new] == []
 
 
@@ -87,13 +87,13 @@ def test_outcomes_are_distinguished_and_a_hang_is_a_failure() -> None:
     }
 
 
-def test_bugs_have_names_of_their_own() -> None:
+def test_names_of_bugs_are_unique() -> None:
     assert [name for name, count in Counter(one.name for one in MUTANTS).items() if count > 1] == []
 
 
 @functools.cache
 def _tests(file: str) -> set[str]:
-    """The functions of a test file, those of classes as ``Class::function``."""
+    """Returns the functions of a test file, those of classes as ``Class::function``."""
     tree = ast.parse((_ROOT / "tests" / file).read_text())
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -101,7 +101,7 @@ def _tests(file: str) -> set[str]:
     return alone | {f"{owner.name}::{node.name}" for owner in classes for node in owner.body if isinstance(node, functions)}
 
 
-def test_the_tests_that_bugs_name_exist() -> None:
+def test_tests_named_by_bugs_exist() -> None:
     assert [one.killed_by for one in MUTANTS if not (_ROOT / "tests" / one.killed_by.partition("::")[0]).is_file()] == []
     named = [one.killed_by.partition("[")[0].partition("::") for one in MUTANTS]
     assert [f"{file}::{test}" for file, _, test in named if test and test not in _tests(file)] == []

@@ -1,14 +1,14 @@
-"""Finds runs of code lines that stand in two places of a tree, letter by letter.
+"""Finds runs of code lines that two places of a tree share, character by character.
 
-What counts is a line of code as written, without its indentation and comment. By rule these lines are passed over, because two
-places may share them without sharing any logic:
+A line counts as written, without its indentation and comment. Some lines are skipped, because two places may share them without
+sharing logic:
 
 - imports, docstrings and other bare strings, ``__all__``;
-- signatures and decorators: an interface is declared by each that has it;
+- signatures and decorators: each class declares the interface it has;
 - fields of a class without a value, which are the columns of a table;
-- lines of nothing but brackets, commas, ``else:``, ``try:``, ``finally:``, ``pass``, ``return``, ``return self`` and ``...``.
+- lines of only brackets, commas, ``else:``, ``try:``, ``finally:``, ``pass``, ``return``, ``return self`` and ``...``.
 
-Passed-over lines do not end a run, but a run never leaves the function, or the class or module body, in which it begins.
+Skipped lines do not end a run, but a run never leaves the function, or the class or module body, in which it begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Line(NamedTuple):
 
 
 def repeated_runs(sources: Mapping[Path, str], length: int) -> list[tuple[Place, Place]]:
-    """Pairs of places that share ``length`` or more code lines in a row, each pair as long as it gets."""
+    """Returns pairs of places that share ``length`` or more code lines in a row; each pair is as long as possible."""
     blocks = [(path, block) for path, text in sources.items() for block in _blocks(text) if len(block) >= length]
     starts: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for number, (_, block) in enumerate(blocks):
@@ -54,7 +54,7 @@ def repeated_runs(sources: Mapping[Path, str], length: int) -> list[tuple[Place,
     found = []
     for (a, at), (b, bt) in sorted(shared):
         if ((a, at - 1), (b, bt - 1)) in shared:
-            continue  # the middle of a longer run
+            continue  # inside a longer run
         more = 0
         while ((a, at + more + 1), (b, bt + more + 1)) in shared:
             more += 1
@@ -72,12 +72,12 @@ def _place(path: Path, block: list[_Line], at: int, length: int) -> Place:
 
 
 def _blocks(text: str) -> Iterator[list[_Line]]:
-    """The code lines of each function, and of each body outside of functions."""
+    """Returns the code lines of each function, and of each body outside functions."""
     tree = ast.parse(text)
     lines = text.splitlines()
     passed_over: set[int] = set()
     owner = dict.fromkeys(range(1, len(lines) + 1), 0)
-    for number, node in enumerate(ast.walk(tree), 1):  # breadth first: what is inside overwrites what is around it
+    for number, node in enumerate(ast.walk(tree), 1):  # breadth first: inner blocks overwrite outer ones
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             owner.update(dict.fromkeys(range(first, _end(node) + 1), number))

@@ -1,4 +1,4 @@
-"""Fixed samples of campaigns that have none in another suite: a file of tests each, where the campaign runs all of them."""
+"""Fixed samples of the campaigns that no other suite samples: one file of tests each, where the campaign runs all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_batches_are_read_alike_without_the_kernel() -> None:
     assert " passed" in passes_without_the_kernel("tests/records/test_batch.py")
 
 
-def test_the_lowest_version_that_is_admitted_has_the_surface() -> None:
+def test_the_lowest_supported_version_has_the_same_surface() -> None:
     try:
         installed(lowest())
     except MissingPartError as error:

@@ -1,4 +1,4 @@
-"""CI says no when it must: nothing skipped, nothing missing, nothing past its ceiling."""
+"""CI fails when it must: for skipped tests, missing tests and suites over their ceiling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_skips():
 
 def _pytest(file: Path, *, ci: str, more: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
-    # A run of its own: it makes and removes its own directory.
+    # A separate run: it makes and removes its own directory.
     for inherited in ("KAFKA_REMOTE_TEST_RUN", "COVERAGE_PROCESS_CONFIG", "PYTEST_ADDOPTS"):
         environment.pop(inherited, None)
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-q", "-rs", *more, str(file)]
@@ -32,7 +32,7 @@ def _pytest(file: Path, *, ci: str, more: Sequence[str] = ()) -> subprocess.Comp
 
 
 @pytest.mark.parametrize(("ci", "reason", "status"), [("true", "", 1), ("", "", 0), ("true", ALLOWED_SKIPS[0], 0)])
-def test_skip_fails_in_ci_unless_its_reason_is_listed(tmp_path: Path, ci: str, reason: str, status: int) -> None:
+def test_a_skip_fails_in_ci_unless_its_reason_is_listed(tmp_path: Path, ci: str, reason: str, status: int) -> None:
     file = tmp_path / "test_skipping.py"
     file.write_text(_SKIPPING.format(reason=reason or "no real part"))
     done = _pytest(file, ci=ci)
@@ -40,7 +40,7 @@ def test_skip_fails_in_ci_unless_its_reason_is_listed(tmp_path: Path, ci: str, r
     assert ("nothing may be skipped" in done.stdout) == bool(status)
 
 
-def test_skip_of_a_whole_module_fails_in_ci(tmp_path: Path) -> None:
+def test_a_skipped_module_fails_in_ci(tmp_path: Path) -> None:
     file = tmp_path / "test_skipping.py"
     file.write_text("import pytest\npytest.importorskip('no_such_module')\n")
     done = _pytest(file, ci="true")
@@ -49,7 +49,7 @@ def test_skip_of_a_whole_module_fails_in_ci(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("ci", "status"), [("true", 1), ("", 0)])
-def test_broker_that_cannot_start_fails_in_ci_and_skips_elsewhere(
+def test_a_broker_that_cannot_start_fails_in_ci_and_skips_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ci: str, status: int
 ) -> None:
     file = tmp_path / "test_needing.py"
@@ -79,7 +79,7 @@ def test_every_run_of_a_commit_tries_the_same_examples(tmp_path: Path, ci: str) 
     assert drawn[0] == drawn[1]
 
 
-def test_campaign_tries_examples_of_its_own(tmp_path: Path) -> None:
+def test_a_campaign_tries_other_examples(tmp_path: Path) -> None:
     file = tmp_path / "test_drawing.py"
     file.write_text(_DRAWING)
     campaign = ["-s", "--hypothesis-profile=campaign"]
@@ -102,7 +102,7 @@ def test_fails_for_large_numbers(number):
 """
 
 
-def test_campaign_tries_first_what_an_earlier_one_found(tmp_path: Path) -> None:
+def test_a_campaign_first_tries_examples_found_earlier(tmp_path: Path) -> None:
     file = tmp_path / "test_failing.py"
     file.write_text(_FAILING)
     campaign = ["-s", "--hypothesis-profile=campaign"]
@@ -121,7 +121,7 @@ def test_needs_the_store(s3_server, number):
 """
 
 
-def test_missing_part_skips_only_its_own_tests_and_is_tried_once(tmp_path: Path) -> None:
+def test_a_missing_part_skips_its_own_tests_and_is_tried_once(tmp_path: Path) -> None:
     file = tmp_path / "test_needing.py"
     broken = (
         "class S3Server:\n    def __init__(self, _):\n        raise tests.conftest.MissingPartError(f'try {next(tries)}')\n"
@@ -146,19 +146,19 @@ def _status(program: str, seconds: int) -> str:
     return _suites(f"s['_run']([s['sys'].executable, '-c', {program!r}], dict(os.environ), {seconds})[1]")
 
 
-def test_suite_past_its_ceiling_is_ended_and_has_no_status() -> None:
+def test_a_suite_over_its_ceiling_is_ended_without_a_status() -> None:
     assert _status("import signal; signal.pause()", 1) == "= None"
 
 
-def test_suite_that_fails_in_its_time_keeps_its_status() -> None:
+def test_a_suite_that_fails_in_time_keeps_its_status() -> None:
     assert _status("raise SystemExit(3)", 60) == "= 3"
 
 
-def test_last_closing_line_of_pytest_counts() -> None:
+def test_the_last_summary_line_of_pytest_counts() -> None:
     assert _suites("s['passed_in']('1 passed\\n== 1 failed, 12 passed, 2 warnings in 3s ==')") == "= 12"
 
 
-def test_report_names_failed_tests_and_the_stack_of_one_that_hangs() -> None:
+def test_the_report_names_failed_tests_and_the_stack_of_a_hung_one() -> None:
     stack = ["Timeout (0:05:30)!", "Thread 0x1 (most recent call first):", "  File a.py, line 1 in b"]
     text = "\n".join(["x", *stack, "other", "FAILED t.py::test_c - Boom", ""])
     assert _suites(f"s['failures_in']({text!r})") == f"= {['FAILED t.py::test_c - Boom', *stack]}"
@@ -180,7 +180,7 @@ def test_fine():
 """
 
 
-def test_test_that_never_returns_to_python_ends_alone(tmp_path: Path) -> None:
+def test_a_test_that_never_returns_to_python_ends_alone(tmp_path: Path) -> None:
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     assert options["timeout"] < options["faulthandler_timeout"]
     ends = f"faulthandler_exit_on_timeout={options['faulthandler_exit_on_timeout']}"

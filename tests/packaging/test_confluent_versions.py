@@ -1,4 +1,4 @@
-"""The consumer's tests once more on other versions of confluent-kafka: the lowest that is admitted, and the newest."""
+"""The consumer's tests with other versions of confluent-kafka: the lowest supported one, and the newest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TESTS = tuple(
 
 
 def passes_on(version: str, *tests: str) -> str:
-    """Runs the files of tests on a version, and returns the last line of pytest."""
+    """Runs the test files with a version, and returns the last line of pytest."""
     environment = {**os.environ, "CI": "", "PYTHONPATH": str(installed(version))}
     for inherited in ("KAFKA_REMOTE_TEST_RUN", "PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
         environment.pop(inherited, None)
@@ -33,7 +33,7 @@ def passes_on(version: str, *tests: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def test_the_lowest_version_that_is_admitted_works() -> None:
+def test_the_lowest_supported_version_works() -> None:
     print(f"confluent-kafka {lowest()}: {passes_on(lowest(), *TESTS)}")
 
 

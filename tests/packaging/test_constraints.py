@@ -1,4 +1,4 @@
-"""The pins are plain and hold everything that the project asks for."""
+"""The pins are plain and include everything that the project requires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _requirements() -> list[Requirement]:
     return [requirement for requirement in map(Requirement, texts) if requirement.name != project["name"]]
 
 
-def test_constraints_are_names_and_versions_and_nothing_else() -> None:
+def test_constraints_consist_of_names_and_versions() -> None:
     assert [line for line in _LINES if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line)] == []
 
 
@@ -32,6 +32,6 @@ def test_constraints_name_each_package_once_in_order() -> None:
 
 
 @pytest.mark.parametrize("requirement", _requirements(), ids=str)
-def test_constraint_satisfies_the_project(requirement: Requirement) -> None:
+def test_constraints_satisfy_the_project(requirement: Requirement) -> None:
     pins = {canonicalize_name(name): version for name, version in (line.split("==") for line in _LINES)}
     assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)], prereleases=True)

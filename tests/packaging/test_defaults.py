@@ -1,4 +1,4 @@
-"""Every setting is declared once: no other code, docstring or page writes a default a second time."""
+"""Each setting is declared once: no other code, docstring or page writes a default again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAMES = re.compile(r"(?:fetch\.remote|remote\.storage)\.[a-z.]*[a-z]")
 
 @cache
 def _names() -> dict[str, object]:
-    """Defaults by the names that fields and parameters of a setting have."""
+    """Defaults by the names of a setting's fields and parameters."""
     fetchers = {
         name.removeprefix(FETCHER_PREFIX).replace(".", "_"): setting.default for name, setting in fetcher_table.SETTINGS.items()
     }
@@ -55,13 +55,13 @@ def _names() -> dict[str, object]:
 
 @cache
 def _python() -> dict[str, ast.Module]:
-    """The product's modules but for the declarations, by path."""
+    """The product's modules by path, without the declarations."""
     names = (path.as_posix() for path in source_modules())
     return {name: ast.parse((ROOT / name).read_text()) for name in names if name not in _DECLARED_IN}
 
 
 def _folded(node: ast.AST | None) -> object:
-    """The value of a constant expression: 8 << 20, 8 * 1024 * 1024, "text"; None for any other."""
+    """Returns the value of a constant expression: 8 << 20, 8 * 1024 * 1024, "text"; None for any other."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.LShift):
@@ -72,7 +72,7 @@ def _folded(node: ast.AST | None) -> object:
 
 
 def _defaults(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Names of fields and parameters with the expressions of their defaults."""
+    """Returns names of fields and parameters with the expressions of their defaults."""
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             yield node.target.id, node.value
@@ -86,12 +86,12 @@ def _defaults(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _telling(value: object) -> bool:
-    """Whether a default is more than what anybody would write: off, none, nothing, one."""
+    """Returns whether a default is characteristic, not one that any code could have: off, none, empty, one."""
     return value not in (None, False, True, "", 0, 1) and isinstance(value, int | float | str)
 
 
 def repeated_by_name(name: str, tree: ast.Module) -> list[str]:
-    """Fields and parameters that have the name of a setting and repeat its default."""
+    """Returns fields and parameters that have the name of a setting and repeat its default."""
     found = []
     for target, value in _defaults(tree):
         if _telling(_folded(value)) and _names().get(target) == _folded(value):
@@ -100,7 +100,7 @@ def repeated_by_name(name: str, tree: ast.Module) -> list[str]:
 
 
 def repeated_by_size(name: str, tree: ast.Module) -> list[str]:
-    """Sizes that are the default of some setting and have no meaning of their own."""
+    """Returns sizes that equal the default of a setting and have no meaning of their own."""
     sizes = {value for value in _names().values() if isinstance(value, int) and value > _LARGE}
     found = []
     for node in ast.walk(tree):
@@ -111,7 +111,7 @@ def repeated_by_size(name: str, tree: ast.Module) -> list[str]:
 
 
 def repeated_in_a_call(name: str, tree: ast.Module) -> list[str]:
-    """Calls that look a setting up by name and give a default of their own."""
+    """Returns calls that read a setting by name and pass their own default."""
     declared = {setting.name for setting in (*SETTINGS, *fetcher_table.SETTINGS.values())}
     found = []
     for node in ast.walk(tree):
@@ -125,7 +125,7 @@ def repeated_in_a_call(name: str, tree: ast.Module) -> list[str]:
 
 
 def _written(setting: Setting) -> list[str]:
-    """How prose writes a default."""
+    """Returns how prose writes a default."""
     value = setting.default
     if not isinstance(value, int) or isinstance(value, bool) or value < 10:
         return []
@@ -139,7 +139,7 @@ def _written(setting: Setting) -> list[str]:
 
 @cache
 def _patterns() -> dict[str, re.Pattern[str]]:
-    """Patterns by setting: its default in a line that names it, except after a change of unit."""
+    """Returns patterns by setting: its default in a line that names it, except after a change of unit."""
     return {
         setting.name: re.compile(rf"(?<![\d.,])(?<!/ )(?:{'|'.join(map(re.escape, _written(setting)))})(?![\d\w])")
         for setting in SETTINGS
@@ -148,7 +148,7 @@ def _patterns() -> dict[str, re.Pattern[str]]:
 
 
 def repeated_in_text(name: str, text: str) -> list[str]:
-    """Lines that name a setting and write its default."""
+    """Returns lines that name a setting and write its default."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         for setting_name in _NAMES.findall(line):
@@ -166,11 +166,11 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("rule", [repeated_by_name, repeated_by_size, repeated_in_a_call], ids=lambda rule: rule.__name__)
-def test_no_code_writes_a_default_a_second_time(rule: object) -> None:
+def test_no_code_repeats_a_default(rule: object) -> None:
     assert [found for name, tree in _python().items() for found in rule(name, tree)] == []  # type: ignore[operator]
 
 
-def test_no_page_or_docstring_writes_a_default_a_second_time() -> None:
+def test_no_page_or_docstring_repeats_a_default() -> None:
     assert [found for name, text in _texts() for found in repeated_in_text(name, text)] == []
 
 
@@ -184,23 +184,23 @@ def test_no_page_or_docstring_writes_a_default_a_second_time() -> None:
         (repeated_in_a_call, 'int_setting(configs, "fetch.remote.max.in.flight", 16, minimum=1)'),
     ],
 )
-def test_the_rules_find_a_second_default(rule: object, code: str) -> None:
+def test_the_rules_find_a_repeated_default(rule: object, code: str) -> None:
     assert rule("planted.py", ast.parse(code))  # type: ignore[operator]
 
 
-def test_the_rule_for_texts_finds_a_second_default() -> None:
+def test_the_rule_for_texts_finds_a_repeated_default() -> None:
     assert repeated_in_text("page.md", "| `fetch.remote.read.timeout.ms` | 5000 | one range |")
     assert repeated_in_text("page.md", "`fetch.remote.buffer.memory` (128 MiB)")
     assert not repeated_in_text("page.md", "`fetch.remote.read.timeout.ms` bounds 4 MiB")
 
 
-def test_sizes_of_another_meaning_are_still_there() -> None:
+def test_sizes_with_another_meaning_still_exist() -> None:
     for (name, value), reason in _OF_ANOTHER_MEANING.items():
         assert reason
         assert any(_folded(node) == value for node in ast.walk(_python()[name])), name
 
 
-def test_the_shims_value_has_the_declared_fields_with_their_defaults() -> None:
+def test_the_shims_value_has_the_declared_fields_and_defaults() -> None:
     fields = attrs.fields_dict(ShimConfig)
     assert list(fields) == list(SHIM_SETTINGS)
     value = ShimConfig("broker:9092")

@@ -29,7 +29,7 @@ TEXT, NUMBER, TEXTS = {"type": "string"}, {"type": "integer"}, {"type": "array",
 
 
 def of(required: str = "", **properties: Any) -> dict[str, Any]:
-    """The schema of an object with these properties and no others."""
+    """Returns the schema of an object with these properties and no others."""
     return {"type": "object", "properties": properties, "required": required.split(), "additionalProperties": False}
 
 
@@ -132,7 +132,7 @@ def settings() -> ShimConfig:
 
 @pytest.fixture
 def manifest(tmp_path: Path) -> dict[str, Any]:
-    """The Kubernetes objects by kind, and the shim's settings under ``settings``."""
+    """Returns the Kubernetes objects by kind, and the shim's settings under ``settings``."""
     objects = {one["kind"]: one for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
     for kind, one in objects.items():
         schema = of(" ".join(["kind", "metadata", *KINDS[kind]]), kind={"const": kind}, metadata=META, **KINDS[kind])
@@ -163,7 +163,7 @@ def test_the_readme_names_each_file() -> None:
     assert named == {path.name for path in DEPLOY.iterdir()} - {"README.md"}
 
 
-def test_the_unit_is_one_that_systemd_takes(settings: ShimConfig, tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(settings: ShimConfig, tmp_path: Path) -> None:
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign] # names of systemd have capitals
     unit.read_string((DEPLOY / "kafka-remote-shim.service").read_text())
@@ -175,7 +175,7 @@ def test_the_unit_is_one_that_systemd_takes(settings: ShimConfig, tmp_path: Path
     assert int(service["LimitNOFILE"]) > 2 * settings.max_connections
     verifier = shutil.which("systemd-analyze")
     if verifier is None:
-        return  # the form was checked above
+        return  # the format was checked above
     command = Path(sys.executable).with_name("kafka-remote")
     text = (DEPLOY / "kafka-remote-shim.service").read_text().replace("/opt/kafka-remote/bin/kafka-remote", str(command))
     (tmp_path / "kafka-remote-shim.service").write_text(text)
@@ -205,7 +205,7 @@ def test_the_image_runs_the_shim_as_an_unprivileged_user(settings: ShimConfig) -
     assert set(extras.split(",")) <= set(known)
 
 
-def test_the_services_of_compose_fit_the_shims_settings(settings: ShimConfig) -> None:
+def test_the_services_of_compose_match_the_shims_settings(settings: ShimConfig) -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     jsonschema.validate(compose, COMPOSE)
     services = compose["services"]
@@ -239,7 +239,7 @@ def test_the_broker_of_compose_writes_where_the_shim_reads(settings: ShimConfig)
     assert "SASL://kafka:9092" in broker["advertised.listeners"]
 
 
-def test_the_objects_of_kubernetes_fit_the_shims_settings(manifest: dict[str, Any]) -> None:
+def test_the_objects_of_kubernetes_match_the_shims_settings(manifest: dict[str, Any]) -> None:
     config: ShimConfig = manifest["settings"]
     assert set(manifest) == {*KINDS, "settings"}
     service, deployment = manifest["Service"]["spec"], manifest["Deployment"]["spec"]

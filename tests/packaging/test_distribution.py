@@ -1,4 +1,4 @@
-"""What a user installs: the wheel and the sdist hold what they must, and the wheel works in a clean environment."""
+"""The wheel and the sdist have the required files, and the wheel works in a clean environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.packaging.tree import ROOT, source_modules, tracked_files
 
-# One worker builds and all these tests use what it built.
+# One worker builds, and all these tests use the result.
 pytestmark = pytest.mark.xdist_group("distribution")
 
 
@@ -28,7 +28,7 @@ class _Built:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> _Built:
-    """Both distributions, the wheel made from the sdist, in a copy of the tree without what git does not know."""
+    """Builds both distributions, the wheel from the sdist, in a copy of the tree without files that git does not track."""
     tree = tmp_path_factory.mktemp("tree")
     for path in tracked_files():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def _read(wheel: Path, ending: str) -> str:
         return archive.read(name).decode()
 
 
-def test_wheel_holds_both_packages_types_and_licence_and_no_tests(built: _Built) -> None:
+def test_the_wheel_has_packages_types_and_licence_and_no_tests(built: _Built) -> None:
     with zipfile.ZipFile(built.wheel) as archive:
         names = set(archive.namelist())
     assert {str(path).removeprefix("fetchers/") for path in source_modules()} <= names
@@ -58,27 +58,27 @@ def test_wheel_holds_both_packages_types_and_licence_and_no_tests(built: _Built)
     }
 
 
-def test_wheel_names_its_extras_and_licence(built: _Built) -> None:
+def test_the_wheel_names_its_extras_and_licence(built: _Built) -> None:
     metadata = HeaderParser().parsestr(_read(built.wheel, "METADATA"))
     assert {"aiven", "all", "arrow", "cli", "shim", "tls"} <= set(metadata.get_all("Provides-Extra", []))
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
 
 
-def test_wheel_declares_the_command_and_the_fetchers(built: _Built) -> None:
+def test_the_wheel_declares_the_command_and_the_fetchers(built: _Built) -> None:
     declared = _read(built.wheel, "entry_points.txt")
     assert "kafka-remote = kafka_remote_client.cli.main:run" in declared
     assert "[kafka_remote_client.fetchers]" in declared
     assert "presigned = kafka_remote_fetchers.presigned:PresignedFetcher" in declared
 
 
-def test_sdist_holds_what_the_wheel_is_built_from(built: _Built) -> None:
+def test_the_sdist_has_everything_that_builds_the_wheel(built: _Built) -> None:
     with tarfile.open(built.sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", *map(str, source_modules())} <= names
 
 
-def test_wheel_works_in_a_clean_environment(built: _Built, tmp_path: Path) -> None:
+def test_the_wheel_works_in_a_clean_environment(built: _Built, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, timeout=120)
     python = environment / "bin" / "python"
@@ -102,14 +102,14 @@ def test_wheel_works_in_a_clean_environment(built: _Built, tmp_path: Path) -> No
     assert said.stdout == "Consumer RemoteReader\n"
 
 
-def test_wheel_holds_the_compiled_decoder(built: _Built) -> None:
-    """A build without a compiler succeeds, and so would one of a broken source: only this tells."""
+def test_the_wheel_has_the_compiled_decoder(built: _Built) -> None:
+    """A build succeeds without a compiler and with a broken source too: only this test notices."""
     with zipfile.ZipFile(built.wheel) as archive:
         names = archive.namelist()
     assert [name for name in names if name.startswith("kafka_remote_client/records/_kernel.") and name.endswith(".so")]
 
 
-def test_sdist_holds_all_sources_of_the_compiled_decoder(built: _Built) -> None:
+def test_the_sdist_has_all_sources_of_the_compiled_decoder(built: _Built) -> None:
     sources = {
         str(path) for path in tracked_files() if path.parts[0] != "tests" and path.suffix in {".pyx", ".pxi", ".pyi", ".h"}
     }
@@ -130,7 +130,7 @@ with tempfile.TemporaryDirectory() as directory, EmbeddedCluster(directory, **si
 """
 
 
-def test_sdist_without_a_compiler_works_in_pure_python_and_says_so_once(built: _Built, tmp_path: Path) -> None:
+def test_an_sdist_without_a_compiler_runs_in_python_and_logs_it_once(built: _Built, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, timeout=120)
     python = str(environment / "bin" / "python")

@@ -1,6 +1,6 @@
-"""No module imports, through others, itself: each can be read and tested with nothing but what lies below it.
+"""No module imports itself through others: each can be read and tested with only the modules below it.
 
-Imports count where the module makes them: also those for types alone. One inside of a function is made when it is called.
+Imports at the top of a module count, also those for types only. An import inside a function is made when it is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Imports = Mapping[str, set[str]]
 
 
 def _imported(tree: ast.AST, modules: set[str]) -> Iterator[str]:
-    """The modules that a module imports; a name out of a package counts as the module of that name, where it is one."""
+    """Returns the modules that a module imports; a name from a package counts as the module of that name, if it is one."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -33,7 +33,7 @@ def _imported(tree: ast.AST, modules: set[str]) -> Iterator[str]:
 
 
 def _circle(imports: Imports) -> list[str]:
-    """Modules of which each imports the next and the last one the first; empty where there are none."""
+    """Returns modules of which each imports the next and the last one the first; empty if there are none."""
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
@@ -42,7 +42,7 @@ def _circle(imports: Imports) -> list[str]:
 
 
 def _imports(sources: Mapping[str, str], compiled: set[str]) -> Imports:
-    """Who imports whom, of ``sources`` (texts by module name). ``compiled`` are modules that import nothing here."""
+    """Returns the imports of each of ``sources`` (texts by module name). ``compiled`` modules import nothing here."""
     modules = {*sources, *compiled}
     return {name: {one for one in _imported(ast.parse(text), modules) if one in modules} for name, text in sources.items()}
 
@@ -72,6 +72,6 @@ def test_a_circle_is_found(second: str) -> None:
     assert set(_circle(_imports(sources, set()))) == {"package.first", "package.second"}
 
 
-def test_an_import_inside_of_a_function_closes_no_circle() -> None:
+def test_an_import_inside_a_function_closes_no_circle() -> None:
     late = "def make():\n    from package.first import Thing\n    return Thing()"
     assert _circle(_imports({"package": "", "package.first": "import package.second", "package.second": late}, set())) == []

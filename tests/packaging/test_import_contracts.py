@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml: each is broken by the one import that it forbids, and each sentence is true."""
+"""The import contracts of pyproject.toml: one forbidden import breaks each of them, and each sentence is true."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOOL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 _CONTRACTS: list[dict[str, Any]] = _TOOL["importlinter"]["contracts"]
 _CLIENT, _FETCHERS = "kafka_remote_client", "kafka_remote_fetchers"
 
-# By the first words of a contract's name: a module that it binds, and what that must not import.
+# By the first words of a contract's name: a module that it binds, and a module that it must not import.
 _PLANTED = {
     "Dependencies point downwards": (f"{_CLIENT}.errors", f"{_CLIENT}.config"),
     "Records import nothing of ours": (f"{_CLIENT}.records.batch", f"{_CLIENT}.clock"),
@@ -47,7 +47,7 @@ def _source_of(tree: Path, module: str) -> Path:
 
 
 def _lint(tree: Path) -> str:
-    """What import-linter says of the packages in a directory."""
+    """Returns import-linter's report on the packages in a directory."""
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
     command += ["--config", str(tree / "pyproject.toml"), "--no-cache"]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=240, check=False)
@@ -56,7 +56,7 @@ def _lint(tree: Path) -> str:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What import-linter says of a copy of the packages in which each contract has its violation. Lines are not folded."""
+    """Returns import-linter's report on a copy of the packages with one violation of each contract, without folded lines."""
     tree = tmp_path_factory.mktemp("tree")
     for source in source_modules():
         target = tree / (source.relative_to("fetchers") if source.parts[0] == "fetchers" else source)
@@ -93,7 +93,7 @@ def _bound(contract: dict[str, Any], key: str) -> set[str]:
 @pytest.mark.parametrize(
     "contract", [one for one in _CONTRACTS if "nothing of ours but" in one["name"]], ids=lambda contract: contract["name"][:30]
 )
-def test_what_imports_nothing_but_some_is_forbidden_all_others(contract: dict[str, Any]) -> None:
+def test_a_contract_of_allowed_imports_forbids_all_others(contract: dict[str, Any]) -> None:
     allowed = set(re.findall(r"\w+", contract["name"].partition(" nothing of ours but ")[2])) - {"and"}
     (own,) = {name.removeprefix(f"{_CLIENT}.") for name in contract["source_modules"]}
     assert allowed <= _top_level()
@@ -104,12 +104,12 @@ def test_what_imports_nothing_but_some_is_forbidden_all_others(contract: dict[st
     ("begin", "free"),
     [("Nothing imports testing or cli", {"testing", "cli"}), ("Nothing but cli imports spark", {"cli", "spark"})],
 )
-def test_what_nothing_imports_is_forbidden_to_all(begin: str, free: set[str]) -> None:
+def test_a_contract_of_no_importer_forbids_all_modules(begin: str, free: set[str]) -> None:
     (contract,) = [one for one in _CONTRACTS if one["name"].startswith(begin)]
     assert _bound(contract, "source_modules") == _top_level() - free
     assert _FETCHERS in contract["source_modules"]
 
 
-def test_types_and_contracts_are_checked_on_both_packages() -> None:
+def test_types_and_contracts_are_checked_for_both_packages() -> None:
     assert set(_TOOL["importlinter"]["root_packages"]) == {_CLIENT, _FETCHERS}
     assert _TOOL["mypy"]["files"] == [_CLIENT, "fetchers"]

@@ -1,4 +1,4 @@
-"""The record decoder's tests once more in a process that may not use the compiled one."""
+"""The record decoder's tests in a process that may not use the compiled decoder."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 
 from tests.packaging.tree import ROOT
 
-# They compare the two decoders, or take both whatever the process uses, and long; or they are about the compiled one alone.
+# They compare the two decoders, or always use both and take long, or are about the compiled one.
 _NOT_ABOUT_PYTHON = ("test_any_bytes.py", "test_differential.py", "test_kernel.py", "test_parity.py")
 
 
 def passes_without_the_kernel(*arguments: str) -> str:
     """Runs pytest with the arguments, and returns its last line."""
-    environment = {**os.environ, "KAFKA_REMOTE_CLIENT_PURE": "1", "CI": ""}  # the one test about the kernel's presence skips
+    environment = {**os.environ, "KAFKA_REMOTE_CLIENT_PURE": "1", "CI": ""}  # the one test of the kernel's presence skips
     for inherited in ("KAFKA_REMOTE_TEST_RUN", "PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
         environment.pop(inherited, None)
     command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", "-k", "not compiled", *arguments]
@@ -24,6 +24,6 @@ def passes_without_the_kernel(*arguments: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
-def test_records_are_read_alike_where_python_is_asked_for() -> None:
+def test_records_are_read_alike_if_python_is_forced() -> None:
     ignored = [f"--ignore=tests/records/{name}" for name in _NOT_ABOUT_PYTHON]
     assert " passed, 1 skipped" in passes_without_the_kernel(*ignored, "tests/records")

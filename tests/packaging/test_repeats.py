@@ -1,4 +1,4 @@
-"""No run of code stands in two places letter by letter; and what finds them finds them."""
+"""No two places share a run of code character by character; and the search finds such runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_tests_and_tools_repeat_no_run_of_six_lines() -> None:
     assert [f"{one} ~ {other}" for one, other in repeated] == []
 
 
-def test_a_run_is_found_whatever_is_around_it() -> None:
+def test_a_run_is_found_in_any_surroundings() -> None:
     one = ["import os", "def f():", *BODY, "    return value0"]
     other = [
         "class C:",
@@ -55,7 +55,7 @@ def test_two_runs_in_one_file_are_found() -> None:
     assert repeated_runs({ONE: text}, LENGTH) == [(Place(ONE, 2, 7), Place(ONE, 9, 14))]
 
 
-def test_equal_lines_in_a_row_do_not_repeat_themselves() -> None:
+def test_equal_lines_in_a_row_are_no_repeat() -> None:
     assert repeated_runs({ONE: "\n".join(["def f():", *["    call()"] * 9])}, LENGTH) == []
 
 
@@ -73,12 +73,12 @@ def test_equal_lines_in_a_row_do_not_repeat_themselves() -> None:
     ],
     ids=["short", "two functions", "imports", "long import", "all", "docstring", "fields", "thin"],
 )
-def test_what_is_no_run_of_code_is_passed_over(lines: list[str]) -> None:
+def test_lines_that_are_not_code_are_skipped(lines: list[str]) -> None:
     text = lines if lines[0].startswith(("import", "from", "class", "__all__")) else ["def f():", *lines]
     assert found(text, text) == []
 
 
-def test_a_signature_is_no_run_of_code() -> None:
+def test_a_signature_is_not_a_run() -> None:
     text = [
         "@decorator",
         "def f(",

@@ -1,4 +1,4 @@
-"""``make test`` is a part of everything: each package, promise and component has a test in it, and all that it names exists."""
+"""``make test`` selects some of all tests: each package, promise and component has a test in it, and all named tests exist."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _NOT_TESTED_BY_NAME = {"kafka_remote_client/testing"}
 
 @cache
 def _selected() -> tuple[str, ...]:
-    """The names of all tests of the selection."""
+    """Returns the names of all selected tests."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_", "COVERAGE_"))}
     command = [sys.executable, "-m", "pytest", "--selection", "all", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=240)
     return tuple(line for line in done.stdout.splitlines() if "::" in line)
 
 
-def test_each_package_has_a_test_in_it() -> None:
+def test_each_package_has_a_selected_test() -> None:
     folders = {str(path.parent) for path in source_modules()} - _NOT_TESTED_BY_NAME
     tested = {name.partition("/test_")[0] for name in _selected()}
     wanted = {folder: folder.replace("kafka_remote_client", "tests", 1) for folder in folders}
@@ -39,12 +39,12 @@ def test_each_package_has_a_test_in_it() -> None:
     assert {folder for folder, tests in wanted.items() if tests not in tested} == set()
 
 
-def test_each_promise_has_a_test_in_it() -> None:
+def test_each_promise_has_a_selected_test() -> None:
     files = {name.partition("::")[0].removeprefix("tests/") for name in _selected()}
     assert {promise for promise in PROMISES if not files & set(marked()[promise])} == set()
 
 
-def test_each_component_has_a_test_in_it() -> None:
+def test_each_component_has_a_selected_test() -> None:
     assert {component_of(name) for name in _selected()} - {None} == set(Component)
 
 
@@ -67,7 +67,7 @@ def test_skipped_tests_are_listed_with_their_reason_and_a_command() -> None:
     assert skip_table([]) == ["No test was skipped."]
 
 
-def test_table_is_printed_where_nothing_was_skipped(tmp_path: Path) -> None:
+def test_the_table_is_printed_if_nothing_was_skipped(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.parts", "table", str(tmp_path / "none.jsonl")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "No test was skipped.\n"

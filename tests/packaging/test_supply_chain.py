@@ -1,4 +1,4 @@
-"""S22: which run-time dependencies there are, their versions and licences."""
+"""S22: the run-time dependencies, their versions and licences."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_s22_each_run_time_part_has_a_permitted_licence() -> None:
     assert {name for name, licence in EXCEPTIONS.items() if parts[name].licence != licence} == set(), "exceptions are used"
 
 
-def test_s22_an_installation_without_extras_brings_six_parts() -> None:
+def test_s22_an_installation_without_extras_has_six_parts() -> None:
     assert run_time_parts(extras=()).keys() - {PROJECT} == REQUIRED
 
 
 def installed(directory: Path, name: str, *metadata: str) -> None:
-    """Makes a distribution that looks installed in the directory."""
+    """Makes a distribution in the directory that looks installed."""
     info = directory / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("\n".join(["Metadata-Version: 2.4", f"Name: {name}", "Version: 1.0", *metadata, ""]))
@@ -70,7 +70,7 @@ def test_parts_follow_extras_and_markers(tmp_path: Path, monkeypatch: pytest.Mon
         ([], "unknown"),
     ],
 )
-def test_a_licence_is_what_the_metadata_say_most_precisely(tmp_path: Path, metadata: list[str], licence: str) -> None:
+def test_the_licence_is_the_most_precise_metadata_field(tmp_path: Path, metadata: list[str], licence: str) -> None:
     installed(tmp_path, "one", *metadata)
     assert licence_of(PathDistribution(tmp_path / "one-1.0.dist-info").metadata) == licence
 

@@ -1,4 +1,4 @@
-"""The tree is clean: no machine's paths, no registry's address, names paired, modules complete, files short."""
+"""The tree is clean: no paths of a machine, no registry address, paired names, complete modules, short files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_TEST_NAME = 70
 _LONGER = {"tests/consumer/test_routing.py": 750}
 """Files that hold one idea in more lines: splitting them would only spread the idea."""
 
-# Sources that no test file of the same name needs, each with the reason.
+# Sources that need no test file of the same name, each with the reason.
 _TESTED_ELSEWHERE = {
     "fetchers/kafka_remote_fetchers/_range_client.py": "test_presigned and test_s3, on real sockets",
     "fetchers/kafka_remote_fetchers/_range_stream.py": "test_presigned, on real sockets",
@@ -44,7 +44,7 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/verify/aiven_layout.py": "test_defects and test_verifier",
     "kafka_remote_client/verify/index_kinds.py": "test_defects",
 }
-# Test files that pair with no source: they are about several modules at once.
+# Test files without a source of the same name: they test several modules.
 _SCENARIOS = {
     "integration",
     "packaging",
@@ -118,14 +118,14 @@ def _test_of(source: Path) -> str:
     return str(Path("tests", *folders, f"test_{source.stem.lstrip('_')}.py"))
 
 
-def test_no_file_names_a_path_of_some_machine() -> None:
+def test_no_file_has_a_path_of_some_machine() -> None:
     found = {str(path): hits for path, text in tracked_texts().items() if (hits := _MACHINE_PATH.findall(text))}
     assert not found
     beside = {str(path) for path, text in tracked_texts().items() if str(ROOT) + "/" in text}
     assert not beside
 
 
-def test_no_file_names_a_package_registry() -> None:
+def test_no_file_has_the_address_of_a_package_registry() -> None:
     assert not {str(path): hits for path, text in tracked_texts().items() if (hits := _REGISTRY.findall(text))}
 
 
@@ -133,12 +133,12 @@ def _longest(path: Path) -> int:
     return _LONGER.get(str(path), _LONGEST_TEST if path.parts[0] == "tests" else _LONGEST)
 
 
-def test_every_python_file_is_short_enough_to_hold_one_idea() -> None:
+def test_every_python_file_is_within_its_line_limit() -> None:
     lengths = {path: len((ROOT / path).read_text().splitlines()) for path in _PYTHON}
     assert {str(path): length for path, length in lengths.items() if length > _longest(path)} == {}
 
 
-def test_every_test_name_is_short_enough_to_read() -> None:
+def test_every_test_name_is_within_its_limit() -> None:
     defined = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
     tests = [path for path in _PYTHON if path.parts[0] == "tests"]
     names = {name: str(path) for path in tests for name in defined.findall((ROOT / path).read_text())}
@@ -146,7 +146,7 @@ def test_every_test_name_is_short_enough_to_read() -> None:
 
 
 def _complaints(path: Path) -> list[str]:
-    """What is wrong with a module's docstring and its ``__all__``."""
+    """Returns what is wrong with a module's docstring and its ``__all__``."""
     module = importlib.import_module(module_name(path))
     found = [] if (module.__doc__ or "").strip() else [f"{path}: no docstring says what the module is for"]
     names = getattr(module, "__all__", None)
@@ -162,7 +162,7 @@ def _complaints(path: Path) -> list[str]:
     return found
 
 
-def test_every_module_exports_what_exists_and_is_documented() -> None:
+def test_every_module_is_documented_and_its_exports_exist() -> None:
     assert [complaint for path in source_modules() for complaint in _complaints(path)] == []
 
 
@@ -190,7 +190,7 @@ def test_each_campaign_is_a_command_of_its_name() -> None:
     assert [name for name in suites.SAMPLES if f"\n{name}:" not in makefile] == []
 
 
-def test_each_campaign_has_a_ledger_line_and_a_sample_in_everything() -> None:
+def test_each_campaign_has_a_ledger_line_and_a_sample_in_all_suites() -> None:
     (kept,) = re.findall(r"^([a-z\s\\-]+): export KAFKA_REMOTE_LEDGER_FILE", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(kept.replace("\\", "").split()) == {"test-all", *suites.SAMPLES}
     page = (ROOT / "docs" / "testing.md").read_text()
@@ -201,7 +201,7 @@ def test_each_campaign_has_a_ledger_line_and_a_sample_in_everything() -> None:
         assert f"`{sample.removeprefix('tests/')}`" in row, row
 
 
-def test_make_help_lists_what_a_user_may_call() -> None:
+def test_make_help_lists_the_commands_for_users() -> None:
     listed = subprocess.run(["make", "--silent", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     commands = {line.split()[1] for line in listed.splitlines()}
     assert {"demo", "test", "test-all", "test-fast", "lint", "types", "bench", "docs", "clean"} <= commands

@@ -1,4 +1,4 @@
-"""The files of the tree, as git knows them."""
+"""The files of the tree that git tracks."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @cache
 def tracked_files() -> tuple[Path, ...]:
-    """All files that git tracks and that exist, relative to the root."""
+    """Returns all files that git tracks and that exist, relative to the root."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
     return tuple(path for path in map(Path, filter(None, listed.split("\0"))) if (ROOT / path).is_file())
 
 
 @cache
 def tracked_texts() -> dict[Path, str]:
-    """The tracked files that are text."""
+    """Returns the tracked files that are text."""
     texts = {}
     for path in tracked_files():
         raw = (ROOT / path).read_bytes()
-        with suppress(UnicodeDecodeError):  # archives, and what the fuzzers found
+        with suppress(UnicodeDecodeError):  # archives, and inputs that the fuzzers found
             texts[path] = raw.decode()
     return texts
 
 
 def source_modules() -> list[Path]:
-    """The Python files of the two packages, relative to the root."""
+    """Returns the Python files of the two packages, relative to the root."""
     return [path for path in tracked_files() if path.parts[0] in {"kafka_remote_client", "fetchers"} and path.suffix == ".py"]
 
 

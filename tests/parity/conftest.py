@@ -1,4 +1,4 @@
-"""The stages: the real broker with topics that are written once per run and a shim before it, and the embedded cluster."""
+"""The stages: a real broker with topics written once per run and a shim in front of it, and the embedded cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.scenario import TransactionalTopic
 
 @pytest.fixture(scope="session")
 def parity_topics(running_broker: KafkaBroker, transactional_topic: TransactionalTopic) -> dict[str, Any]:
-    """See ``tests.parity.topics``."""
+    """The topics of ``tests.parity.topics``."""
     run = Path(os.environ["KAFKA_REMOTE_TEST_RUN"])
     facts = run / "parity-topics.json"
     with file_lock(run / "parity-topics.lock"):
@@ -33,7 +33,7 @@ def parity_topics(running_broker: KafkaBroker, transactional_topic: Transactiona
 
 @pytest.fixture
 def broker_stage(kafka_broker: KafkaBroker, parity_topics: dict[str, Any]) -> Iterator[Stage]:
-    """The real broker and a shim before it."""
+    """The real broker, with a shim in front of it."""
     with shim_before(kafka_broker) as shim:
         origin = shim.origin_url
         assert origin is not None
@@ -42,7 +42,7 @@ def broker_stage(kafka_broker: KafkaBroker, parity_topics: dict[str, Any]) -> It
 
 @pytest.fixture(scope="module")
 def embedded_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """The embedded cluster: one topic, ``mixed``, of four partitions, the first of which is tiered in part."""
+    """The embedded cluster: one topic, ``mixed``, of four partitions, the first of which is partly tiered."""
     with small_cluster(tmp_path_factory.mktemp("tier")) as cluster:
         topic = fill_topic(cluster, "parity", 200)
         bounds = tiers(cluster, topic)

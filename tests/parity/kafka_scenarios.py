@@ -1,8 +1,8 @@
-"""What Kafka tests of its own consumers' fetchers, by name: which of our tests says the same, or why none does.
+"""Kafka's tests of its own consumers' fetchers, by name, each with our tests of the same behaviour or the reason for none.
 
-A test of ours is named by its file and name: ``parity/test_places:a_seek_carries_its_leader_epoch`` is in tests/parity. The
+A test of ours is given by file and name: ``parity/test_places:a_seek_carries_its_leader_epoch`` is in tests/parity. The
 names are those of Kafka 4.3's ``FetcherTest`` (the classic consumer) and ``FetchRequestManagerTest`` (the asynchronous one),
-which share most.
+which have most tests in common.
 
 References: apache/kafka, clients/src/test/java/org/apache/kafka/clients/consumer/internals.
 """
@@ -15,41 +15,41 @@ __all__ = ["NOT_HERE", "ONLY_IN", "RESTATED", "SUITES", "names_of"]
 
 SUITES = ("FetcherTest", "FetchRequestManagerTest")
 
-_EVERYTHING = "parity/test_deliveries:everything_to_the_end"
-_START = "parity/test_deliveries:any_start"
-_PAUSES = "parity/test_places:pauses"
-_SEEKS = "parity/test_places:seeks_between_and_within_tiers"
-_COME_AND_GO = "parity/test_places:partitions_come_and_go"
-_POSITIONS = "parity/test_places:positions"
-_SEVERAL = "parity/test_places:several_partitions_each_in_order_and_each_to_its_end"
-_CALLBACK = "parity/test_groups:what_a_callback_may_do"
-_REBALANCE = "faults/test_application_faults:a_rebalance_with_bytes_on_their_way_delivers_nothing_of_before"
-_ELECTION = "location/test_broker:the_new_leader_is_asked_when_the_old_one_is_gone"
+_EVERYTHING = "parity/test_deliveries:all_records_to_the_end_are_delivered"
+_START = "parity/test_deliveries:any_start_offset_gives_the_same_records"
+_PAUSES = "parity/test_places:pause_and_resume_give_the_same_records"
+_SEEKS = "parity/test_places:seeks_between_and_within_tiers_are_equal"
+_COME_AND_GO = "parity/test_places:partitions_are_added_and_removed_alike"
+_POSITIONS = "parity/test_places:positions_are_equal"
+_SEVERAL = "parity/test_places:several_partitions_are_each_read_in_order_to_their_end"
+_CALLBACK = "parity/test_groups:callbacks_may_make_the_same_calls"
+_REBALANCE = "faults/test_application_faults:a_rebalance_during_requests_delivers_no_earlier_position"
+_ELECTION = "location/test_broker:the_new_leader_is_asked_if_the_old_one_is_gone"
 
 RESTATED: Mapping[str, tuple[str, ...]] = {
-    # what is fetched, and of whom
+    # what is fetched, and from which node
     "testFetchNormal": (_EVERYTHING,),
-    "testFetchWithNoTopicId": ("location/test_leaders:fetch_names_topics_by_id_where_both_sides_can",),
-    "testFetchWithTopicId": ("location/test_broker:topic_ids_are_used_where_both_sides_have_them",),
+    "testFetchWithNoTopicId": ("location/test_leaders:fetch_names_topics_by_id_if_both_sides_can",),
+    "testFetchWithTopicId": ("location/test_broker:topic_ids_are_used_if_both_sides_support_them",),
     "testFetchForgetTopicIdWhenUnassigned": (_COME_AND_GO,),
     "testFetchForgetTopicIdWhenReplaced": (
-        "integration/test_broker_faults:f65_recreated_topic_is_never_read_from_the_old_ones_tier",
+        "integration/test_broker_faults:f65_a_recreated_topic_is_never_read_from_the_old_ones_tier",
     ),
-    "testFetchTopicIdUpgradeDowngrade": ("integration/test_shim_broker:every_version_that_is_offered_is_granted",),
-    "testFetchSkipsBlackedOutNodes": ("location/test_broker:an_unreachable_peer_is_an_error_and_not_retried_at_once",),
+    "testFetchTopicIdUpgradeDowngrade": ("integration/test_shim_broker:every_offered_version_is_granted",),
+    "testFetchSkipsBlackedOutNodes": ("location/test_broker:an_unreachable_peer_is_an_error_without_an_immediate_retry",),
     "testFetchMaxPollRecords": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchMaxPollRecordsUnaligned": ("parity/test_calls:consume_keeps_its_contract",),
     "testFetchNonContinuousRecords": ("records/test_aborted:compacted_topic",),
-    "testHeaders": ("records/test_record:key_value_and_headers_null_empty_and_full", _EVERYTHING),
-    "testQuotaMetrics": ("location/test_broker:throttling_broker_is_left_alone_and_its_leaders_are_believed",),
+    "testHeaders": ("records/test_record:keys_values_and_headers_may_be_null_empty_or_full", _EVERYTHING),
+    "testQuotaMetrics": ("location/test_broker:a_throttling_broker_gets_no_request_and_its_metadata_is_used",),
     "testFetcherMetrics": ("consumer/test_statistics:statistics_of_both_tiers_arrive_together",),
-    "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing_more",),
+    "testFetchCompletedBeforeHandlerAdded": ("fetch/test_remote_reader:a_stopped_reader_delivers_nothing",),
     "testConsumingViaIncrementalFetchRequests": (_SEVERAL,),
     "testFetcherConcurrency": (
-        "fetch/test_remote_reader:a_thousand_partitions_are_read_and_none_is_forgotten",
+        "fetch/test_remote_reader:a_thousand_partitions_are_all_read",
         "faults/test_application_faults:a_second_thread_may_close_while_the_first_one_polls",
     ),
-    "testCloseShouldBeIdempotent": ("parity/test_calls:closed_is_closed",),
+    "testCloseShouldBeIdempotent": ("parity/test_calls:a_closed_consumer_refuses_all_calls",),
     # leader epochs
     "testMissingLeaderEpochInRecords": ("consumer/test_partition_flow:a_leader_epoch_goes_with_an_offset_only",),
     "testLeaderEpochInConsumerRecord": (_EVERYTHING,),
@@ -58,7 +58,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testTruncationDetected": (
         "integration/test_broker_faults:f63_truncation_below_the_position_is_found_as_by_a_plain_consumer",
     ),
-    # assignments and rebalances with data on its way
+    # assignments and rebalances with data in flight
     "testInflightFetchOnPendingPartitions": (_CALLBACK,),
     "testFetchingPendingPartitions": (_CALLBACK,),
     "testInflightFetchResultNotProcessedForPartitionsAwaitingCallbackCompletion": (_CALLBACK,),
@@ -84,9 +84,9 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     "testFetchRequestWithBufferedPartitionPaused": (_PAUSES,),
     # seeks, positions, offsets out of range
     "testFetchedRecordsAfterSeek": (_SEEKS, "consumer/test_direct_consumer:seek_while_records_fly_delivers_nothing_of_before"),
-    "testSeekBeforeException": (_START, "parity/test_places:seeks_to_logical_places_and_beyond"),
+    "testSeekBeforeException": (_START, "parity/test_places:seeks_to_logical_offsets_and_out_of_range_are_equal"),
     "testFetchOffsetOutOfRange": (_START,),
-    "testStaleOutOfRangeError": ("parity/test_places:seeks_to_logical_places_and_beyond",),
+    "testStaleOutOfRangeError": ("parity/test_places:seeks_to_logical_offsets_and_out_of_range_are_equal",),
     "testFetchOffsetOutOfRangeException": (_START,),
     "testFetchPositionAfterException": (_START,),
     "testFetchRequestWithBufferedPartitionMissingPosition": (_POSITIONS,),
@@ -96,13 +96,13 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
     # errors
     "testFetchError": ("location/test_broker:other_errors_are_final",),
     "testFetchRequestInternalError": ("location/test_broker:an_answer_that_does_not_parse_closes_the_connection",),
-    "testUnauthorizedTopic": ("location/test_broker:offsets_that_may_not_be_asked_are_an_error",),
+    "testUnauthorizedTopic": ("location/test_broker:refused_offsets_are_an_error",),
     "testHandleFetchResponseError": (
-        "location/test_broker:an_outdated_view_is_refreshed_and_tried_once_more",
+        "location/test_broker:stale_metadata_is_refreshed_and_retried_once",
         "location/test_broker:other_errors_are_final",
     ),
-    "testFetchDisconnected": ("location/test_broker:a_cut_idle_connection_is_replaced",),
-    "testCorruptMessageError": ("fetch/test_remote_reader:permanent_failure_goes_to_the_broker_at_the_exact_next_offset",),
+    "testFetchDisconnected": ("location/test_broker:a_closed_idle_connection_is_replaced",),
+    "testCorruptMessageError": ("fetch/test_remote_reader:a_permanent_failure_goes_to_the_broker_at_the_next_offset",),
     "testParseCorruptedRecord": ("records/test_completed_fetch:good_batches_before_damaged_records_are_delivered_first",),
     "testParseInvalidRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),
     "testInvalidDefaultRecordBatch": ("records/test_batch:raises_for_checksum_mismatch_after_the_good_batches",),
@@ -110,7 +110,7 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "consumer/test_deserializing:what_cannot_be_deserialised_is_raised_as_upstream_raises_it",
     ),
     "testWhenFetchResponseReturnsALeaderShipChangeErrorButNoNewLeaderInformation": (
-        "location/test_leaders:a_leader_that_is_none_any_more_is_looked_for_again",
+        "location/test_leaders:a_broker_that_is_no_longer_leader_is_replaced",
     ),
     "testWhenFetchResponseReturnsALeaderShipChangeErrorAndNewLeaderInformation": (_ELECTION,),
     "testFetchRequestWithBufferedPartitionMissingLeader": (_ELECTION,),
@@ -136,10 +136,10 @@ RESTATED: Mapping[str, tuple[str, ...]] = {
         "records/test_aborted:position_after_wholly_filtered_batch",
         _EVERYTHING,
     ),
-    "testEmptyControlBatch": ("records/test_control:empty_control_batch_moves_the_offset_and_marks_nothing",),
-    # what lies ready
+    "testEmptyControlBatch": ("records/test_control:an_empty_control_batch_moves_the_offset_and_ends_nothing",),
+    # delivered and buffered records
     "testCompletedFetchRemoval": (_SEVERAL,),
-    "testFetchRequestWithBufferedPartitions": ("fetch/test_remote_reader:memory_bounds_what_is_read_ahead",),
+    "testFetchRequestWithBufferedPartitions": ("fetch/test_remote_reader:memory_limits_the_read_ahead",),
 }
 """By Kafka's name of a scenario; the same name in both of its classes is the same scenario."""
 
@@ -204,6 +204,6 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
 
 
 def names_of(suite: str) -> set[str]:
-    """All scenarios of one of :data:`SUITES`."""
+    """Returns all scenarios of one of :data:`SUITES`."""
     (other,) = set(SUITES) - {suite}
     return (RESTATED.keys() | NOT_HERE.keys()) - set(ONLY_IN[other])

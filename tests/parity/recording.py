@@ -1,9 +1,9 @@
-"""A consumer of any class, and all that its application sees of it, in order, as values that can be compared.
+"""Records all that an application sees of a consumer of any class, in order, as values that can be compared.
 
-A scenario calls the consumer's own methods on a :class:`Recording`; what each answers or raises is an event, and so is each
-message and each callback with its arguments and the call that served it. ``read`` and ``read_to_ends`` deliver: how many calls
-that takes is nobody's promise, so the calls are no events there. Nothing is left out of a message; of errors everything but
-their text is kept, in which names and addresses stand.
+A scenario calls the consumer's own methods on a :class:`Recording`. Each result, each exception, each message and each callback
+with its arguments and its serving call is an event. ``read`` and ``read_to_ends`` deliver messages: how many calls that takes
+is not part of the contract, so these calls are no events. Messages are recorded completely; errors without their text, which
+has names and addresses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CALLBACKS = ("error_cb", "throttle_cb", "on_commit")
 
 
 def plain_value(value: Any) -> Any:
-    """What can be seen of an answer, an argument or an error, as values that compare."""
+    """Returns what can be seen of a result, an argument or an error, as values that compare."""
     if isinstance(value, Message):
         return _message(value)
     if isinstance(value, TopicPartition):
@@ -41,7 +41,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, KafkaException):
         return (type(value).__name__, *map(plain_value, value.args))
     if isinstance(value, (TypeError, AttributeError)):
-        return type(value).__name__  # Python's own text names functions and classes
+        return type(value).__name__  # Python's own text has the names of functions and classes
     if isinstance(value, BaseException):
         return (type(value).__name__, str(value))
     if isinstance(value, confluent_kafka.Consumer):
@@ -71,7 +71,7 @@ def by_consume(consumer: confluent_kafka.Consumer, limit: int) -> list[Message]:
 
 
 class Recording:
-    """See the module. ``inner`` is the consumer itself; what is called on it goes by unseen."""
+    """See the module. ``inner`` is the consumer itself; its calls are not recorded."""
 
     def __init__(self, make: Make, settings: dict[str, Any], events: list[Event], take: Take = by_poll) -> None:
         self.events = events
@@ -81,7 +81,7 @@ class Recording:
         self.inner = make({**settings, **callbacks})
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """The consumer's method of that name; what it answers is an event."""
+        """Returns the consumer's method of that name; its result is an event."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             answer = self._called(name, *args, **kwargs)
@@ -91,12 +91,12 @@ class Recording:
         return call
 
     def comes_to_answer(self, expected: Any, name: str, *args: Any) -> None:
-        """Calls a method until it answers ``expected``: some of what a call began librdkafka does after that call returned."""
+        """Calls a method until it returns ``expected``: librdkafka finishes some calls after they have returned."""
         wait_until(lambda: plain_value(self._called(name, *args)) == expected, f"{name}{args}", seconds=PATIENCE_SECONDS)
         self.events.append((name, expected))
 
     def refuses(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Calls a method that has to raise; the error is an event."""
+        """Calls a method that must raise; the error is an event."""
         try:
             answer = self._called(name, *args, **kwargs)
         except Exception as error:
@@ -105,7 +105,7 @@ class Recording:
             raise AssertionError(f"{name}{args} answered {plain_value(answer)!r}")
 
     def attempts(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Calls a method that may raise; its answer or its error is an event."""
+        """Calls a method that may raise; its result or its error is an event."""
         try:
             self.__getattr__(name)(*args, **kwargs)
         except Exception as error:
@@ -119,7 +119,7 @@ class Recording:
             self._during = outer
 
     def subscribe(self, topics: list[str], **callbacks: Callable[..., object] | None) -> None:
-        """As the consumer's; each callback is an event, before the given one is called with this recording."""
+        """Subscribes as the consumer does; each callback is an event, before the given one is called with this recording."""
         made = {name: self._callback(name, callbacks.get(name)) for name in ("on_assign", "on_revoke", "on_lost")}
         self._called("subscribe", topics, **made)
         self.events.append(("subscribe", None))
@@ -139,15 +139,15 @@ class Recording:
     # -- delivery ----------------------------------------------------------------------------------------------------------
 
     def read(self, count: int) -> list[Message]:
-        """The next ``count`` messages, whatever they tell."""
+        """Reads the next ``count`` messages of any kind."""
         return self._until(lambda messages: len(messages) >= count, lambda messages: count - len(messages))
 
     def read_to_ends(self, partitions: int = 1) -> list[Message]:
-        """Everything until so many ends of partitions were told."""
+        """Reads until so many ends of partitions are delivered."""
         return self._until(lambda messages: sum(map(is_end, messages)) >= partitions)
 
     def read_until(self, done: Callable[[], bool]) -> list[Message]:
-        """Everything until ``done``."""
+        """Reads until ``done``."""
         return self._until(lambda _: done())
 
     def _until(
@@ -170,13 +170,13 @@ class Recording:
         return messages
 
     def hears_nothing(self, calls: int = 2) -> None:
-        """A few calls that deliver must give nothing."""
+        """A few delivering calls must return nothing."""
         for _ in range(calls):
             for message in self._take(self.inner, 10):
                 self.events.append(("uncalled-for", plain_value(message)))
 
 
 def is_end(message: Message) -> bool:
-    """Whether a message says that its partition is at its end."""
+    """Returns whether a message is the end of its partition."""
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF

@@ -1,7 +1,7 @@
-"""Where scenarios are played, and the ways in which each is: confluent_kafka's class, ours on the tier, ours beside it.
+"""Runs each scenario in several ways: with confluent_kafka's class, with ours on the tier, and with ours beside the tier.
 
-All ways of a scenario run at the same time, each in a thread and with a group of its own, against the same topics. What ours
-tells must equal what confluent_kafka's class tells with the same call, ``poll`` or ``consume``, event by event.
+All ways of a scenario run at the same time, each in its own thread and group, on the same topics. The events of our class
+must equal those of confluent_kafka's class with the same call, ``poll`` or ``consume``, one by one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LINES = 60
 
 @attrs.frozen
 class Stage:
-    """A cluster of which a part is tiered.
+    """A cluster with a partly tiered log.
 
-    ``shim`` and ``broker`` are bootstrap addresses, ``beside`` the settings with which nothing is read directly although it is
-    turned on. ``topics`` are the names and places that scenarios speak of.
+    ``shim`` and ``broker`` are bootstrap addresses. ``beside`` has settings with which direct fetch is on but reads nothing.
+    ``topics`` are the names and places that scenarios use.
     """
 
     shim: str
@@ -52,7 +52,7 @@ class Stage:
         }
 
     def direct(self) -> dict[str, Any]:
-        """What direct fetch needs."""
+        """Returns the settings that direct fetch needs."""
         return {
             "fetch.remote.enabled": True,
             "remote.storage.fetcher.class": "presigned",
@@ -65,7 +65,7 @@ class Stage:
 
 @attrs.frozen
 class Way:
-    """``like``: whose events these must equal."""
+    """``like``: the way whose events these must equal."""
 
     like: str
     take: Take
@@ -101,7 +101,7 @@ WAYS = {
 
 
 class Run:
-    """One way of one scenario: makes its consumers and keeps their events, one list for all of them."""
+    """One way of one scenario: makes its consumers and keeps their events in one list."""
 
     def __init__(self, stage: Stage, way: Way) -> None:
         self.topics = stage.topics
@@ -113,7 +113,7 @@ class Run:
         self._opened: list[Recording] = []
 
     def open(self, *callbacks: str, **settings: Any) -> Recording:
-        """A consumer of this run's group; ``_`` in a setting's name stands for ``.``. ``callbacks`` become events."""
+        """Returns a consumer of this run's group; ``_`` in a setting's name stands for ``.``. ``callbacks`` become events."""
         more = dict.fromkeys(callbacks) | {name.replace("_", "."): value for name, value in settings.items()}
         made = {"group.id": self.group, **self._way.settings(self._stage), **more}
         recording = Recording(self._way.make, made, self.events, self._way.take)
@@ -121,7 +121,7 @@ class Run:
         return recording
 
     def refuses_to_open(self, *wrong: Any, **settings: Any) -> None:
-        """A consumer that cannot be made; the error is an event. ``wrong``: arguments in place of a configuration."""
+        """Records the error of a consumer that cannot be made. ``wrong``: arguments in place of a configuration."""
         more = {name.replace("_", "."): value for name, value in settings.items()}
         try:
             made = self._way.make(*wrong) if wrong else self._way.make({**self._way.settings(self._stage), **more})
@@ -132,11 +132,11 @@ class Run:
             raise AssertionError(f"{settings} were taken")
 
     def note(self, *what: Any) -> None:
-        """An event of the scenario's own."""
+        """Adds an event of the scenario itself."""
         self.events.append(("noted", *what))
 
     def committed(self, *partitions: confluent_kafka.TopicPartition) -> None:
-        """Records what the group has committed; a consumer outside the comparison requests it."""
+        """Records what the group has committed, as a consumer outside the comparison sees it."""
         asking = confluent_kafka.Consumer(self._stage.settings(self._stage.broker) | {"group.id": self.group})
         try:
             answered = asking.committed(list(partitions), timeout=30)
@@ -145,7 +145,7 @@ class Run:
         self.note("committed", [(tp.topic, tp.partition, tp.offset, tp.leader_epoch, tp.metadata) for tp in answered])
 
     def finish(self) -> None:
-        """Closes what is open still, and counts."""
+        """Closes all open consumers and counts the records of the store."""
         for recording in self._opened:
             recording.close()
             if isinstance(recording.inner, Consumer):
@@ -160,11 +160,11 @@ Scenario: TypeAlias = Callable[[Run], None]
 def play(
     stage: Stage, scenario: Scenario, *, reads_the_tier: bool | None, in_order: bool = True, ways: Iterable[str] = WAYS
 ) -> None:
-    """Plays a scenario in all ways and compares. ``reads_the_tier``: records must have come from the store, and only then;
-    ``None`` where that is not what the scenario is about.
+    """Runs a scenario in all ways and compares them. ``reads_the_tier``: records must have come from the store, and only then;
+    ``None`` if the scenario is not about that.
 
-    ``in_order``: whether the order of events between partitions is defined, as with one partition it is. With several the plain
-    consumer gives both orders: ``test_plain_consumer.py``.
+    ``in_order``: whether the order of events between partitions is defined, as with one partition. With several partitions the
+    plain consumer gives both orders: ``test_plain_consumer.py``.
     """
 
     def one(way: Way) -> Run:
@@ -195,7 +195,7 @@ def play(
 
 
 def _ordered(events: list[Event], in_order: bool) -> list[Event]:
-    """Events; each stretch of deliveries by partition where the order between partitions is not defined."""
+    """Returns the events; if the order between partitions is undefined, sorts each stretch of deliveries by partition."""
     if in_order:
         return events
     ordered: list[Event] = []

@@ -1,4 +1,4 @@
-"""What calls answer, refuse and raise, on the embedded cluster: contracts that need no real broker."""
+"""Results, refusals and exceptions of calls, on the embedded cluster: contracts that need no real broker."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("read", [True, False])
-def test_closed_is_closed(embedded_stage: Stage, read: bool) -> None:
+def test_a_closed_consumer_refuses_all_calls(embedded_stage: Stage, read: bool) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         if read:
@@ -105,7 +105,7 @@ def test_closed_is_closed(embedded_stage: Stage, read: bool) -> None:
     play(embedded_stage, scenario, reads_the_tier=read)
 
 
-def test_leaving_its_context_closes_it(embedded_stage: Stage) -> None:
+def test_leaving_the_context_closes_the_consumer(embedded_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         with consumer.inner as same:
@@ -124,7 +124,7 @@ def test_leaving_its_context_closes_it(embedded_stage: Stage) -> None:
     play(embedded_stage, scenario, reads_the_tier=True)
 
 
-def test_configurations_that_are_none(embedded_stage: Stage) -> None:
+def test_invalid_configurations_are_refused(embedded_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         run.refuses_to_open()
         for wrong in ({"no_such_property": 5}, {"isolation_level": "read_all"}, {"on_commit": 5}):
@@ -140,7 +140,7 @@ def test_configurations_that_are_none(embedded_stage: Stage) -> None:
     play(embedded_stage, scenario, reads_the_tier=False)
 
 
-def test_settings_as_text_and_as_values_mean_the_same(embedded_stage: Stage) -> None:
+def test_settings_as_strings_and_as_values_are_equal(embedded_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         for true, false in ((True, False), ("true", "false"), ("t", "f"), (1, 0), ("1", "0"), ("TRUE", "False")):
             consumer = run.open(enable_partition_eof=true, enable_auto_commit=false, enable_auto_offset_store=false)
@@ -153,7 +153,7 @@ def test_settings_as_text_and_as_values_mean_the_same(embedded_stage: Stage) -> 
     play(embedded_stage, scenario, reads_the_tier=True)
 
 
-def test_topics_and_assignments_that_are_none(embedded_stage: Stage) -> None:
+def test_invalid_topics_and_assignments_are_refused(embedded_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         for call in ("subscribe", "assign", "incremental_assign", "incremental_unassign"):
@@ -178,7 +178,7 @@ def test_topics_and_assignments_that_are_none(embedded_stage: Stage) -> None:
     play(embedded_stage, scenario, reads_the_tier=True)
 
 
-def test_messages_are_confluent_kafkas_own(embedded_stage: Stage) -> None:
+def test_messages_are_of_confluent_kafkas_class(embedded_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open(enable_auto_offset_store=False)
         consumer.assign([at(run, 0)])
@@ -200,7 +200,7 @@ def test_messages_are_confluent_kafkas_own(embedded_stage: Stage) -> None:
     play(embedded_stage, scenario, reads_the_tier=True)
 
 
-def test_the_rest_of_the_surface(embedded_stage: Stage) -> None:
+def test_the_remaining_methods_are_equal(embedded_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.memberid()

@@ -1,4 +1,4 @@
-"""Offsets stored, committed and asked for: by whom, when, with which leader epoch, and what is refused."""
+"""Stored, committed and requested offsets: which call commits them, when, with which leader epoch, and which are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def at(run: Run, offset: int = OFFSET_INVALID, topic: str = "mixed", partition: 
 @pytest.mark.parametrize("place", ["tier", "local", "border"])
 @pytest.mark.parametrize("stores", [True, False])
 @pytest.mark.parametrize("commits", [True, False])
-def test_what_close_commits(broker_stage: Stage, commits: bool, stores: bool, place: str) -> None:
+def test_close_commits_the_same_offsets(broker_stage: Stage, commits: bool, stores: bool, place: str) -> None:
     def scenario(run: Run) -> None:
         local = run.topics["mixed"]["local"]
         consumer = run.open(enable_auto_commit=commits, enable_auto_offset_store=stores, auto_commit_interval_ms=600_000)
@@ -36,7 +36,7 @@ def test_what_close_commits(broker_stage: Stage, commits: bool, stores: bool, pl
 
 
 @pytest.mark.parametrize("topic", ["mixed", "transactional"])
-def test_forms_of_commit(broker_stage: Stage, topic: str) -> None:
+def test_all_forms_of_commit_give_the_same_offsets(broker_stage: Stage, topic: str) -> None:
     def scenario(run: Run) -> None:
         facts = run.topics[topic]
         consumer = run.open()
@@ -53,7 +53,7 @@ def test_forms_of_commit(broker_stage: Stage, topic: str) -> None:
         consumer.commit(offsets=[explicit], asynchronous=False)
         consumer.committed([at(run, topic=topic)], 30)
         consumer.refuses("commit", message=messages[0], offsets=[explicit])
-        consumer.commit(offsets=[at(run, 20, "three", 2)], asynchronous=False)  # which is not assigned
+        consumer.commit(offsets=[at(run, 20, "three", 2)], asynchronous=False)  # not assigned
         consumer.committed([at(run, topic="three", partition=2), at(run, topic="three", partition=1)], timeout=30)
         consumer.attempts("commit", offsets=[], asynchronous=False)
         for wrong in ({"message": 5}, {"offsets": 5}, {"offsets": [1]}, {"message": explicit}):
@@ -65,7 +65,7 @@ def test_forms_of_commit(broker_stage: Stage, topic: str) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_commits_that_are_not_waited_for_call_back(broker_stage: Stage) -> None:
+def test_asynchronous_commits_call_back(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         def told() -> int:
             return sum(event[0] == "on_commit" for event in run.events)
@@ -99,7 +99,7 @@ def test_an_end_cannot_be_committed(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_a_rewind_is_committed_only_by_name(broker_stage: Stage) -> None:
+def test_a_rewind_is_committed_only_if_its_offset_is_given(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.assign([at(run, 100)])
@@ -119,7 +119,7 @@ def test_a_rewind_is_committed_only_by_name(broker_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("where", ["tier", "local"])
-def test_storing_is_the_applications_own(broker_stage: Stage, where: str) -> None:
+def test_store_offsets_stores_the_applications_offsets(broker_stage: Stage, where: str) -> None:
     def scenario(run: Run) -> None:
         first = 10 if where == "tier" else run.topics["mixed"]["local"]
         consumer = run.open(enable_auto_offset_store=False)
@@ -153,7 +153,7 @@ def test_storing_is_the_applications_own(broker_stage: Stage, where: str) -> Non
     play(broker_stage, scenario, reads_the_tier=where == "tier")
 
 
-def test_storing_is_refused_while_it_is_automatic(broker_stage: Stage) -> None:
+def test_store_offsets_is_refused_while_storing_is_automatic(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.refuses("store_offsets", offsets=[at(run, 5)])
@@ -170,7 +170,7 @@ def test_storing_is_refused_while_it_is_automatic(broker_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("place", ["tier", "local", "end", "gone"])
-def test_continues_where_the_group_stands(broker_stage: Stage, place: str) -> None:
+def test_a_consumer_continues_at_the_groups_commit(broker_stage: Stage, place: str) -> None:
     def scenario(run: Run) -> None:
         topic = "transactional" if place == "gone" else "mixed"
         facts = run.topics[topic]
@@ -188,7 +188,7 @@ def test_continues_where_the_group_stands(broker_stage: Stage, place: str) -> No
     play(broker_stage, scenario, reads_the_tier=None if place == "gone" else place == "tier")
 
 
-def test_committed_offsets_of_what_is_not_there(broker_stage: Stage) -> None:
+def test_committed_offsets_of_unknown_partitions_are_equal(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.committed([at(run)], timeout=30)
@@ -200,8 +200,8 @@ def test_committed_offsets_of_what_is_not_there(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=False)
 
 
-def test_what_is_stored_after_a_seek_and_a_pause(broker_stage: Stage) -> None:
-    """What was handed out counts, though its partition was moved since; what was read ahead does not."""
+def test_offsets_stored_after_a_seek_and_a_pause_are_equal(broker_stage: Stage) -> None:
+    """Delivered records count, even if their partition was moved since; records read ahead do not."""
 
     def scenario(run: Run) -> None:
         consumer = run.open()
@@ -224,7 +224,7 @@ def test_what_is_stored_after_a_seek_and_a_pause(broker_stage: Stage) -> None:
 
 
 def begins_at_its_commit(run: Run, offset: int, **settings: Any) -> Recording:
-    """A consumer that has read a record from where its group stands."""
+    """Returns a consumer that has read one record from the group's commit."""
     first = run.open()
     first.commit(offsets=[at(run, offset)], asynchronous=False)
     first.close()
@@ -235,14 +235,14 @@ def begins_at_its_commit(run: Run, offset: int, **settings: Any) -> Recording:
 
 
 def becomes_committed(run: Run, consumer: Recording, offset: int) -> None:
-    """A commit that was not waited for, or that librdkafka makes by itself, arrives; what it says is an event."""
+    """Waits for an asynchronous or automatic commit; its result is an event."""
     wait_until(lambda: consumer.inner.committed([at(run)], 30)[0].offset == offset, f"{offset} to be committed", seconds=60)
     run.committed(at(run))
 
 
 @pytest.mark.parametrize("way", ["seek", "assign", "unassign and assign"])
 @pytest.mark.parametrize("commits", [True, False])
-def test_offset_stored_below_the_start_is_committed_only_at_the_end(broker_stage: Stage, commits: bool, way: str) -> None:
+def test_an_offset_stored_below_the_start_is_committed_at_the_end_only(broker_stage: Stage, commits: bool, way: str) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50, enable_auto_commit=commits)
         if way == "seek":
@@ -261,7 +261,7 @@ def test_offset_stored_below_the_start_is_committed_only_at_the_end(broker_stage
 
 
 @pytest.mark.parametrize("form", ["offsets", "message", "offsets, not waited for"])
-def test_all_below_the_start_is_committed_after_a_commit_by_name(broker_stage: Stage, form: str) -> None:
+def test_offsets_below_the_start_are_committed_after_an_explicit_commit(broker_stage: Stage, form: str) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50)
         consumer.seek(at(run, 10))
@@ -278,7 +278,7 @@ def test_all_below_the_start_is_committed_after_a_commit_by_name(broker_stage: S
     play(broker_stage, scenario, reads_the_tier=None)
 
 
-def test_application_offset_below_the_start_is_committed_at_the_end(broker_stage: Stage) -> None:
+def test_an_application_offset_below_the_start_is_committed_at_the_end(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50, enable_auto_commit=True, enable_auto_offset_store=False)
         consumer.store_offsets(offsets=[at(run, 60)])
@@ -295,7 +295,7 @@ def test_application_offset_below_the_start_is_committed_at_the_end(broker_stage
     play(broker_stage, scenario, reads_the_tier=None)
 
 
-def test_partition_set_back_by_another_consumer_is_committed(broker_stage: Stage) -> None:
+def test_a_partition_reset_by_another_consumer_is_committed(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50)
         consumer.read(20)
@@ -311,7 +311,7 @@ def test_partition_set_back_by_another_consumer_is_committed(broker_stage: Stage
     play(broker_stage, scenario, reads_the_tier=None)
 
 
-def test_partition_taken_again_begins_where_it_was_given_up(broker_stage: Stage) -> None:
+def test_a_reassigned_partition_begins_where_it_was_revoked(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = begins_at_its_commit(run, 50, enable_auto_commit=True)
         consumer.commit(asynchronous=False)

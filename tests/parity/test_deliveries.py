@@ -1,4 +1,4 @@
-"""The same deliveries as confluent_kafka's class gives, from both tiers, with any settings that bear on them."""
+"""The same deliveries as confluent_kafka's class, from both tiers, with all settings that affect them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
         ("append", {}),
     ],
 )
-def test_everything_to_the_end(broker_stage: Stage, topic: str, settings: dict[str, Any]) -> None:
+def test_all_records_to_the_end_are_delivered(broker_stage: Stage, topic: str, settings: dict[str, Any]) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open(**settings)
         consumer.assign([TopicPartition(run.topics[topic]["name"], 0, OFFSET_BEGINNING)])
@@ -36,7 +36,7 @@ def test_everything_to_the_end(broker_stage: Stage, topic: str, settings: dict[s
 
 
 def start(topic: dict[str, Any], where: str) -> int:
-    """A place in a topic by what it is called here."""
+    """Returns a place of a topic by its name here."""
     return {
         "the beginning": OFFSET_BEGINNING,
         "the end": OFFSET_END,
@@ -78,10 +78,12 @@ EVERY = ("earliest", "latest", "error")
         ("transactional", "beyond the end", None),
     ],
 )
-def test_any_start(broker_stage: Stage, topic: str, where: str, reset: str, tiered: tuple[str, ...] | None) -> None:
-    """Out of range at either end, in either tier, and where nothing is committed: as ``auto.offset.reset`` says.
+def test_any_start_offset_gives_the_same_records(
+    broker_stage: Stage, topic: str, where: str, reset: str, tiered: tuple[str, ...] | None
+) -> None:
+    """Out of range at either end, in either tier, and without a commit: ``auto.offset.reset`` decides.
 
-    ``tiered``: with which policies the tier is read at once; ``None`` where the broker is asked first.
+    ``tiered``: the policies with which the tier is read at once; ``None`` if the broker is asked first.
     """
 
     def scenario(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Subscriptions: callbacks with their arguments, when they come, what they may do, and what is left when they are over."""
+"""Subscriptions: callbacks, their arguments and order, the calls that they may make, and the state afterwards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def happened(run: Run, callback: str, times: int = 1) -> bool:
 
 @ALL
 @pytest.mark.parametrize("stores", [True, False])
-def test_a_group_of_one_from_the_beginning(broker_stage: Stage, protocol: str, stores: bool) -> None:
+def test_a_group_of_one_reads_from_the_beginning(broker_stage: Stage, protocol: str, stores: bool) -> None:
     def scenario(run: Run) -> None:
         def revoked(consumer: Recording, partitions: list[TopicPartition]) -> None:
             run.note("positions", placed(consumer.inner.position(partitions)))
@@ -82,8 +82,8 @@ def test_a_new_subscription_continues_at_the_groups_commit(broker_stage: Stage, 
 
 
 @ALL
-def test_what_a_callback_may_do(broker_stage: Stage, protocol: str) -> None:
-    """Ask, assign with places of its own, pause; a seek is refused before and after the assignment."""
+def test_callbacks_may_make_the_same_calls(broker_stage: Stage, protocol: str) -> None:
+    """Request offsets, assign with given offsets, pause; a seek is refused before and after the assignment."""
 
     def scenario(run: Run) -> None:
         def assigned(consumer: Recording, partitions: list[TopicPartition]) -> None:
@@ -111,7 +111,7 @@ def test_what_a_callback_may_do(broker_stage: Stage, protocol: str) -> None:
 
 
 @ALL
-def test_what_a_callback_raises_comes_out_of_the_call_that_served_it(broker_stage: Stage, protocol: str) -> None:
+def test_an_exception_of_a_callback_is_raised_by_its_serving_call(broker_stage: Stage, protocol: str) -> None:
     def scenario(run: Run) -> None:
         def assigned(*_: object) -> None:
             raise KeyError("on_assign")
@@ -126,13 +126,13 @@ def test_what_a_callback_raises_comes_out_of_the_call_that_served_it(broker_stag
         except KeyError as error:
             run.note(str(error))
         run.note("assigned", placed(consumer.inner.assignment()))
-        consumer.attempts("close")  # confluent_kafka loses the record that such a call was about to give, now and then
+        consumer.attempts("close")  # confluent_kafka sometimes loses the record that such a call was about to return
 
     play(broker_stage, scenario, reads_the_tier=None)
 
 
 @ALL
-def test_calls_in_the_wrong_state(broker_stage: Stage, protocol: str) -> None:
+def test_calls_in_the_wrong_state_are_refused_alike(broker_stage: Stage, protocol: str) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open(**PROTOCOLS[protocol])
         consumer.subscribe([run.topics["three"]["name"]])
@@ -148,18 +148,18 @@ def test_calls_in_the_wrong_state(broker_stage: Stage, protocol: str) -> None:
     play(broker_stage, scenario, reads_the_tier=True, in_order=False)
 
 
-def test_an_unknown_topic_is_told_once_and_others_are_read(broker_stage: Stage) -> None:
+def test_an_unknown_topic_is_reported_once_and_others_are_read(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.subscribe(["no-such-topic", run.topics["three"]["name"]])
         consumer.read_to_ends(3)
         run.note("assigned", placed(consumer.inner.assignment()))
-        run.events.sort(key=lambda event: event[0] == "error")  # which comes when metadata does
+        run.events.sort(key=lambda event: event[0] == "error")  # with the next metadata
 
     play(broker_stage, scenario, reads_the_tier=True, in_order=False)
 
 
-def test_a_static_member_and_the_figures_of_its_group(broker_stage: Stage) -> None:
+def test_a_static_member_has_the_same_group_metadata(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open(group_instance_id="one")
         consumer.subscribe([run.topics["three"]["name"]])

@@ -42,7 +42,7 @@ def transaction(producer: Producer, topic: str, count: int, *, commit: bool) -> 
 
 @pytest.fixture(scope="module")
 def marked(running_broker: KafkaBroker) -> Iterator[dict[str, str]]:
-    """A topic by each of TIERS: twenty transactions of two records that commit, then one of 500 records that aborts."""
+    """A topic for each of TIERS: twenty committed transactions of two records, then an aborted one of 500 records."""
     topics = {tier: f"marked-{tier}-{uuid4().hex[:8]}" for tier in TIERS}
     for tier, topic in topics.items():
         running_broker.create_topic(topic, tiered=tier == "tiered", **({} if tier == "tiered" else {"retention_ms": "-1"}))
@@ -61,14 +61,14 @@ def marked(running_broker: KafkaBroker) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def stage(kafka_broker: KafkaBroker) -> Iterator[Stage]:
-    """The real broker and a shim before it, without the topics that other scenarios read."""
+    """The real broker with a shim in front, without the topics of other scenarios."""
     with shim_before(kafka_broker) as shim:
         assert shim.origin_url is not None
         yield Stage(shim.bootstrap_servers, kafka_broker.bootstrap_servers, shim.origin_url.partition("//")[2], {})
 
 
 def lag(run: Run, consumer: Any, place: TopicPartition) -> None:
-    """The consumer's lag is an event."""
+    """Records the consumer's lag as an event."""
     _, high = consumer.inner.get_watermark_offsets(place, timeout=30)
     (at,) = consumer.inner.position([place])
     run.note("lag", high - at.offset)
@@ -94,7 +94,7 @@ def test_position_commit_and_lag_at_the_end_pass_aborted_records(stage: Stage, m
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_close_commits_past_aborted_records_behind_the_last_record(stage: Stage, marked: dict[str, str], tier: str) -> None:
+def test_close_commits_past_aborted_records_after_the_last_record(stage: Stage, marked: dict[str, str], tier: str) -> None:
     place = TopicPartition(marked[tier], 0)
 
     def scenario(run: Run) -> None:
@@ -110,7 +110,7 @@ def test_close_commits_past_aborted_records_behind_the_last_record(stage: Stage,
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_nothing_is_stored_at_a_marker_where_the_application_stores(stage: Stage, marked: dict[str, str], tier: str) -> None:
+def test_no_offset_is_stored_at_a_marker_if_the_application_stores(stage: Stage, marked: dict[str, str], tier: str) -> None:
     place = TopicPartition(marked[tier], 0)
 
     def scenario(run: Run) -> None:
@@ -130,10 +130,10 @@ def test_nothing_is_stored_at_a_marker_where_the_application_stores(stage: Stage
 @pytest.mark.parametrize("take", [by_poll, by_consume])
 @pytest.mark.parametrize("kind", ["plain", "ours"])
 @pytest.mark.parametrize("tiered", [False, True])
-def test_no_record_is_lost_when_retention_deletes_what_was_read(
+def test_no_record_is_lost_if_retention_deletes_the_records_read(
     kafka_broker: KafkaBroker, kind: str, take: Any, tiered: bool
 ) -> None:
-    """Ten records in one transaction are read and deleted, and five more come before the application is back."""
+    """Ten records in one transaction are read and deleted, and five more are written before the application returns."""
     topic = f"expired-{uuid4().hex[:8]}"
     kafka_broker.create_topic(topic, tiered=tiered, **({} if tiered else {"retention_ms": "-1"}))
     transactional = producer_of(kafka_broker, **{"transactional.id": topic})

@@ -1,4 +1,4 @@
-"""Seeks, pauses, positions, ends and what a partition is asked for, on both tiers and across their border."""
+"""Seeks, pauses, positions, ends and fetch offsets, in both tiers and across their border."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def at(run: Run, offset: int = OFFSET_INVALID, topic: str = "mixed", partition: 
     return TopicPartition(run.topics[topic]["name"], partition, offset)
 
 
-def test_seeks_between_and_within_tiers(broker_stage: Stage) -> None:
+def test_seeks_between_and_within_tiers_are_equal(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         local = run.topics["mixed"]["local"]
         consumer = run.open()
@@ -36,8 +36,8 @@ def test_seeks_between_and_within_tiers(broker_stage: Stage) -> None:
 
 @pytest.mark.parametrize("first", [10, "local", None])
 @pytest.mark.parametrize("place", [OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, OFFSET_INVALID, 10_000])
-def test_seeks_to_logical_places_and_beyond(broker_stage: Stage, first: int | str | None, place: int) -> None:
-    """``first``: where the partition was read before the seek, if it was."""
+def test_seeks_to_logical_offsets_and_out_of_range_are_equal(broker_stage: Stage, first: int | str | None, place: int) -> None:
+    """``first``: where the partition was read before the seek, or None."""
 
     def scenario(run: Run) -> None:
         consumer = run.open()
@@ -47,7 +47,7 @@ def test_seeks_to_logical_places_and_beyond(broker_stage: Stage, first: int | st
             consumer.read(2)
         consumer.attempts("seek", at(run, place))
         consumer.position([at(run)])
-        if place == OFFSET_STORED:  # refused, and librdkafka has stopped fetching before it says so
+        if place == OFFSET_STORED:  # refused, and librdkafka has stopped fetching before the error
             consumer.seek(at(run, 30))
         consumer.read(1)
         consumer.position([at(run)])
@@ -57,8 +57,8 @@ def test_seeks_to_logical_places_and_beyond(broker_stage: Stage, first: int | st
 
 @pytest.mark.parametrize("reset", ["error", "latest"])
 @pytest.mark.parametrize("place", [10, "local"])
-def test_a_seek_to_no_offset_follows_the_policy(broker_stage: Stage, reset: str, place: int | str) -> None:
-    """``earliest`` is above."""
+def test_a_seek_to_an_invalid_offset_follows_the_policy(broker_stage: Stage, reset: str, place: int | str) -> None:
+    """``earliest`` is tested above."""
 
     def scenario(run: Run) -> None:
         consumer = run.open(auto_offset_reset=reset)
@@ -86,7 +86,7 @@ def test_a_seek_carries_its_leader_epoch(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_seeks_that_are_refused_change_nothing(broker_stage: Stage) -> None:
+def test_refused_seeks_change_nothing(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.refuses("seek", at(run, 5))
@@ -102,7 +102,7 @@ def test_seeks_that_are_refused_change_nothing(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_the_end_is_told_each_time_it_is_reached(broker_stage: Stage) -> None:
+def test_the_end_is_reported_each_time_it_is_reached(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         end, local = run.topics["mixed"]["end"], run.topics["mixed"]["local"]
         consumer = run.open()
@@ -128,7 +128,7 @@ def test_the_end_is_told_each_time_it_is_reached(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_no_end_is_told_where_none_is_asked_for(broker_stage: Stage) -> None:
+def test_no_end_is_reported_unless_configured(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open(enable_partition_eof=False)
         facts = run.topics["mixed"]
@@ -140,7 +140,7 @@ def test_no_end_is_told_where_none_is_asked_for(broker_stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("place", ["tier", "local", "before the border"])
-def test_pauses(broker_stage: Stage, place: str) -> None:
+def test_pause_and_resume_give_the_same_records(broker_stage: Stage, place: str) -> None:
     def scenario(run: Run) -> None:
         local = run.topics["mixed"]["local"]
         consumer = run.open()
@@ -165,7 +165,7 @@ def test_pauses(broker_stage: Stage, place: str) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_pauses_of_what_is_not_assigned_and_of_what_is_none(broker_stage: Stage) -> None:
+def test_pauses_of_unassigned_and_unknown_partitions_are_equal(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.assign([at(run, 10)])
@@ -196,7 +196,7 @@ def test_a_pause_outlives_the_assignment(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_positions(broker_stage: Stage) -> None:
+def test_positions_are_equal(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.position([at(run)])
@@ -227,7 +227,7 @@ def test_positions(broker_stage: Stage) -> None:
     play(broker_stage, scenario, reads_the_tier=True)
 
 
-def test_watermarks(broker_stage: Stage) -> None:
+def test_watermarks_are_equal(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         for topic in ("mixed", "transactional"):
@@ -248,7 +248,7 @@ def test_watermarks(broker_stage: Stage) -> None:
 
 
 def answered(consumer: Recording, times: list[TopicPartition]) -> None:
-    """Asks for offsets by times until the broker has looked in its tier in time, which a busy one puts off."""
+    """Requests offsets by time until the broker answers in time; a busy broker delays its read of the tier."""
 
     def answer() -> list[TopicPartition]:
         found = consumer.inner.offsets_for_times(times, timeout=30)
@@ -282,7 +282,7 @@ def test_offsets_for_times_in_the_tier_and_past_the_end(broker_stage: Stage, ass
     play(broker_stage, scenario, reads_the_tier=assigned)
 
 
-def test_several_partitions_each_in_order_and_each_to_its_end(broker_stage: Stage) -> None:
+def test_several_partitions_are_each_read_in_order_to_their_end(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         parts = [at(run, OFFSET_BEGINNING, "three", n) for n in range(3)]
@@ -302,7 +302,7 @@ def test_several_partitions_each_in_order_and_each_to_its_end(broker_stage: Stag
     play(broker_stage, scenario, reads_the_tier=True, in_order=False)
 
 
-def test_partitions_come_and_go(broker_stage: Stage) -> None:
+def test_partitions_are_added_and_removed_alike(broker_stage: Stage) -> None:
     def scenario(run: Run) -> None:
         consumer = run.open()
         consumer.incremental_assign([at(run, 5, "three", 0)])
@@ -338,7 +338,7 @@ def test_an_unknown_partition_delays_no_other(broker_stage: Stage) -> None:
 
 @pytest.mark.parametrize("wrong", ["assigned", "twice", "no offset"])
 def test_a_refused_incremental_assignment_leaves_no_trace(broker_stage: Stage, wrong: str) -> None:
-    """librdkafka looks at the list in the order of topics, and hears of no topic behind the one that it refuses."""
+    """librdkafka checks the list in the order of topics, and ignores topics after the one that it refuses."""
 
     def scenario(run: Run) -> None:
         consumer = run.open(enable_auto_offset_store=False)
@@ -356,8 +356,8 @@ def test_a_refused_incremental_assignment_leaves_no_trace(broker_stage: Stage, w
 
 
 @pytest.mark.parametrize("wrong", ["twice", "no offset"])
-def test_a_refused_assignment_gives_up_what_was_assigned(broker_stage: Stage, wrong: str) -> None:
-    """``rd_kafka_cgrp_assign`` clears the assignment before it looks at the new one."""
+def test_a_refused_assignment_revokes_the_old_one(broker_stage: Stage, wrong: str) -> None:
+    """``rd_kafka_cgrp_assign`` clears the assignment before it checks the new one."""
 
     def scenario(run: Run) -> None:
         consumer = run.open(enable_auto_offset_store=False)

@@ -1,4 +1,4 @@
-"""No scenario of Kafka's, no method, setting or rule is left without a test that exists, or a reason."""
+"""Each scenario of Kafka's, and each method, setting and rule, has an existing test or a reason for none."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def test_named_tests_exist(what: str) -> None:
             assert test in _names_in(file), f"{name}: {told}"
 
 
-def test_no_method_of_the_class_is_left_out() -> None:
+def test_every_method_of_the_class_is_listed() -> None:
     public = {name for name in dir(confluent_kafka.Consumer) if not name.startswith("_")}
     assert SURFACE.keys() == public | {"__init__", "__enter__", "__exit__"}
 
 
-def test_no_rule_is_left_out() -> None:
+def test_every_rule_is_listed() -> None:
     assert list(RULES) == list(range(1, 13))
 
 
-def test_a_scenario_is_restated_or_has_a_reason_and_not_both() -> None:
+def test_a_scenario_has_either_tests_or_a_reason() -> None:
     assert not RESTATED.keys() & NOT_HERE.keys()
     assert all(NOT_HERE.values())
     for suite in SUITES:
@@ -61,7 +61,7 @@ def test_a_scenario_is_restated_or_has_a_reason_and_not_both() -> None:
 @pytest.mark.broker
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_names_are_those_of_kafkas_own_class(suite: str) -> None:
-    """Read in the class file that comes with the broker's jars: names of methods stand there as they are."""
+    """Read from the class file in the broker's jars, which has the names of methods as text."""
     try:
         (jar,) = kafka_jars().glob("kafka-clients-*-test.jar")
     except MissingPartError as error:

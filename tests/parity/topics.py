@@ -1,4 +1,4 @@
-"""Topics of the real broker that the parity scenarios read: most of each is tiered, the newest records are local."""
+"""Topics on the real broker for the parity scenarios: most of each is tiered, the newest records are local."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLUSH_SECONDS = 120
 def write_topics(broker: KafkaBroker, transactional: TransactionalTopic) -> dict[str, Any]:
     """Writes ``mixed`` (every codec, every kind of content), ``append`` (LogAppendTime) and ``three`` (partitions).
 
-    What it gives is JSON: for each topic its name, its log start, where its local log begins, and its high watermark.
+    Returns JSON: for each topic its name, its log start, the start of its local log, and its high watermark.
     """
     topics = {"mixed": "parity-mixed", "append": "parity-append", "three": "parity-three"}
     broker.create_topic(topics["mixed"])
@@ -53,7 +53,7 @@ def _facts(broker: KafkaBroker, topic: str) -> dict[str, Any]:
 def _produce(
     broker: KafkaBroker, topic: str, codec: str, *, first: int, count: int, partition: int = 0, size: int = 400
 ) -> None:
-    """Records with and without key, value and headers, empty ones too, ten in a batch; times rise by a second."""
+    """Writes records with and without key, value and headers, also empty ones, ten in a batch; times rise by a second."""
     producer = Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -63,7 +63,7 @@ def _produce(
             "log_level": 0,
         }
     )
-    content = random.Random(first)  # of which a codec makes less, but not next to nothing
+    content = random.Random(first)  # compressible, but not to almost nothing
     for number in range(first, first + count):
         kind = number % 10
         headers: list[tuple[str, str | bytes | None]] = [

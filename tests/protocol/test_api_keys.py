@@ -19,7 +19,7 @@ def test_kio_knows_all_of_our_keys_but_the_private_one() -> None:
     assert set(ApiKey) - {key for key, _ in KNOWN_TO_KIO} == {ApiKey.DIRECT_REMOTE_FETCH}
 
 
-def test_the_private_key_announces_and_is_never_sent_flexibly() -> None:
+def test_the_private_key_is_announced_and_never_sent_as_flexible() -> None:
     assert ApiKey.DIRECT_REMOTE_FETCH == 32540
     assert not is_flexible(ApiKey.DIRECT_REMOTE_FETCH, 0)
 
@@ -30,7 +30,7 @@ def test_an_unknown_key_is_a_protocol_error() -> None:
 
 
 @pytest.mark.parametrize("api", [API_VERSIONS, FETCH, LIST_OFFSETS, METADATA])
-def test_only_the_versions_spoken_are_read_and_written(api: Api) -> None:
+def test_only_supported_versions_are_read_and_written(api: Api) -> None:
     for version in (api.versions[0] - 1, api.versions[-1] + 1):
         with pytest.raises(ProtocolError, match="is not one of"):
             api.reader(b"", version)

@@ -32,11 +32,11 @@ def test_a_refusal_that_does_not_parse_is_a_protocol_error() -> None:
 @pytest.mark.parametrize(
     ("spoken", "best"), [((4, 18), 18), ((0, 12), 12), ((0, 11), None), ((19, 20), None), ((15, 40), 18), ((12, 12), 12)]
 )
-def test_the_best_version_is_the_highest_that_both_speak(spoken: tuple[int, int], best: int | None) -> None:
+def test_the_best_version_is_the_highest_that_both_support(spoken: tuple[int, int], best: int | None) -> None:
     assert response((ApiKey.FETCH, *spoken)).best_version(ApiKey.FETCH, range(12, 19)) == best
 
 
-def test_there_is_no_best_version_of_a_message_that_the_peer_lacks() -> None:
+def test_a_message_that_the_peer_lacks_has_no_best_version() -> None:
     assert response((ApiKey.METADATA, 0, 9)).best_version(ApiKey.FETCH, range(12, 19)) is None
 
 
@@ -65,16 +65,16 @@ def test_either_announcement_of_the_dialect_is_enough(answer: ApiVersionsRespons
         (response(features=(SupportedFeature("metadata.version", 1, 29),)), False),
     ],
 )
-def test_several_partitions_are_announced_by_either_as_well(answer: ApiVersionsResponse, announced: bool) -> None:
+def test_either_announcement_of_batches_is_enough(answer: ApiVersionsResponse, announced: bool) -> None:
     assert answer.announces_many_partitions is announced
 
 
 @pytest.mark.parametrize("version", API_VERSIONS.versions)
-def test_an_announcement_survives_every_version(version: int) -> None:
+def test_every_version_carries_the_announcement(version: int) -> None:
     assert decode_response(encode_response(response((1, 4, 18)).announcing(), version), version).announces_direct_fetch
 
 
-def test_announcing_twice_changes_nothing_more() -> None:
+def test_a_second_announcement_changes_nothing() -> None:
     once = response((ApiKey.FETCH, 4, 18), features=(SupportedFeature("kraft.version", 0, 1),)).announcing()
     assert once.announcing() == once
     assert once.api_keys[0] == ApiVersion(ApiKey.FETCH, 4, 18)

@@ -38,7 +38,7 @@ echo = broker_script({ApiKey.FETCH: lambda _, body: body[::-1]})
 
 
 def fails(script: Callable[[PeerConnection], None], kind: type[LocationError], match: str, **options: Any) -> None:
-    """One exchange with that peer fails so, and the connection is closed for good."""
+    """One exchange with that peer raises this error, and the connection is closed permanently."""
     with ScriptedPeer(script) as peer:
         connection = connect(peer, **options)
         with pytest.raises(kind, match=match) as failure:
@@ -50,7 +50,7 @@ def fails(script: Callable[[PeerConnection], None], kind: type[LocationError], m
         assert peer.accepted == 1
 
 
-def test_an_answer_comes_back_for_each_request() -> None:
+def test_each_request_gets_its_answer() -> None:
     with ScriptedPeer(echo) as peer:
         connection = connect(peer)
         assert [ask(connection, body) for body in (b"ab", b"cd", b"")] == [b"ba", b"dc", b""]
@@ -58,7 +58,7 @@ def test_an_answer_comes_back_for_each_request() -> None:
     assert peer.accepted == 1
 
 
-def test_requests_carry_the_client_id_and_a_correlation_id_of_their_own() -> None:
+def test_requests_carry_the_client_id_and_their_own_correlation_id() -> None:
     seen = []
 
     def script(peer: PeerConnection) -> None:
@@ -93,7 +93,7 @@ def test_the_wrong_correlation_id_is_a_protocol_error() -> None:
 
 
 @pytest.mark.parametrize("length", ["00000003", "00000000", "ffffffff", "80000000", "7fffffff", "1500fe40", "04000001"])
-def test_a_length_that_cannot_be_is_refused_unread(length: str) -> None:
+def test_an_impossible_length_is_refused_before_reading(length: str) -> None:
     def script(peer: PeerConnection) -> None:
         peer.receive()
         peer.send(bytes.fromhex(length))
@@ -102,7 +102,7 @@ def test_a_length_that_cannot_be_is_refused_unread(length: str) -> None:
     fails(script, ProtocolError, "invalid response length of")
 
 
-def test_a_length_that_lies_is_a_location_error() -> None:
+def test_a_length_longer_than_the_answer_is_a_location_error() -> None:
     def script(peer: PeerConnection) -> None:
         peer.receive()
         peer.send(bytes.fromhex("03ffffff") + b"few bytes")
@@ -130,7 +130,7 @@ def test_a_response_header_that_does_not_parse_is_a_protocol_error() -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x00\x00", bytes.fromhex("0000000a00000001")])
-def test_a_peer_that_vanishes_in_the_middle_is_a_location_error(sent: bytes) -> None:
+def test_a_peer_that_closes_inside_an_answer_is_a_location_error(sent: bytes) -> None:
     def script(peer: PeerConnection) -> None:
         peer.receive()
         peer.send(sent)
@@ -157,14 +157,14 @@ def test_a_refused_connection_is_a_location_error() -> None:
 @pytest.mark.parametrize(
     ("host", "port"), [("127.0.0.1", 70000), ("127.0.0.1", -1), ("a" * 70, 9092), ("nul\0byte", 9092), ("256.1.1.1", 9092)]
 )
-def test_an_address_that_is_none_is_a_location_error(host: str, port: int) -> None:
+def test_an_invalid_address_is_a_location_error(host: str, port: int) -> None:
     connection = BrokerConnection(host, port, client_id="me", clock=CLOCK, connect_timeout=5.0)
     with pytest.raises(LocationError):
         ask(connection)
     assert connection.closed
 
 
-def test_an_unknown_name_is_said_without_a_number() -> None:
+def test_the_error_of_an_unknown_name_has_no_errno() -> None:
     with pytest.raises(PeerUnreachableError, match=r"^cannot connect to shim\.invalid:1: the host name does not resolve$"):
         ask(BrokerConnection("shim.invalid", 1, client_id="me", clock=CLOCK, connect_timeout=5.0))
 
@@ -187,7 +187,7 @@ def test_every_address_of_a_name_is_tried(mocker: MockerFixture) -> None:
         connection.close()
 
 
-def test_the_deadline_is_for_the_whole_answer_and_not_for_each_byte(mocker: MockerFixture) -> None:
+def test_the_deadline_applies_to_the_whole_answer_not_to_each_byte(mocker: MockerFixture) -> None:
     mocker.patch.object(connection_module, "_READ_BYTES", 1)
 
     def script(peer: PeerConnection) -> None:
@@ -203,7 +203,7 @@ def test_the_deadline_is_for_the_whole_answer_and_not_for_each_byte(mocker: Mock
         assert connection.closed
 
 
-def test_a_silent_peer_costs_no_more_than_the_deadline() -> None:
+def test_a_silent_peer_takes_no_longer_than_the_deadline() -> None:
     with ScriptedPeer(PeerConnection.hold) as peer:
         connection = connect(peer)
         with pytest.raises(LocationError, match="timed out"):
@@ -211,7 +211,7 @@ def test_a_silent_peer_costs_no_more_than_the_deadline() -> None:
         assert connection.closed
 
 
-def test_a_deadline_that_is_over_sends_nothing() -> None:
+def test_a_past_deadline_sends_nothing() -> None:
     with ScriptedPeer(echo) as peer:
         connection = connect(peer)
         with pytest.raises(LocationError, match="timed out"):
@@ -272,7 +272,7 @@ def test_close_while_connecting_ends_the_connection(mocker: MockerFixture) -> No
             ask(connection)
 
 
-def test_threads_take_turns() -> None:
+def test_threads_exchange_one_at_a_time() -> None:
     answers: dict[int, bytes] = {}
     with ScriptedPeer(echo) as peer:
         connection = connect(peer)
@@ -290,8 +290,8 @@ def test_threads_take_turns() -> None:
     assert peer.accepted == 1
 
 
-def test_a_turn_goes_to_the_one_that_waits() -> None:
-    """A caller that comes back at once would otherwise keep the connection, and the other one would never ask."""
+def test_a_waiting_caller_gets_the_next_turn() -> None:
+    """Otherwise a caller that returns at once would keep the connection, and the other one would never send."""
     connection = BrokerConnection("127.0.0.1", 1, client_id="me", clock=CLOCK, connect_timeout=30.0)
     order: list[str] = []
 
@@ -303,7 +303,7 @@ def test_a_turn_goes_to_the_one_that_waits() -> None:
     with connection.turn():
         other.start()
         wait_until(connection._next.locked, "the other one")
-        with connection.turn():  # an authenticator's exchange
+        with connection.turn():  # the exchange of an authenticator
             order.append("inner")
     with connection.turn(ample()):
         order.append("again")
@@ -331,13 +331,13 @@ def takes_a_turn(connection: BrokerConnection) -> None:
 
 
 def refused(connection: BrokerConnection) -> str:
-    """The error of a turn that does not come in time."""
+    """Returns the error of a turn that is not granted in time."""
     with pytest.raises(LocationError) as refusal, connection.turn(Deadline(CLOCK, 0.01)):
         pass
     return str(refusal.value)
 
 
-def test_wait_for_a_turn_ends_with_the_deadline() -> None:
+def test_the_wait_for_a_turn_ends_at_the_deadline() -> None:
     asked, release = threading.Event(), threading.Event()
 
     def script(peer: PeerConnection) -> None:
@@ -372,7 +372,7 @@ def test_an_interrupt_closes_the_connection(mocker: MockerFixture) -> None:
 
 
 class _Sasl:
-    """Asks one thing before anything else, and is content or not."""
+    """Sends one request before any other, then succeeds or raises."""
 
     def __init__(self, refusal: LocationError | None = None) -> None:
         self.refusal = refusal
@@ -384,7 +384,7 @@ class _Sasl:
             raise self.refusal
 
 
-def test_an_authenticator_speaks_first() -> None:
+def test_an_authenticator_sends_first() -> None:
     sasl = _Sasl()
     with ScriptedPeer(echo) as peer:
         connection = connect(peer, sasl=sasl)
@@ -394,7 +394,7 @@ def test_an_authenticator_speaks_first() -> None:
     assert sasl.heard == [b"ohw"]
 
 
-def test_a_refused_client_says_nothing_more() -> None:
+def test_a_refused_client_sends_nothing_more() -> None:
     sasl = _Sasl(broker_error(ErrorCode.SASL_AUTHENTICATION_FAILED, "SaslAuthenticate"))
     with ScriptedPeer(echo) as peer:
         connection = connect(peer, sasl=sasl)
@@ -403,7 +403,7 @@ def test_a_refused_client_says_nothing_more() -> None:
         assert connection.closed
 
 
-def test_tls_is_spoken_where_it_is_configured() -> None:
+def test_tls_is_used_if_it_is_configured() -> None:
     with ScriptedPeer(echo, certificate=CERTIFICATE) as peer:
         connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
         assert ask(connection, b"ab") == b"ba"
@@ -418,7 +418,7 @@ def test_an_untrusted_certificate_is_refused(host: str) -> None:
             ask(connection)
 
 
-def test_tls_against_a_peer_without_it_is_a_location_error() -> None:
+def test_tls_with_a_peer_without_tls_is_a_location_error() -> None:
     def script(peer: PeerConnection) -> None:
         peer.read(1)
         peer.send(b"no TLS here, sorry")
@@ -429,7 +429,7 @@ def test_tls_against_a_peer_without_it_is_a_location_error() -> None:
             ask(connection)
 
 
-def test_tls_that_never_answers_ends_with_the_connect_timeout() -> None:
+def test_a_silent_tls_handshake_ends_at_the_connect_timeout() -> None:
     with ScriptedPeer(PeerConnection.hold) as peer:
         context = ssl.create_default_context(cafile=CERTIFICATE)
         connection = connect(peer, host="localhost", ssl_context=context, connect_timeout=0.05)
@@ -437,7 +437,7 @@ def test_tls_that_never_answers_ends_with_the_connect_timeout() -> None:
             ask(connection)
 
 
-def test_it_is_shown_by_its_address_and_state() -> None:
+def test_repr_shows_the_address_and_state() -> None:
     connection = BrokerConnection("broker", 9092, client_id="me", clock=CLOCK, connect_timeout=1.0)
     assert repr(connection) == "<BrokerConnection broker:9092>"
     connection.close()

@@ -92,13 +92,13 @@ def test_golden_bytes_of_a_grant_of_several_ranges() -> None:
     assert DIALECT.read_grant(written, OFFERED) == attrs.evolve(GRANT, ranges=WINDOW)
 
 
-def test_range_offsets_must_not_fall() -> None:
+def test_decreasing_range_offsets_are_refused() -> None:
     ranges = [attrs.evolve(granted, first_offset=offset) for granted, offset in zip(WINDOW, (900, 1100, 1000), strict=True)]
     with pytest.raises(ProtocolError, match="range offsets decrease"):
         DIALECT.grant_tags(attrs.evolve(GRANT, ranges=tuple(ranges)))
 
 
-def test_range_offsets_are_written_where_all_are_known() -> None:
+def test_range_offsets_are_written_only_if_all_are_known() -> None:
     some = (attrs.evolve(WINDOW[0], first_offset=900), *WINDOW[1:])
     assert 12493 not in DIALECT.grant_tags(attrs.evolve(GRANT, ranges=some))
     all_ = tuple(attrs.evolve(granted, first_offset=900 + n) for n, granted in enumerate(WINDOW))
@@ -107,18 +107,18 @@ def test_range_offsets_are_written_where_all_are_known() -> None:
     assert DIALECT.read_grant(written, OFFERED) == attrs.evolve(GRANT, ranges=all_)
 
 
-def test_a_window_may_be_of_one_range_too() -> None:
+def test_a_window_may_have_one_range() -> None:
     window = "0200001000001010000401020300"
     assert DIALECT.read_grant(tags({12483: None, 12488: window}), OFFERED) == GRANT
 
 
-def test_an_answer_without_a_segment_id_is_an_ordinary_one() -> None:
+def test_an_answer_without_a_segment_id_has_no_grant() -> None:
     assert DIALECT.read_grant({}, OFFERED) is None
     assert DIALECT.read_grant(tags({12482: None}), OFFERED) is None
     assert DIALECT.read_grant({0: b"\x00"}, OFFERED) is None
 
 
-def test_what_is_absent_has_a_default() -> None:
+def test_absent_optional_fields_have_a_default() -> None:
     grant = DIALECT.read_grant(tags({12483: None, 12487: None}), OFFERED)
     assert grant == attrs.evolve(GRANT, ranges=(GrantedRange(ByteRange(4096, 1052672), None),), expires_in_ms=None)
     assert grant is not None
@@ -139,7 +139,7 @@ def test_a_range_inside_the_segment_needs_a_next_offset() -> None:
 
 
 @pytest.mark.parametrize("tag", [12484, 12485, 12486])
-def test_a_grant_lacks_nothing_that_it_needs(tag: int) -> None:
+def test_a_grant_without_a_required_field_is_a_protocol_error(tag: int) -> None:
     with pytest.raises(ProtocolError, match=f"lacks tagged field {tag}"):
         DIALECT.read_grant(tags({tag: None}), OFFERED)
 
@@ -192,7 +192,7 @@ SIZE, OFFSETS = "06400000", "00000000000003840000000000000b53"
         ({12489: "ffffffffffffffff"}, "next offset"),
     ],
 )
-def test_a_grant_that_contradicts_itself_is_a_protocol_error(changes: dict[int, str | None], message: str) -> None:
+def test_an_inconsistent_grant_is_a_protocol_error(changes: dict[int, str | None], message: str) -> None:
     with pytest.raises(ProtocolError, match=message):
         DIALECT.read_grant(tags(changes), OFFERED)
 
@@ -209,7 +209,7 @@ def test_a_grant_that_contradicts_itself_is_a_protocol_error(changes: dict[int, 
         {"segment_size": 1 << 31},
     ],
 )
-def test_what_would_not_be_read_is_not_written(changes: dict[str, Any]) -> None:
+def test_an_invalid_grant_is_not_written(changes: dict[str, Any]) -> None:
     with pytest.raises(ProtocolError):
         DIALECT.grant_tags(attrs.evolve(GRANT, **changes))
 
@@ -230,7 +230,7 @@ def test_nested_tags_of_a_newer_peer_are_skipped() -> None:
     )
 
 
-def test_a_grants_metadata_is_not_shown() -> None:
+def test_repr_hides_the_metadata_of_a_grant() -> None:
     secret = attrs.evolve(GRANT, ranges=(GrantedRange(ByteRange(4096, 1052672), b"https://signed"),))
     assert "signed" not in repr(secret)
 
@@ -246,20 +246,20 @@ def test_a_grants_metadata_is_not_shown() -> None:
         LocationRequest(OFFERED, max_bytes=1, end_offset=(1 << 63) - 1, batched=True, range_bytes=1 << 20),
     ],
 )
-def test_a_request_survives_the_wire(request_: LocationRequest) -> None:
+def test_a_request_survives_encoding_and_decoding(request_: LocationRequest) -> None:
     root, partition = DIALECT.request_tags(request_)
     fetch = FetchRequest((FetchTopic((FetchPartition(0, 5, 0, tags=partition),), "t"),), tags=root)
     received = decode_request(encode_request(fetch, 12), 12)
     assert DIALECT.read_request(received.tags, received.topics[0].partitions[0].tags) == request_
 
 
-def test_a_read_without_a_bound_says_so() -> None:
+def test_an_unbounded_read_is_written_as_minus_one() -> None:
     _, partition = DIALECT.request_tags(LocationRequest(OFFERED, batched=True))
     assert partition[12491] == b"\xff" * 8
 
 
 @pytest.mark.parametrize(("tagged", "pending"), [({}, False), ({12492: b"\x00"}, False), ({12492: b"\x01"}, True)])
-def test_says_whether_an_answer_is_pending(tagged: dict[int, bytes], pending: bool) -> None:
+def test_is_pending_reads_the_pending_tag(tagged: dict[int, bytes], pending: bool) -> None:
     assert DIALECT.is_pending(tagged) is pending
     assert DIALECT.is_pending(DIALECT.pending_tags())
 
@@ -269,7 +269,7 @@ def test_a_pending_answer_that_does_not_parse_is_a_protocol_error() -> None:
         DIALECT.is_pending({12492: b"\x01\x01"})
 
 
-def test_an_ordinary_request_asks_for_nothing() -> None:
+def test_an_ordinary_request_has_no_location_request() -> None:
     assert DIALECT.read_request({0: b"\x01"}, {1: b"\x01"}) == LocationRequest((), requested=False)
 
 
@@ -291,7 +291,7 @@ def test_a_request_that_does_not_parse_is_a_protocol_error(root: dict[int, bytes
         DIALECT.read_request(root, partition)
 
 
-def test_stripping_leaves_the_tags_of_others() -> None:
+def test_stripping_keeps_other_tags() -> None:
     root, partition = DIALECT.request_tags(LocationRequest(OFFERED, max_bytes=1, end_offset=7, batched=True, range_bytes=9))
     assert len(partition) == 4
     assert DIALECT.strip_request({0: b"a", **root}) == {0: b"a"}
@@ -299,7 +299,7 @@ def test_stripping_leaves_the_tags_of_others() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_a_tagged_fetch_is_found_by_its_bytes(kind: type[Any]) -> None:
+def test_a_tagged_fetch_is_recognised_by_its_bytes(kind: type[Any]) -> None:
     root, partition = DIALECT.request_tags(LocationRequest(OFFERED, max_bytes=1))
     asking = FetchRequest((FetchTopic((FetchPartition(0, 5, 0, tags=partition),), "t"),), tags=root)
     silent = FetchRequest((FetchTopic((FetchPartition(0, 5, 0),), "t"),), tags=root)
@@ -324,7 +324,7 @@ def test_any_value_of_a_tag_gives_a_grant_or_a_typed_error(tag: int, value: byte
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data())
-def test_every_grant_survives_the_wire(data: st.DataObject) -> None:
+def test_every_grant_survives_encoding_and_decoding(data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, (1 << 31) - 1), min_size=2, max_size=6, unique=True).map(sorted), "cuts")
     metadata = st.none() | st.binary(min_size=1, max_size=9)
     ranges = tuple(GrantedRange(ByteRange(a, b), data.draw(metadata)) for a, b in itertools.pairwise(cuts))

@@ -14,24 +14,24 @@ def test_kio_has_the_same_name_for_each_code(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(set(ErrorCode) - {ErrorCode.NONE}))
-def test_kio_agrees_on_what_is_retriable(code: ErrorCode) -> None:
+def test_kio_agrees_on_which_codes_are_retriable(code: ErrorCode) -> None:
     assert broker_error(code, "Fetch").retriable is KioErrorCode(code).retriable
 
 
-def test_what_refreshes_metadata_is_retriable() -> None:
+def test_codes_that_refresh_metadata_are_retriable() -> None:
     refreshing = {code for code in ErrorCode if refreshes_metadata(code)}
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER in refreshing
     assert ErrorCode.TOPIC_AUTHORIZATION_FAILED not in refreshing
     assert all(broker_error(code, "Fetch").retriable for code in refreshing)
 
 
-def test_kafka_python_refreshes_metadata_for_no_code_that_we_do_not() -> None:
+def test_all_codes_that_refresh_kafka_pythons_metadata_refresh_ours() -> None:
     theirs = {
         kind.errno
         for kind in vars(kafka_errors).values()
         if isinstance(kind, type) and issubclass(kind, kafka_errors.BrokerResponseError) and kind.invalid_metadata
     }
-    # 13 is no code of a Fetch answer; the others are not about topics.
+    # 13 is not a code of Fetch answers; the others are not about topics.
     ours = {int(code) for code in ErrorCode if refreshes_metadata(code)}
     assert {code for code in theirs & set(ErrorCode) if code not in ours} <= {ErrorCode.NETWORK_EXCEPTION}
 

@@ -92,7 +92,7 @@ def test_records_are_a_view_of_the_frame() -> None:
     assert records.obj is body
 
 
-def test_neither_records_nor_tagged_values_are_shown() -> None:
+def test_repr_shows_neither_records_nor_tag_values() -> None:
     shown = repr(PartitionData(0, records=b"payload", tags={12483: b"https://signed"}))
     assert "<7 bytes>" in shown
     assert "12483" in shown

@@ -55,7 +55,7 @@ def test_kio_writes_the_same_request_headers(key: ApiKey, version: int) -> None:
         (ApiKey.API_VERSIONS, 4, "00000007"),
     ],
 )
-def test_a_flexible_response_has_tags_but_that_of_api_versions(key: ApiKey, version: int, text: str) -> None:
+def test_flexible_responses_have_tags_except_api_versions(key: ApiKey, version: int, text: str) -> None:
     assert encode_response_header(key, version, 7).hex() == text
     assert decode_response_header(key, version, bytes.fromhex(text) + b"body") == (7, b"body")
 

@@ -21,7 +21,7 @@ def test_each_special_timestamp_has_kafkas_number_and_first_version() -> None:
     }
 
 
-def test_golden_bytes_of_a_question_about_the_tier() -> None:
+def test_golden_bytes_of_a_request_for_a_tiered_offset() -> None:
     wanted = ListOffsetsPartition(3, OffsetSpec.LATEST_TIERED, 2)
     request = ListOffsetsRequest((ListOffsetsTopic("t", (wanted,)),))
     asked = "00000003" + "00000002" + "fffffffffffffffb" + "00"

@@ -1,4 +1,4 @@
-"""Every message in every version and both directions: there and back, against other implementations, and damaged."""
+"""Every message in each version and direction: round trip, equal to other implementations, and with damaged bytes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _messages() -> list[type]:
     return sorted({cls for cls in classes if "tags" in attrs.fields_dict(cls)}, key=lambda cls: cls.__qualname__)
 
 
-def test_no_repr_shows_what_tags_hold() -> None:
+def test_no_repr_shows_the_values_of_tags() -> None:
     tagged = {cls: attrs.fields_dict(cls)["tags"] for cls in _messages()}
     assert len(tagged) > 20
     assert [cls for cls, tags in tagged.items() if tags.repr is not tag_numbers] == []
@@ -85,7 +85,7 @@ _NOT_ZERO = {
 """By Kafka's message schemas; ``timeout_ms`` has no default there."""
 
 
-def test_a_field_that_is_not_given_has_the_default_of_kafkas_schema() -> None:
+def test_a_missing_field_has_the_default_of_kafkas_schema() -> None:
     told = {(cls, field.name): field.default for cls in _messages() for field in attrs.fields(cls) if field.name != "tags"}
     given = {key: value for key, value in told.items() if value is not attrs.NOTHING}
     assert len(given) > 50

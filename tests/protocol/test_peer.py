@@ -33,7 +33,7 @@ def script(response: ApiVersionsResponse, **more: Any) -> Any:
 
 
 def peer_at(host: str, port: int, clock: Clock) -> BrokerPeer:
-    # The exchanges keep real time; only the peer's own patience is the test's.
+    # The exchanges use real time; the test's clock is only for the peer's own time-outs.
     return BrokerPeer(
         f"{host}:{port}", lambda: BrokerConnection(host, port, client_id="me", clock=SystemClock(), connect_timeout=30), clock
     )
@@ -48,7 +48,7 @@ def ample() -> Deadline:
     return Deadline(SystemClock(), 60)
 
 
-def test_a_session_is_kept_and_says_what_the_peer_speaks(clock: ManualClock) -> None:
+def test_a_session_is_kept_and_has_the_peers_versions(clock: ManualClock) -> None:
     with ScriptedPeer(script(SHIM)) as scripted:
         peer = peer_at(scripted.host, scripted.port, clock)
         first, used_before = peer.session(ample())
@@ -75,7 +75,7 @@ def test_a_closed_connection_is_replaced(clock: ManualClock) -> None:
     assert scripted.accepted == 2
 
 
-def test_the_software_names_itself_only_where_the_version_has_room(mocker: MockerFixture, clock: ManualClock) -> None:
+def test_the_software_name_is_sent_in_version_3_only(mocker: MockerFixture, clock: ManualClock) -> None:
     heard: list[tuple[int, api_versions.ApiVersionsRequest]] = []
 
     def answer(header: RequestHeader, body: bytes) -> bytes:
@@ -94,12 +94,12 @@ def test_the_software_names_itself_only_where_the_version_has_room(mocker: Mocke
     assert heard[0][1].client_software_version[0].isalnum()
 
 
-def test_a_package_that_is_not_installed_has_an_unknown_version(mocker: MockerFixture) -> None:
+def test_an_uninstalled_package_has_an_unknown_version(mocker: MockerFixture) -> None:
     mocker.patch.object(peer_module.metadata, "version", side_effect=peer_module.metadata.PackageNotFoundError)
     assert peer_module._software_version.__wrapped__() == "unknown"
 
 
-def test_refusal_of_version_3_by_librdkafkas_mock_is_understood(clock: ManualClock) -> None:
+def test_librdkafkas_mock_may_refuse_version_3(clock: ManualClock) -> None:
     with mock_cluster("t", []) as (host, port):
         peer = peer_at(host, port, clock)
         session, _ = peer.session(ample())
@@ -117,9 +117,7 @@ def test_refusal_of_version_3_by_librdkafkas_mock_is_understood(clock: ManualClo
         (b"\x00\x2a\x01" + bytes(5), BrokerResponseError),
     ],
 )
-def test_an_answer_that_makes_no_sense_closes_the_connection(
-    body: bytes, kind: type[LocationError], clock: ManualClock
-) -> None:
+def test_an_invalid_answer_closes_the_connection(body: bytes, kind: type[LocationError], clock: ManualClock) -> None:
     with ScriptedPeer(broker_script({ApiKey.API_VERSIONS: lambda *_: body})) as scripted:
         peer = peer_at(scripted.host, scripted.port, clock)
         with pytest.raises(kind):
@@ -143,7 +141,7 @@ def test_a_failed_peer_gets_no_requests_for_a_while(clock: ManualClock) -> None:
     assert scripted.accepted == 3
 
 
-def test_a_deadline_that_was_too_short_is_not_the_peers_fault(clock: ManualClock) -> None:
+def test_a_short_deadline_is_not_a_failure_of_the_peer(clock: ManualClock) -> None:
     with ScriptedPeer(script(SHIM)) as scripted:
         peer = peer_at(scripted.host, scripted.port, clock)
         with pytest.raises(LocationError, match="timed out"):
@@ -153,7 +151,7 @@ def test_a_deadline_that_was_too_short_is_not_the_peers_fault(clock: ManualClock
         peer.close()
 
 
-def test_unannounced_peer_is_asked_again_later_and_later(clock: ManualClock) -> None:
+def test_an_unannounced_peer_is_asked_again_at_growing_intervals(clock: ManualClock) -> None:
     with ScriptedPeer(script(PLAIN), script(PLAIN), script(SHIM)) as scripted:
         peer = peer_at(scripted.host, scripted.port, clock)
         peer.session(ample())
@@ -203,7 +201,7 @@ def test_close_ends_a_negotiation_in_another_thread(clock: ManualClock) -> None:
     assert scripted.accepted == 1
 
 
-def test_closing_twice_and_before_use_is_fine(clock: ManualClock) -> None:
+def test_close_is_idempotent_and_allowed_before_use(clock: ManualClock) -> None:
     peer = peer_at("127.0.0.1", 1, clock)
     peer.close()
     peer.close()
@@ -234,7 +232,7 @@ def test_a_throttled_session_sends_no_request_until_the_wait_is_over(clock: Manu
     assert asked == [b"one", b"two"]
 
 
-def test_tls_that_is_refused_is_said_once_until_it_works(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_tls_handshake_logs_nothing_by_itself(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     contexts = [ssl.create_default_context()] * 3 + [ssl.create_default_context(cafile=CERTIFICATE)]
 
     def connect() -> BrokerConnection:
@@ -249,5 +247,5 @@ def test_tls_that_is_refused_is_said_once_until_it_works(clock: ManualClock, cap
                 peer.session(ample())
             clock.now += 30
         assert peer.session(ample())[0].versions.announces_direct_fetch
-        assert caplog.records == []  # whoever falls back warns of it
+        assert caplog.records == []  # the fallback logs the warning
         peer.close()

@@ -1,4 +1,4 @@
-"""Each mechanism against a broker that plays its own part of it, honestly and not."""
+"""Each SASL mechanism with a broker that follows the protocol, and with brokers that do not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Side = Callable[[bytes], SaslAuthenticateResponse]
 
 
 class Broker:
-    """The broker's side: what it is asked, and how it answers each message."""
+    """The broker's side: it records the messages and answers each one."""
 
     def __init__(self, *answers: Side, mechanisms: tuple[str, ...] = (), refuses: int = ErrorCode.NONE) -> None:
         self.asked: list[tuple[str, Any]] = []
@@ -67,7 +67,7 @@ def satisfied(_: bytes = b"", **more: Any) -> SaslAuthenticateResponse:
 
 
 def scram_broker(mechanism: str, *, password: str = PASSWORD, iterations: int = 4096, forged: bool = False) -> Broker:
-    """A broker that knows ``password``; a ``forged`` one knows none and claims to have checked."""
+    """A broker that knows ``password``; a ``forged`` one does not and claims to have verified the client."""
     kind = ScramMechanism(mechanism)
     server = kind.make_server(lambda _: kind.make_auth_info(password, iteration_count=iterations))
 
@@ -85,7 +85,7 @@ def scram_broker(mechanism: str, *, password: str = PASSWORD, iterations: int = 
 
 
 def exchange(broker: Broker, mechanism: str, conversation: Callable[[Deadline], Conversation], *bodies: bytes) -> None:
-    """Authenticates, and echoes each body."""
+    """Authenticates, then sends each body and expects it back."""
     with ScriptedPeer(broker.script()) as peer:
         sasl = SaslAuthenticator(mechanism, conversation)
         connection = BrokerConnection(peer.host, peer.port, client_id="me", clock=CLOCK, connect_timeout=30.0, sasl=sasl)
@@ -96,21 +96,21 @@ def exchange(broker: Broker, mechanism: str, conversation: Callable[[Deadline], 
             connection.close()
 
 
-def test_plain_says_user_and_password_once() -> None:
+def test_plain_sends_user_and_password_once() -> None:
     broker = Broker(satisfied)
     exchange(broker, "PLAIN", lambda _: plain(USER, PASSWORD), b"a", b"b")
     said = f"\0{USER}\0{PASSWORD}".encode()
     assert broker.asked == [("handshake", "PLAIN"), ("authenticate", said), ("fetch", b"a"), ("fetch", b"b")]
 
 
-def test_a_zero_byte_cannot_move_the_border_between_user_and_password() -> None:
+def test_a_zero_byte_in_user_or_password_is_refused() -> None:
     with pytest.raises(ConfigurationError):
         plain("alice\0x", "y")
 
 
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
 @pytest.mark.parametrize("user", [USER, "a=b,c", "müller"])
-def test_scram_proves_the_password_and_never_says_it(mechanism: str, user: str) -> None:
+def test_scram_proves_the_password_without_sending_it(mechanism: str, user: str) -> None:
     broker = scram_broker(mechanism)
     exchange(broker, mechanism, lambda _: scram(mechanism, user, PASSWORD))
     said = b"".join(message for kind, message in broker.asked if kind == "authenticate")
@@ -118,7 +118,7 @@ def test_scram_proves_the_password_and_never_says_it(mechanism: str, user: str) 
     assert [kind for kind, _ in broker.asked] == ["handshake", "authenticate", "authenticate", "fetch"]
 
 
-def test_a_broker_that_does_not_know_the_password_is_not_believed() -> None:
+def test_a_broker_that_does_not_know_the_password_is_refused() -> None:
     broker = scram_broker("SCRAM-SHA-256", forged=True)
     with pytest.raises(SaslAuthenticationError, match="the broker may not know the password"):
         exchange(broker, "SCRAM-SHA-256", lambda _: scram("SCRAM-SHA-256", USER, PASSWORD))
@@ -126,7 +126,7 @@ def test_a_broker_that_does_not_know_the_password_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("rounds", ["4095", "1000001", "99999999999"])
-def test_absurd_number_of_scram_rounds_is_refused_before_hashing(monkeypatch: pytest.MonkeyPatch, rounds: str) -> None:
+def test_an_implausible_scram_iteration_count_is_refused_before_hashing(monkeypatch: pytest.MonkeyPatch, rounds: str) -> None:
     def hashing(*_: Any) -> bytes:
         raise AssertionError("hashed")
 
@@ -140,19 +140,19 @@ def test_absurd_number_of_scram_rounds_is_refused_before_hashing(monkeypatch: py
 @pytest.mark.parametrize(
     "answer", [b"", b"\xff", b"r=someone-elses,s=QUFBQUFBQUFBQUFB,i=4096", b"e=other-error", b"r=x", b"i=-5", b"m=unknown,r=x"]
 )
-def test_a_first_message_that_is_none_is_not_believed(answer: bytes) -> None:
+def test_an_invalid_first_scram_message_is_refused(answer: bytes) -> None:
     conversation = scram("SCRAM-SHA-256", USER, PASSWORD)
     next(conversation)
     with pytest.raises(SaslAuthenticationError, match="is malformed"):
         conversation.send(answer)
 
 
-def test_a_name_that_scram_cannot_carry_is_a_configuration_error() -> None:
+def test_a_name_that_scram_cannot_encode_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match=r"sasl\.username or sasl\.password"):
         scram("SCRAM-SHA-256", "tab\there", PASSWORD)
 
 
-def test_oauthbearer_shows_the_token_and_its_extensions() -> None:
+def test_oauthbearer_sends_the_token_and_its_extensions() -> None:
     broker = Broker(satisfied)
     exchange(broker, "OAUTHBEARER", lambda _: oauthbearer(TOKEN, {"logicalCluster": "lkc-1"}))
     assert broker.asked[1] == ("authenticate", f"n,,\1auth=Bearer {TOKEN}\1logicalCluster=lkc-1\1\1".encode())
@@ -167,7 +167,7 @@ def test_a_refused_token_raises_the_brokers_message() -> None:
     assert broker.asked[-1] == ("authenticate", b"\1")
 
 
-def test_a_broker_that_refuses_a_token_and_then_does_not_is_not_believed() -> None:
+def test_a_broker_that_accepts_after_refusing_a_token_is_refused() -> None:
     broker = Broker(lambda _: satisfied(auth_bytes=b"{}"), satisfied)
     with pytest.raises(SaslAuthenticationError, match="rejected the token"):
         exchange(broker, "OAUTHBEARER", lambda _: oauthbearer(TOKEN, {}))
@@ -185,12 +185,12 @@ def test_a_broker_that_refuses_a_token_and_then_does_not_is_not_believed() -> No
         (TOKEN, {"": "c"}),
     ],
 )
-def test_what_the_message_cannot_carry_is_never_sent(token: str, extensions: dict[str, str]) -> None:
+def test_an_invalid_token_or_extension_is_never_sent(token: str, extensions: dict[str, str]) -> None:
     with pytest.raises(SaslAuthenticationError):
         oauthbearer(token, extensions)
 
 
-def test_a_mechanism_that_the_broker_does_not_have_names_those_that_it_has() -> None:
+def test_an_unsupported_mechanism_is_an_error_that_lists_the_others() -> None:
     broker = Broker(mechanisms=("SCRAM-SHA-512", "GSSAPI"), refuses=ErrorCode.UNSUPPORTED_SASL_MECHANISM)
     with pytest.raises(SaslAuthenticationError, match="does not support PLAIN; it supports: SCRAM-SHA-512, GSSAPI"):
         exchange(broker, "PLAIN", lambda _: plain(USER, PASSWORD))
@@ -205,7 +205,7 @@ def test_a_mechanism_that_the_broker_does_not_have_names_those_that_it_has() -> 
         Broker(lambda _: SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "x" * 5000)),
     ],
 )
-def test_no_refusal_repeats_a_secret_or_a_long_story(broker: Broker) -> None:
+def test_no_refusal_repeats_a_secret_or_a_long_message(broker: Broker) -> None:
     with pytest.raises(SaslAuthenticationError) as failure:
         exchange(broker, "PLAIN", lambda _: plain(USER, PASSWORD))
     assert PASSWORD not in str(failure.value)
@@ -213,7 +213,7 @@ def test_no_refusal_repeats_a_secret_or_a_long_story(broker: Broker) -> None:
     assert failure.value.cause == "authentication"
 
 
-def test_bytes_that_are_no_answer_are_a_protocol_error() -> None:
+def test_an_answer_that_does_not_parse_is_a_protocol_error() -> None:
     script = broker_script({ApiKey.SASL_HANDSHAKE: lambda *_: b"\0"})
     with ScriptedPeer(script) as peer:
         sasl = SaslAuthenticator("PLAIN", lambda _: plain(USER, PASSWORD))
@@ -224,7 +224,7 @@ def test_bytes_that_are_no_answer_are_a_protocol_error() -> None:
 
 
 class Lived:
-    """A connection that is believed for a second at a time, on a clock of the test's own."""
+    """A connection with a session lifetime of one second, on a manual clock."""
 
     def __init__(self, broker: Broker, peer: ScriptedPeer) -> None:
         self.clock = ManualClock()
@@ -264,11 +264,11 @@ def test_a_connection_authenticates_again_before_its_session_ends(lived: Lived) 
     lived.ask()
     assert lived.authentications == 3
     lived.clock.now += 3600
-    lived.ask()  # the last answer set no limit
+    lived.ask()  # the last answer had no session lifetime
     assert lived.authentications == 3
 
 
-def test_a_conversation_that_cannot_begin_costs_no_exchange() -> None:
+def test_an_authentication_without_a_token_sends_nothing() -> None:
     def refuses(_: Deadline) -> Conversation:
         raise SaslAuthenticationError("no token")
 
@@ -278,5 +278,5 @@ def test_a_conversation_that_cannot_begin_costs_no_exchange() -> None:
     assert not broker.asked
 
 
-def test_an_authenticator_shows_its_mechanism_and_nothing_else() -> None:
+def test_repr_shows_the_mechanism_only() -> None:
     assert repr(SaslAuthenticator("PLAIN", lambda _: plain(USER, PASSWORD))) == "<SaslAuthenticator PLAIN>"

@@ -14,6 +14,6 @@ def test_golden_bytes() -> None:
     assert decode_response(answer, 1) == SaslAuthenticateResponse(session_lifetime_ms=3000)
 
 
-def test_what_is_said_is_in_no_repr() -> None:
+def test_no_repr_shows_auth_bytes() -> None:
     assert "hush" not in repr(SaslAuthenticateRequest(b"\0me\0hush"))
     assert "hush" not in repr(SaslAuthenticateResponse(auth_bytes=b"hush"))

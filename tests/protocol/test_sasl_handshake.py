@@ -16,6 +16,6 @@ def test_golden_bytes() -> None:
     assert decode_response(bytes.fromhex("0021" + "00000001" + "0005504c41494e"), 1) == SaslHandshakeResponse(33, ("PLAIN",))
 
 
-def test_version_0_whose_tokens_stand_in_no_frame_is_not_spoken() -> None:
+def test_version_0_with_unframed_tokens_is_not_supported() -> None:
     with pytest.raises(ProtocolError, match="version 0"):
         encode_request(SaslHandshakeRequest("PLAIN"), 0)

@@ -12,7 +12,7 @@ from tests.support.locations import ManualClock
 
 
 class WaitingClock(ManualClock):
-    """Waiting moves it."""
+    """A clock that moves with each wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,11 +41,11 @@ class WaitingClock(ManualClock):
         (ApiKey.FETCH, 12, b"\0\0\1", 0.0),
     ],
 )
-def test_an_answer_says_how_long_where_clients_have_to_keep_it(key: int, version: int, answer: bytes, seconds: float) -> None:
+def test_an_answer_has_a_throttle_time_if_clients_must_obey_it(key: int, version: int, answer: bytes, seconds: float) -> None:
     assert throttle_seconds(key, version, memoryview(answer)) == seconds
 
 
-def test_nothing_may_be_sent_until_the_longest_wait_is_over() -> None:
+def test_no_request_is_sent_until_the_longest_wait_is_over() -> None:
     clock = ManualClock()
     throttle = Throttle("the broker", clock)
     throttle.check()

@@ -1,4 +1,4 @@
-"""librdkafka's ssl settings become one context; each is shown on a handshake in memory."""
+"""librdkafka's ssl settings give one SSL context; a handshake in memory tests each setting."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def mine(authority: Authority) -> Issued:
 
 
 def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, name: str = "localhost") -> ssl.SSLObject:
-    """Both ends in memory; the server's end afterwards. Raises what the end that refuses says."""
+    """Runs a handshake in memory and returns the server's end. Raises the error of the end that refuses."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server, server_hostname=name),
@@ -59,7 +59,7 @@ def server(authority: Authority, tmp_path: Path, *names: str, **more: Any) -> ss
 
 
 @pytest.mark.parametrize("setting", ["ssl.ca.location", "ssl.ca.pem"])
-def test_the_authority_of_the_settings_is_trusted_and_the_name_is_checked(
+def test_the_configured_authority_is_trusted_and_the_host_name_checked(
     authority: Authority, tmp_path: Path, setting: str
 ) -> None:
     given = {"ssl.ca.location": str(authority.write(tmp_path / "ca.pem")), "ssl.ca.pem": authority.pem}
@@ -72,7 +72,7 @@ def test_the_authority_of_the_settings_is_trusted_and_the_name_is_checked(
         shake_hands(context, server(Authority("stranger"), tmp_path))
 
 
-def test_a_directory_of_authorities_is_one(authority: Authority, tmp_path: Path) -> None:
+def test_ca_location_may_be_a_directory(authority: Authority, tmp_path: Path) -> None:
     (tmp_path / "cas").mkdir()
     context = client_context({"ssl.ca.location": str(tmp_path / "cas")})
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -80,12 +80,12 @@ def test_a_directory_of_authorities_is_one(authority: Authority, tmp_path: Path)
 
 
 @pytest.mark.parametrize("settings", [{}, {"ssl.ca.location": "probe"}, {"ssl.ca.location": "", "ssl.ca.pem": None}])
-def test_without_an_authority_the_system_decides(authority: Authority, tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_without_an_authority_the_systems_are_trusted(authority: Authority, tmp_path: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(client_context(settings), server(authority, tmp_path))
 
 
-def test_names_and_chains_are_unchecked_only_where_that_is_said(authority: Authority, tmp_path: Path) -> None:
+def test_names_and_chains_are_unchecked_only_if_configured(authority: Authority, tmp_path: Path) -> None:
     other = server(authority, tmp_path, "other.example")
     unnamed = client_context({"ssl.ca.pem": authority.pem, "ssl.endpoint.identification.algorithm": "none"})
     shake_hands(unnamed, other)
@@ -97,7 +97,7 @@ def test_names_and_chains_are_unchecked_only_where_that_is_said(authority: Autho
         client_context({"ssl.endpoint.identification.algorithm": "ldap"})
 
 
-def test_verification_that_is_off_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_disabled_verification_logs_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     client_context({"enable.ssl.certificate.verification": True})
     assert caplog.messages == []
     context = client_context({"enable.ssl.certificate.verification": False})
@@ -108,8 +108,8 @@ def test_verification_that_is_off_is_one_warning(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.parametrize("value", ["true", "T", "1", "FALSE", "f", "0", "yes", "off", "2"])
-def test_verification_is_read_as_librdkafka_reads_it(value: str) -> None:
-    """A text that is no boolean turned verification off."""
+def test_verification_accepts_the_booleans_of_librdkafka(value: str) -> None:
+    """A text that is not a boolean once turned verification off."""
     setting = {"enable.ssl.certificate.verification": value}
     try:
         AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0, **setting})
@@ -122,7 +122,7 @@ def test_verification_is_read_as_librdkafka_reads_it(value: str) -> None:
 
 
 @pytest.mark.parametrize("verifies", [True, False])
-def test_an_unknown_authority_is_refused_or_not_as_by_librdkafka(verifies: bool) -> None:
+def test_an_unknown_authority_has_the_same_result_as_in_librdkafka(verifies: bool) -> None:
     settings = {"security.protocol": "ssl", "enable.ssl.certificate.verification": verifies}
     asked, failed = threading.Event(), threading.Event()
 
@@ -163,7 +163,7 @@ def test_an_expired_or_revoked_certificate_is_refused(authority: Authority, tmp_
 
 
 def identities(mine: Issued, tmp_path: Path) -> dict[str, dict[str, Any]]:
-    """The same certificate in every way in which librdkafka takes one."""
+    """Returns settings with the same certificate in each way that librdkafka accepts."""
     (tmp_path / "certificate.pem").write_text(mine.certificate_pem)
     (tmp_path / "key.pem").write_text(mine.key_pem())
     (tmp_path / "secret-key.pem").write_text(mine.key_pem(SECRET))
@@ -188,7 +188,7 @@ WAYS = ["files", "encrypted", "strings", "encrypted strings", "mixed", "strings 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_the_own_certificate_is_shown(
+def test_the_clients_certificate_is_sent(
     authority: Authority, mine: Issued, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, in_memory: bool
 ) -> None:
     if not in_memory:
@@ -200,14 +200,14 @@ def test_the_own_certificate_is_shown(
     assert shown["subject"] == ((("commonName", "me"),),)
 
 
-def test_a_client_without_a_certificate_is_refused_where_one_is_demanded(authority: Authority, tmp_path: Path) -> None:
+def test_a_client_without_a_certificate_is_refused_if_one_is_required(authority: Authority, tmp_path: Path) -> None:
     demanding = server(authority, tmp_path, client_ca=authority.write(tmp_path / "ca.pem"))
     with pytest.raises(ssl.SSLError, match="peer did not return a certificate"):
         shake_hands(client_context({"ssl.ca.pem": authority.pem}), demanding)
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_a_key_shown_as_a_file_is_private_and_removed_afterwards(monkeypatch: pytest.MonkeyPatch, in_memory: bool) -> None:
+def test_a_key_written_to_a_file_is_private_and_removed_afterwards(monkeypatch: pytest.MonkeyPatch, in_memory: bool) -> None:
     if not in_memory:
         monkeypatch.delattr(os, "memfd_create", raising=False)
     with tls._shown_as_file(b"key material") as path:
@@ -237,17 +237,17 @@ def test_a_key_shown_as_a_file_is_private_and_removed_afterwards(monkeypatch: py
         ({"ssl.keystore.location": "/nowhere/me.p12"}, r"ssl\.keystore\.location /nowhere/me\.p12 cannot be used: No such"),
     ],
 )
-def test_what_cannot_be_followed_is_named_and_no_secret_is_repeated(settings: dict[str, Any], text: str) -> None:
+def test_an_unsupported_setting_is_named_without_its_secret(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text) as refused:
         client_context(settings)
     assert SECRET not in str(refused.value)
 
 
-def test_what_is_set_to_nothing_is_not_set() -> None:
+def test_an_empty_setting_counts_as_unset() -> None:
     client_context({"ssl.engine.location": None, "ssl.providers": "", "ssl.ca.certificate.stores": "Root"})
 
 
-def test_cipher_suites_are_those_asked_for() -> None:
+def test_cipher_suites_are_the_configured_ones() -> None:
     context = client_context({"ssl.cipher.suites": "ECDHE-ECDSA-AES256-GCM-SHA384"})
     older = [cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"]
     assert older == ["ECDHE-ECDSA-AES256-GCM-SHA384"]
@@ -277,7 +277,7 @@ def test_a_key_of_another_certificate_is_refused(authority: Authority, mine: Iss
         (None, "is damaged or the password is wrong"),
     ],
 )
-def test_a_keystore_of_another_kind_or_password_is_named(
+def test_a_keystore_of_another_type_or_password_is_named(
     mine: Issued, tmp_path: Path, content: bytes | None, text: str
 ) -> None:
     store = tmp_path / "store"
@@ -295,7 +295,7 @@ def test_a_keystore_without_a_key_is_named(authority: Authority, tmp_path: Path)
         client_context({"ssl.keystore.location": str(store)})
 
 
-def test_without_cryptography_a_keystore_cannot_be_read_and_all_else_can(
+def test_without_cryptography_only_keystores_cannot_be_read(
     mine: Issued, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways = identities(mine, tmp_path)
@@ -306,7 +306,7 @@ def test_without_cryptography_a_keystore_cannot_be_read_and_all_else_can(
     client_context(ways["encrypted strings"])
 
 
-def test_a_listener_needs_a_certificate_that_can_be_used(authority: Authority, tmp_path: Path) -> None:
+def test_a_listener_needs_a_usable_certificate(authority: Authority, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="the listener's certificate cannot be used: No such file"):
         server_context(tmp_path / "nothing.pem")
     sealed = authority.issue().write(tmp_path / "sealed.pem", SECRET)

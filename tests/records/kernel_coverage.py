@@ -1,14 +1,14 @@
-"""Which lines and branches of the compiled kernel its tests reach: ``make kernel-coverage``; ends with 1 below 100 %.
+"""Measures which lines and branches of the compiled kernel its tests reach: ``make kernel-coverage``. Fails below 100 %.
 
-The kernel is built without optimisation and with gcov's counters, the tests of ``records/`` run on that build, and gcov's
-figures for the C file are carried back to the sources by the comments that Cython leaves there.
+The kernel is built without optimisation and with gcov's counters, and the tests of ``records/`` run with that build. Comments
+that Cython leaves in the C file map gcov's figures back to the sources.
 
-* A line counts that Cython makes statements of. It is reached when one of its statements ran.
-* A branch counts that stems from the source: each condition (the parts of ``and``, ``or`` and ``a <= b <= c`` alone) both ways,
-  a loop entered and left, each arm where Cython makes a ``switch``. What Cython adds does not count: whether a call failed or a
-  reference was the last one, and how arguments were passed.
-* A line that says ``no test:`` and why is left out.
-* The C headers beside the kernel count as they are. What the preprocessor leaves out on this machine is in no figure.
+* A line counts if Cython makes statements of it. It is reached if one of its statements ran.
+* A branch counts if it comes from the source: each condition (each part of ``and``, ``or`` and ``a <= b <= c``) both ways,
+  a loop entered and left, each arm of a ``switch``. Branches that Cython adds do not count: failed calls, last references,
+  and how arguments were passed.
+* A line with the comment ``no test:`` and a reason is left out.
+* The C headers beside the kernel count as they are. Code that the preprocessor leaves out on this machine is not measured.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Lines = dict[tuple[str, int], Count]
 
 
 def measure(directory: Path) -> Lines:
-    """What gcov says about a kernel that was built and run in ``directory``, by (file, line)."""
+    """Runs gcov on a kernel that was built and run in ``directory``. Returns its counts by (file, line)."""
     command = ["gcov", "--json-format", "--branch-probabilities", "--stdout", "_kernel.o"]
     files = json.loads(subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True).stdout)["files"]
     text = (directory / "_kernel.c").read_text().split("\n")
@@ -74,7 +74,7 @@ def measure(directory: Path) -> Lines:
 
 
 def origins(text: list[str]) -> dict[int, tuple[str, int]]:
-    """Returns the place in our sources for each line of the C file that stems from them, numbered from 1."""
+    """Returns the place in our sources for each line of the C file that comes from them, numbered from 1."""
     places, current, inside = {}, None, False
     for number, line in enumerate(text, 1):
         if line.startswith(_SECTION):
@@ -98,7 +98,7 @@ def excuses() -> set[tuple[str, int]]:
 
 
 def figures(lines: Lines) -> dict[str, dict[str, int]]:
-    """Returns by file ``lines`` and ``branches``, and how many of them were never reached: ``missed``, ``untaken``."""
+    """Returns ``lines`` and ``branches`` by file, and how many of them were not reached: ``missed``, ``untaken``."""
     found = {}
     for name in sorted({name for name, _ in lines}):
         counts = [count for (file, _), count in lines.items() if file == name]
@@ -109,7 +109,7 @@ def figures(lines: Lines) -> dict[str, dict[str, int]]:
 
 
 def report(lines: Lines) -> bool:
-    """Prints a table and what is missing, and leaves the ledger's lines; whether nothing is missing."""
+    """Prints a table and the gaps, and writes the ledger's lines. Returns whether there is no gap."""
     print(f"{'file':26}{'lines':>8}{'missed':>8}{'branches':>10}{'missed':>8}")
     complete = True
     for name, counted in figures(lines).items():
@@ -126,19 +126,19 @@ def report(lines: Lines) -> bool:
 
 
 def run() -> bool:
-    """Builds, runs the tests, reports; whether the tests pass and nothing is missing."""
+    """Builds the kernel, runs the tests and reports. Returns whether the tests pass and nothing is missing."""
     lines, passed = reached(*(str(path) for path in TESTS.glob("test_*.py") if path.name not in LONG))
     return report(lines) and passed
 
 
 def reached(*tests: str) -> tuple[Lines, bool]:
-    """What tests reach of a kernel that is built for this, and whether they pass."""
+    """Returns the coverage of a kernel built for this purpose, and whether the tests pass."""
     kernel = build(["-O0", "--coverage"], ROOT / ".cache" / "kernel-coverage")
     for old in kernel.parent.glob("*.gcda"):
         old.unlink()
-    # in their order: which memory is kept for the next block depends on it
+    # in file order: it decides which memory is kept for the next block
     options = ["-X", "dev", "-m", "pytest", "-p", "tests.support.kernel_build", "-p", "no:randomly", "-q", "--no-header"]
-    outer = ("COV_", "COVERAGE_", "PYTEST_")  # the run that this one may be a test of
+    outer = ("COV_", "COVERAGE_", "PYTEST_")  # remove variables of an outer pytest run
     environment = {key: value for key, value in os.environ.items() if not key.startswith(outer)}
     done = subprocess.run(
         [sys.executable, *options, *sorted(tests)], cwd=ROOT, env=environment | {"KERNEL_FILE": str(kernel)}, check=False

@@ -1,4 +1,4 @@
-"""Kafka's FetcherTest scenarios for read_committed, on the table of batches that each of them names."""
+"""Kafka's FetcherTest scenarios for read_committed, each with its table of batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def txn(base: int, producer: int, count: int = 2, *, transactional: bool = True,
 
 
 def committed(data: bytes, aborted: Iterable[tuple[int, int]], fetch_offset: int = 0) -> tuple[list[int], int]:
-    """Offsets returned under read_committed, and the next offset."""
+    """Returns the offsets under read_committed, and the next offset."""
     entries = [AbortedTransaction(producer, first) for producer, first in aborted]
     block = read_batches(
         data, isolation_level=IsolationLevel.READ_COMMITTED, aborted_transactions=entries, fetch_offset=fetch_offset
@@ -34,8 +34,8 @@ def committed(data: bytes, aborted: Iterable[tuple[int, int]], fetch_offset: int
     return [block.offset(i) for i in range(len(block))], block.next_offset
 
 
-def test_blocks_that_end_between_markers_drop_what_one_block_drops() -> None:
-    """The filter has gone past the end of each block: aborted and committed transactions of one producer follow each other."""
+def test_blocks_that_end_between_markers_drop_the_same_records() -> None:
+    """The filter has passed the end of each block: aborted and committed transactions of one producer follow each other."""
     data, aborted = b"", []
     for number in range(12):
         data += txn(3 * number, 1) + (abort_marker if number % 3 == 1 else commit_marker)(3 * number + 2, 1)
@@ -76,7 +76,7 @@ def test_abort_marker_with_no_data() -> None:
 
 
 def test_transaction_of_one_marker_does_not_stay_active() -> None:
-    """(a) before (b): the list's entry begins at the marker itself, its data having been compacted away."""
+    """The list's entry begins at the marker itself, because its data was compacted away."""
     data = abort_marker(0, 1) + txn(1, 1) + commit_marker(3, 1)
     assert committed(data, [(1, 0)]) == ([1, 2], 4)
 
@@ -103,7 +103,7 @@ def test_unsorted_and_repeated_list() -> None:
 
 
 def test_compacted_topic() -> None:
-    """Holes between batches, a marker whose data is gone, and a transaction with its first batch gone."""
+    """Holes between batches, a marker without its data, and a transaction without its first batch."""
     data = txn(3, 1) + abort_marker(10, 2) + txn(20, 2) + abort_marker(30, 1) + commit_marker(31, 2)
     assert committed(data, [(1, 0), (2, 5)]) == ([20, 21], 32)
 
@@ -124,14 +124,14 @@ def test_filtered_batch_is_not_read_at_all() -> None:
 
 
 def test_markers_before_the_fetch_offset_never_reach_the_filter() -> None:
-    """The first marker ends an older transaction: acted on, it would end the one of the list before that begins."""
+    """The first marker ends an older transaction. If it reached the filter, the transaction would end before it begins."""
     data = txn(0, 1) + abort_marker(2, 1) + txn(3, 1) + abort_marker(5, 1)
     assert committed(data, [(1, 3)], fetch_offset=3) == ([], 6)
     early = abort_marker(0, 1) + txn(1, 1) + abort_marker(3, 1)
     assert committed(early, [(1, 0)], fetch_offset=1) == ([], 4)
 
 
-def test_the_filter_by_itself_follows_its_three_rules(kernel: str) -> None:
+def test_the_filter_alone_follows_its_three_rules(kernel: str) -> None:
     entries = [AbortedTransaction(1, 5), AbortedTransaction(1, 5), AbortedTransaction(7, 9)]
     state = IMPLEMENTATIONS[kernel].AbortedTransactionFilter(iter(entries))
     assert state.entries == tuple(entries)
@@ -155,8 +155,8 @@ def test_the_filter_by_itself_follows_its_three_rules(kernel: str) -> None:
 
 @pytest.mark.parametrize("codec", [0, 1])
 @pytest.mark.parametrize("count", [1, 2])
-def test_markers_as_brokers_do_not_write_them_count_too(codec: int, count: int) -> None:
-    """Compressed, or several in a batch: the first one counts."""
+def test_markers_that_brokers_do_not_write_count_too(codec: int, count: int) -> None:
+    """Markers that are compressed, or several in a batch: the first one counts."""
 
     def markers(base: int, first: int) -> bytes:
         keys = [struct.pack(">hh", 0, kind) for kind in (first, 1 - first)[:count]]
@@ -172,7 +172,7 @@ def test_markers_as_brokers_do_not_write_them_count_too(codec: int, count: int) 
     assert committed(of_nobody + txn(2, 1), []) == ([2, 3], 4)
 
 
-def test_an_empty_control_batch_marks_nothing_compressed_or_not() -> None:
+def test_an_empty_control_batch_ends_nothing_compressed_or_not() -> None:
     for codec in (0, 1):
         data = txn(0, 1) + batch(2, [], attributes=0x30, producer=1, last_delta=0, codec=codec) + txn(3, 1)
         assert committed(data, [(1, 0)]) == ([], 5)
@@ -222,7 +222,7 @@ KINDS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 3), st.sampled_from
 
 @settings(deadline=None)
 @given(kinds=KINDS, aborted=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60)), max_size=8), cap=st.integers(40, 400))
-def test_runs_damage_and_full_blocks_are_the_same_in_all_implementations(
+def test_runs_damage_and_full_blocks_are_equal_in_all_implementations(
     kinds: list[tuple[int, int, int]], aborted: list[tuple[int, int]], cap: int
 ) -> None:
     parts, offset = [], 0
@@ -250,8 +250,8 @@ def test_runs_damage_and_full_blocks_are_the_same_in_all_implementations(
     assert all(found == seen[0] for found in seen)
 
 
-def test_a_filter_is_as_after_the_last_delivered_batch_when_damage_follows() -> None:
-    """The marker behind the damage must not have ended anything, nor the transaction behind it have begun."""
+def test_damage_leaves_the_filter_after_the_last_delivered_batch() -> None:
+    """The marker after the damage must not end anything, nor the transaction after it begin."""
     damaged = batch(2, b"\x02\0", producer=1, attributes=0x10, last_delta=1)
     sound = txn(2, 1)
     completed = CompletedFetch(
@@ -270,8 +270,8 @@ def test_a_filter_is_as_after_the_last_delivered_batch_when_damage_follows() -> 
     assert [row[0] for row in block.rows()] == [2, 3, 9]
 
 
-def test_a_filter_is_wound_back_without_what_lies_below_the_fetch_offset() -> None:
-    """The batches below it never went through the filter, so going back leaves them out too."""
+def test_a_restored_filter_excludes_batches_below_the_fetch_offset() -> None:
+    """Those batches never went through the filter, so restoring it leaves them out too."""
     damaged = batch(4, b"\x02\0", producer=1, attributes=0x10, last_delta=1)
     completed = CompletedFetch(
         metadata(),

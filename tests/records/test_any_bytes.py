@@ -1,4 +1,4 @@
-"""Any bytes at all give records or a documented error, and never a wrong record from bytes that a checksum covers."""
+"""Any bytes give records or a documented error, and never a wrong record from bytes that a checksum covers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 
 @cache
 def segment(codec: str) -> bytes:
-    """About 8 KiB in four batches and a marker, values hard to compress, leader epoch 3."""
+    """About 8 KiB in four batches and a marker, with values that compress badly, leader epoch 3."""
     noise = random.Random(7)
     parts, base = [], 0
     for size in (9, 1, 12, 10):
@@ -35,7 +35,7 @@ def segment(codec: str) -> bytes:
 
 @cache
 def headers(codec: str) -> list[tuple[int, int]]:
-    """(position, size) of each batch."""
+    """Returns (position, size) of each batch."""
     found, at, data = [], 0, segment(codec)
     while at < len(data):
         size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
@@ -50,7 +50,7 @@ def sound(codec: str) -> list[Row]:
 
 
 def drain(data: bytes, size: int) -> tuple[list[Row], int, bool]:
-    """Rows, bytes consumed, and whether an error ended it."""
+    """Returns the rows, the bytes consumed, and whether an error ended the read."""
     completed = CompletedFetch(metadata(0, 32, ((3, 0),), size), 0, IsolationLevel.READ_COMMITTED, [], at_segment_start=True)
     rows: list[Row] = []
     consumed = 0
@@ -81,8 +81,8 @@ def test_every_truncation_gives_the_whole_batches_before_it(codec: str, kernel: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_no_single_bit_of_a_header_can_flip_unseen(codec: str) -> None:
-    """Against a segment's metadata every flip of every header ends the read at the batch before, or cuts that batch off."""
+def test_a_flipped_bit_of_a_header_ends_the_read_at_its_batch(codec: str) -> None:
+    """With a segment's metadata, each flip in a header ends the read at the batch before, or cuts that batch off."""
     data = segment(codec)
     before = [0, 9, 10, 22, 32]
     for index, (position, _) in enumerate(headers(codec)):
@@ -92,11 +92,11 @@ def test_no_single_bit_of_a_header_can_flip_unseen(codec: str) -> None:
             rows, consumed, failed = drain(bytes(flipped), len(data))
             assert rows == sound(codec)[: before[index]]
             assert consumed == position
-            assert failed or 64 <= bit < 96  # a longer batchLength reads as a batch that is still to come
+            assert failed or 64 <= bit < 96  # a longer batchLength looks like a batch that is not complete yet
 
 
-def test_flips_that_nothing_can_see_without_the_segment_are_these() -> None:
-    """A bare buffer has no metadata to be held against: what the checksum leaves open is open."""
+def test_only_these_flips_are_undetected_without_the_segment() -> None:
+    """A bare buffer has no metadata to compare with, so fields outside the checksum are not checked."""
     fields = {"baseOffset": range(64), "batchLength": range(64, 96), "partitionLeaderEpoch": range(96, 128)}
     data = batch(2**20, [Rec(0, value=b"x")], epoch=1)
     unseen = set()
@@ -122,10 +122,10 @@ FIELDS = {
 
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_flips_unseen_with_the_segments_metadata_are_these(place: str, gaps: bool) -> None:
-    """Two batches of which one is hit. The only flip without an error makes the last one longer than what is there: not read.
+def test_only_these_flips_are_undetected_with_the_segments_metadata(place: str, gaps: bool) -> None:
+    """One of two batches has the flip. The only flip without an error makes the last batch longer than the buffer: not read.
 
-    A compacted topic leaves one more open: the base offset of a batch may rise where nothing tells what was cut away.
+    In a compacted topic, the base offset of a batch may also rise, because offsets may be missing.
     """
     size = 2 * len(batch(0, [Rec(0, value=b"x")], epoch=1))
     unseen: dict[str, set[tuple[Any, ...]]] = {}
@@ -158,7 +158,7 @@ def test_flips_unseen_with_the_segments_metadata_are_these(place: str, gaps: boo
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_no_flip_in_a_body_gives_a_wrong_record(codec: str, kernel: str) -> None:
-    """100,000 flips over all codecs and both decoders, most of them with the fast one."""
+    """100,000 flips with all codecs and both decoders, most of them with the fast one."""
     noise = random.Random(codec)
     batches = [bytearray(segment(codec)[position : position + size]) for position, size in headers(codec)]
     for _ in range(18_000 if kernel == "compiled" else 2_000):
@@ -189,12 +189,12 @@ def test_flips_in_old_formats(magic: int) -> None:
             assert {row[5] for row in found} <= expected
 
 
-def test_noise_is_never_anything_but_a_documented_error() -> None:
+def test_random_bytes_give_a_documented_error_only() -> None:
     noise = random.Random(1)
     for _ in range(3000):
         data = noise.randbytes(noise.randrange(200))
         if noise.random() < 0.5 and len(data) > 17:
-            # a plausible size and magic let the walk go further
+            # a plausible size and magic let the parser continue
             data = (
                 data[:8]
                 + (noise.randrange(len(data))).to_bytes(4, "big")

@@ -26,7 +26,7 @@ def fails(data: bytes, kind: type[DirectFetchError], words: str, good: int = 0, 
     assert len(seen) == good
 
 
-def test_single_and_many_record_batches_iterate_with_all_their_fields() -> None:
+def test_batches_of_one_and_many_records_have_all_their_fields() -> None:
     data = batch(5, [Rec(0), Rec(1), Rec(4)], epoch=3, producer=77, attributes=0x10) + batch(10, [Rec()], epoch=4)
     first, second = walk(data)
     assert (first.base_offset, first.last_offset, first.record_count, first.leader_epoch, first.producer_id) == (5, 9, 3, 3, 77)
@@ -48,11 +48,11 @@ def test_truncated_last_batch_is_left_out(cut: int) -> None:
     assert stream.needed == (68 if cut >= 17 else 0)
 
 
-def test_many_batches_iterate_in_their_order() -> None:
+def test_many_batches_are_read_in_order() -> None:
     assert [header.base_offset for header in walk(b"".join(batch(i) for i in range(300)))] == list(range(300))
 
 
-def test_empty_buffer_holds_nothing() -> None:
+def test_an_empty_buffer_has_no_batches() -> None:
     stream = walk(b"")
     assert list(stream) == []
     assert (stream.consumed, stream.needed) == (0, 0)
@@ -76,7 +76,7 @@ def test_too_small_a_size_of_an_old_message_is_damage(magic: int, size: int) -> 
     fails(with_size(legacy_message(0, b"value", magic=magic), size), CorruptRecordError, "size field is smaller")
 
 
-def test_size_beyond_the_segment_is_damage_and_not_a_cut_off_batch() -> None:
+def test_a_size_beyond_the_segment_is_damage_not_a_cut_off_batch() -> None:
     fails(with_size(batch(), 2**31 - 1), CorruptRecordError, "larger than the whole segment", max_batch_bytes=10**6)
 
 
@@ -131,7 +131,7 @@ def test_batches_must_not_go_back(base: int) -> None:
     fails(batch(0) + batch(1, last_delta=1) + batch(base + 1), CorruptRecordError, "does not follow", good=2)
 
 
-def test_unanchored_first_batch_falls_with_a_second_that_does_not_follow() -> None:
+def test_a_first_batch_is_damage_if_the_second_does_not_follow_it() -> None:
     fails(batch(1) + batch(1), CorruptRecordError, "position 0 with base offset 1", good=0)
 
 
@@ -160,7 +160,7 @@ def test_damaged_old_message_is_reported_with_its_offset() -> None:
     fails(legacy_message(2, b"x") + legacy_message(2, b"x") * 2, CorruptRecordError, "does not follow", good=0)
 
 
-def test_rules_of_a_segment_are_its_metadata() -> None:
+def test_the_rules_of_a_segment_come_from_its_metadata() -> None:
     rules = BatchRules.of_segment(metadata(10, 19, ((1, 10), (2, 15)), 999))
     assert (rules.start_offset, rules.end_offset, rules.max_batch_bytes) == (10, 19, 999)
     assert rules.epochs == ((1, 10), (2, 15))
@@ -184,14 +184,14 @@ def test_attribute_bits_read_by_name() -> None:
     assert header.codec == 0
 
 
-def test_good_batches_and_the_error_after_them_come_without_exception() -> None:
+def test_good_batches_and_the_error_after_them_are_returned() -> None:
     damaged = walk(batch(0) + batch(1)[:-1] + b"\xff")
     assert [header.base_offset for header in damaged.batches] == [0]
     assert isinstance(damaged.error, CorruptRecordError)
     assert walk(batch(0)).error is None
 
 
-def test_header_list_refuses_an_index_outside(kernel: str) -> None:
+def test_header_list_refuses_an_index_out_of_range(kernel: str) -> None:
     batches = walk(batch(0))._batches
     assert batches[0].base_offset == 0
     for index in (1, -2):
@@ -210,11 +210,11 @@ def test_header_list_refuses_an_index_outside(kernel: str) -> None:
         (legacy_message(0, b"v", magic=0), Fault.NONE),
     ],
 )
-def test_prefix_says_what_is_wrong_before_the_batch_is_read(data: bytes, fault: Fault) -> None:
+def test_a_bad_prefix_is_an_error_before_the_batch_is_read(data: bytes, fault: Fault) -> None:
     assert BatchPrefix.read(b"xx" + data[:PREFIX_SIZE], 2).fault(1000) is fault
 
 
-def test_unverified_header_is_the_verified_one_without_its_records() -> None:
+def test_an_unverified_header_equals_the_verified_one_without_records() -> None:
     data = batch(5, [Rec(0), Rec(4)], epoch=3, producer=77, attributes=0x20)
     (verified,) = walk(data)
     assert read_unverified_header(data[:61], 0, BatchPrefix.read(data)) == verified

@@ -29,7 +29,7 @@ def block() -> RecordBlock:
     return read_batches(batch(100, RECORDS, epoch=3) + batch(200, RECORDS, attributes=8, epoch=4, codec=3))
 
 
-def test_accessors_show_what_rows_show() -> None:
+def test_accessors_equal_the_rows() -> None:
     found = block()
     assert len(found) == 46
     for i, row in enumerate(found.rows()):
@@ -48,7 +48,7 @@ def test_accessors_show_what_rows_show() -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 46, 2**40])
-def test_index_outside_is_refused(index: int) -> None:
+def test_an_index_out_of_range_is_refused(index: int) -> None:
     found = block()
     for read in (
         found.offset,
@@ -73,7 +73,7 @@ def test_slices_are_cut_to_the_block(start: int, stop: int | None, expected: int
     assert len(list(found.rows(start, stop))) == expected
 
 
-def test_messages_read_as_consumed_ones_do() -> None:
+def test_messages_equal_consumed_ones() -> None:
     first, second, *_ = found = block().messages("topic", 7)
     assert (first.topic(), first.partition(), first.offset(), first.key(), first.value()) == ("topic", 7, 100, b"k", b"value")
     assert first.headers() == [("h", b"1"), ("h", None), ("ключ", b"")]
@@ -86,7 +86,7 @@ def test_messages_read_as_consumed_ones_do() -> None:
 
 def test_messages_do_not_leak_references() -> None:
     found = block()
-    topic = str(b"topic", "ascii")  # nobody else's: an interned one may be let go of elsewhere meanwhile
+    topic = str(b"topic", "ascii")  # not interned: another owner could release an interned string meanwhile
     before = sys.getrefcount(topic)
     messages = found.messages(topic, 0)
     assert [m.value() for m in messages] == [row[5] for row in found.rows()]
@@ -96,7 +96,7 @@ def test_messages_do_not_leak_references() -> None:
 
 @pytest.fixture(params=["copies", "constructor"])
 def way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Both ways in which the compiled kernel makes messages."""
+    """Both ways in which the compiled kernel makes messages: by copy and by constructor."""
     try:
         if request.param == "constructor":
             _kernel.use_message_layout(None)
@@ -111,7 +111,7 @@ def everything(message: Message) -> tuple[Any, ...]:
 
 
 @pytest.mark.usefixtures("way")
-def test_messages_are_what_their_constructor_makes_of_rows() -> None:
+def test_messages_equal_those_of_the_constructor() -> None:
     old = legacy_message(300, None, magic=0) + legacy_message(301, b"x", timestamp=-5) + legacy_message(302, b"", attributes=8)
     for found in (block(), read_batches(old)):
         messages = found.messages("topic", 7)
@@ -124,7 +124,7 @@ def test_messages_are_what_their_constructor_makes_of_rows() -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_messages_own_what_they_refer_to_and_nothing_else() -> None:
+def test_messages_own_references_to_their_parts_only() -> None:
     found, topic = block(), "a topic of its own"
     before = sys.getrefcount(topic)
     messages = found.messages(topic, 0)
@@ -175,7 +175,7 @@ def as_arrow(row: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def test_arrow_shows_the_same_records_as_rows() -> None:
+def test_arrow_has_the_same_records_as_rows() -> None:
     found = block()
     table = found.to_arrow("topic", 7)
     assert table.to_pylist() == [as_arrow(row) for row in found.rows()]
@@ -196,7 +196,7 @@ def test_arrow_of_records_without_headers_has_empty_lists() -> None:
     assert found.column("headers").to_pylist() == [[], []]
 
 
-def test_arrow_columns_of_nothing_but_nulls() -> None:
+def test_arrow_columns_may_consist_of_nulls() -> None:
     found = read_batches(batch(0, [Rec(i, None, b"v", [(b"h", None)] * 2) for i in range(3)])).to_arrow("t", 0)
     found.validate(full=True)
     assert found.column("key").to_pylist() == [None] * 3
@@ -236,8 +236,8 @@ def test_block_keeps_its_source_alive() -> None:
     assert found.value(0) == b"kept"
 
 
-def test_more_blocks_than_memory_is_kept_of_do_not_disturb_each_other() -> None:
-    """The kernel keeps some large pieces for the next block and lets go of the oldest."""
+def test_more_blocks_than_kept_memory_do_not_disturb_each_other() -> None:
+    """The kernel keeps some large pieces of memory for the next block and frees the oldest."""
     data = batch(0, [Rec(i, value=b"%d" % i) for i in range(70_000)])
     for _ in range(2):
         blocks = [read_batches(data) for _ in range(4)]
@@ -245,7 +245,7 @@ def test_more_blocks_than_memory_is_kept_of_do_not_disturb_each_other() -> None:
             assert (len(found), found.offset(69_999), found.value(69_999)) == (70_000, 69_999, b"69999")
 
 
-def test_a_slice_as_arrow_shows_the_records_that_messages_show() -> None:
+def test_an_arrow_slice_has_the_records_of_the_messages() -> None:
     found = block()
     for start, stop in ((0, 46), (1, 3), (22, 30), (45, 46), (7, 7), (-5, None)):
         table = found.slice_to_arrow("topic", 7, start, stop)
@@ -257,7 +257,7 @@ def test_a_slice_as_arrow_shows_the_records_that_messages_show() -> None:
         ]
 
 
-def test_an_arrow_slice_has_null_for_no_time_and_no_leader_epoch() -> None:
+def test_an_arrow_slice_has_null_for_no_timestamp_and_no_leader_epoch() -> None:
     old = read_batches(legacy_message(0, b"v", magic=0, key=b"k")).slice_to_arrow("t", 0)
     assert (old["timestamp"].to_pylist(), old["timestamp_type"].to_pylist()) == ([None], [-1])
     assert old["leader_epoch"].to_pylist() == [None]
@@ -273,7 +273,7 @@ def test_an_arrow_slice_outlives_the_buffer_of_its_block() -> None:
     assert found.to_pylist() == before
 
 
-def test_messages_become_the_same_table_as_their_block() -> None:
+def test_messages_give_the_same_table_as_their_block() -> None:
     found = block()
     table = arrow.message_table(found.messages("topic", 7))
     assert table.equals(pa.Table.from_batches([found.slice_to_arrow("topic", 7)]))

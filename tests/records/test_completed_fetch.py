@@ -84,19 +84,19 @@ def test_chain_continues_across_feeds() -> None:
     completed.feed(run(0))
     with pytest.raises(CorruptRecordError, match="does not follow"):
         completed.feed(run(4))
-    block, _ = completed.feed(run(3))  # the same bytes again, this time sound
+    block, _ = completed.feed(run(3))  # the same bytes again, undamaged
     assert offsets(block) == [3, 4, 5]
 
 
-def test_segment_start_is_where_the_first_batch_begins() -> None:
+def test_the_first_batch_of_a_segment_begins_at_its_start() -> None:
     segment = metadata(10, 100, ((0, 10),))
     with pytest.raises(CorruptRecordError, match="does not follow"):
         fetch(10, segment=segment).feed(run(11))
-    block, _ = fetch(5, segment=segment).feed(run(10))  # the wanted offset lies in a hole before the segment
+    block, _ = fetch(5, segment=segment).feed(run(10))  # the requested offset is in a hole before the segment
     assert offsets(block) == [10, 11, 12]
 
 
-def test_segment_of_a_compacted_topic_may_begin_later_than_its_name() -> None:
+def test_a_segment_of_a_compacted_topic_may_begin_after_its_base_offset() -> None:
     segment = metadata(10, 100, ((0, 10),))
     block, _ = fetch(10, segment=segment, allow_offset_gaps=True).feed(run(15) + run(30))
     assert offsets(block) == [15, 16, 17, 30, 31, 32]
@@ -109,14 +109,14 @@ def test_first_batch_inside_a_segment_has_to_cover_the_fetch_offset() -> None:
     block, _ = fetch(5, at_segment_start=False).feed(run(3))
     assert offsets(block) == [5]
     completed = fetch(5, at_segment_start=False)
-    completed.feed(run(0))  # lies before, and covers nothing more
+    completed.feed(run(0))  # is before the fetch offset and covers nothing after it
     assert offsets(completed.feed(run(3))[0]) == [5]
     compacted = fetch(5, at_segment_start=False, allow_offset_gaps=True)
     compacted.feed(run(4))
     assert offsets(compacted.feed(run(12))[0]) == [12, 13, 14], "only the first batch has to"
 
 
-def test_flipped_base_offset_of_a_first_batch_is_found_by_the_second() -> None:
+def test_the_second_batch_reveals_a_flipped_base_offset_of_the_first() -> None:
     first = bytearray(run(4))
     first[7] ^= 1
     with pytest.raises(CorruptRecordError, match="position 0 with base offset 5"):
@@ -169,7 +169,7 @@ def test_filter_state_is_kept_across_feeds_and_retries() -> None:
     assert (offsets(block), block.next_offset) == ([7, 8, 9], 11)
 
 
-def test_ordinary_batches_lie_between_filtered_ones() -> None:
+def test_unfiltered_batches_between_filtered_ones_are_returned() -> None:
     completed = fetch(0, COMMITTED, [(7, 3)])
     data = (
         run(0)
@@ -182,7 +182,7 @@ def test_ordinary_batches_lie_between_filtered_ones() -> None:
     assert offsets(completed.feed(data)[0]) == [0, 1, 2, 6, 7, 8, 9, 10, 11, 13, 14, 15]
 
 
-def test_nothing_from_the_end_offset_on_is_returned() -> None:
+def test_records_from_the_end_offset_on_are_not_returned() -> None:
     for end in range(1, 9):
         completed = fetch(end_offset=end)
         data = run(0) + run(3, epoch=0) + run(6)
@@ -199,7 +199,7 @@ def test_batches_from_the_end_offset_on_do_not_touch_the_filter() -> None:
     assert completed.next_fetch_offset == 3
 
 
-def test_leader_epoch_is_that_of_the_last_batch_delivered() -> None:
+def test_the_leader_epoch_is_that_of_the_last_delivered_batch() -> None:
     segment = metadata(0, 100, ((0, 0), (4, 3), (9, 6)))
     completed = fetch(segment=segment, end_offset=5)
     block, _ = completed.feed(run(0, epoch=0) + run(3, epoch=4) + run(6, epoch=9))
@@ -234,12 +234,12 @@ def test_read_committed_needs_a_list() -> None:
 
 
 @pytest.mark.parametrize("cap", [0, -1, 2**30 + 1])
-def test_cap_has_bounds(cap: int) -> None:
+def test_the_decompression_cap_has_bounds(cap: int) -> None:
     with pytest.raises(ValueError, match="max_decompressed_bytes"):
         fetch(max_decompressed_bytes=cap)
 
 
-def test_block_ends_early_when_much_was_compressed() -> None:
+def test_a_block_ends_early_after_many_decompressed_bytes() -> None:
     one = batch(0, [Rec(value=bytes(1000))], codec=3)
     data = b"".join(batch(i, [Rec(value=bytes(1000))], codec=3) for i in range(10))
     completed = fetch(max_decompressed_bytes=1500)
@@ -256,7 +256,7 @@ def test_block_ends_early_when_much_was_compressed() -> None:
 
 @pytest.mark.parametrize("codec", [0, 3])
 def test_block_ends_early_when_its_columns_grow(codec: int) -> None:
-    """Empty records take seven bytes each in a segment, and seven times that in columns."""
+    """An empty record takes seven bytes in a segment and seven times as many in columns."""
     cap, per_batch = 2 * 50 * COLUMN_BYTES, 50
     data = b"".join(batch(i * 50, [Rec(j, None, None) for j in range(per_batch)], codec=codec) for i in range(9))
     completed = fetch(max_decompressed_bytes=cap)
@@ -277,7 +277,7 @@ def test_one_batch_may_not_need_more_than_the_cap_in_columns(codec: int) -> None
         fetch(max_decompressed_bytes=50 * COLUMN_BYTES - 1).feed(data)
 
 
-def test_count_that_its_bytes_cannot_hold_is_damage() -> None:
+def test_a_record_count_too_large_for_its_bytes_is_damage() -> None:
     with pytest.raises(CorruptRecordError, match="record count"):
         fetch(max_decompressed_bytes=1000).feed(batch(0, [Rec()], count=2**31 - 1))
 
@@ -289,7 +289,7 @@ def test_compressed_and_plain_batches_share_a_block() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytearray, lambda data: memoryview(bytearray(data))])
-def test_memory_that_may_change_is_copied(kind: Any) -> None:
+def test_mutable_memory_is_copied(kind: Any) -> None:
     data = kind(run(0))
     block, _ = fetch().feed(data)
     data[:] = bytes(len(data))
@@ -306,7 +306,7 @@ def test_borrowed_memory_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("records", [1, 3])
-def test_what_is_made_of_a_borrowed_block_outlives_the_memory(records: int) -> None:
+def test_objects_made_of_a_borrowed_block_outlive_its_memory(records: int) -> None:
     data = bytearray(batch(0, [Rec(i, b"key", b"value", [(b"name", b"text")]) for i in range(records)]))
     block, _ = fetch().feed(data, borrow=True)
     columns, messages = block.to_arrow("t", 0), block.messages("t", 0)
@@ -321,7 +321,7 @@ def test_what_is_made_of_a_borrowed_block_outlives_the_memory(records: int) -> N
     ] * records
 
 
-def test_feed_looks_at_no_more_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feed_reads_no_more_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     completed = fetch()
     monkeypatch.setattr(completed_fetch, "MAX_FEED", len(run(0)) + 20)
     block, used = completed.feed(run(0) + run(3))

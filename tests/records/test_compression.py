@@ -43,14 +43,14 @@ def lz4_stored(data: bytes) -> bytes:
 
 
 def zstd_streamed(data: bytes) -> bytes:
-    """Frames as a streaming producer makes them: no content size."""
+    """Frames of a streaming producer: no content size."""
     compressor = cramjam.zstd.Compressor()
     compressor.compress(data)
     return bytes(compressor.finish())
 
 
 def zstd_raw_and_rle(data: bytes, fill: int) -> bytes:
-    """A frame with a stored block and a run: no entropy coding at all."""
+    """A frame with a stored block and a run, without entropy coding."""
     head = b"\x28\xb5\x2f\xfd\x00\x58"
     stored = (len(data) << 3).to_bytes(3, "little") + data
     return head + stored + (fill << 3 | 2 | 1).to_bytes(3, "little") + b"\0"
@@ -124,9 +124,9 @@ def test_framed_snappy_is_capped_over_all_its_blocks() -> None:
 
 @pytest.mark.parametrize("codec", REAL.values(), ids=REAL)
 def test_too_small_memory_is_not_damage(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one place that knows cramjam's words still knows them, for each codec that can run out of memory."""
+    """The function that recognises cramjam's messages does so for each codec that can run out of memory."""
     functions = {1: cramjam.gzip.decompress_into, 3: cramjam.lz4.decompress_into, 4: cramjam.zstd.decompress_into}
-    if codec == 2:  # never out of memory: the size is known before
+    if codec == 2:  # never out of memory: the size is known in advance
         assert cramjam.snappy.decompress_raw_len(compress(2, RAW)) == len(RAW)
         return
     with pytest.raises(cramjam.DecompressionError) as caught:
@@ -139,7 +139,7 @@ def test_too_small_memory_is_not_damage(codec: int, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("codec", REAL.values(), ids=REAL)
 @pytest.mark.fault("S19")
-def test_bomb_costs_the_cap_and_no_more(codec: int) -> None:
+def test_a_decompression_bomb_allocates_at_most_the_cap(codec: int) -> None:
     reserved: list[int] = []
 
     class Watched(ByteArena):
@@ -154,23 +154,23 @@ def test_bomb_costs_the_cap_and_no_more(codec: int) -> None:
     assert max(reserved, default=0) <= 1_000_000
 
 
-def test_false_sizes_are_not_believed() -> None:
+def test_false_sizes_are_refused() -> None:
     gzip = compress(1, RAW)
     with pytest.raises(CorruptRecordError):
         decoded(gzip[:-4] + struct.pack("<I", 5), 1)
     with pytest.raises(CorruptRecordError):
         decoded(gzip[:-4] + struct.pack("<I", 2**32 - 1), 1)
-    with pytest.raises(CorruptRecordError):  # snappy: a length that its bytes cannot yield
+    with pytest.raises(CorruptRecordError):  # snappy: a length that these bytes cannot give
         decoded(b"\xff\xff\xff\x07" + b"\0" * 20, 2)
     with pytest.raises(CorruptRecordError):
         decoded(b"\xff\xff\xff\xff\xff" + b"\0" * 20, 2)
     zstd = bytearray(compress(4, RAW))
-    zstd[6] ^= 0xFF  # inside the content size
+    zstd[6] ^= 0xFF  # within the content size
     with pytest.raises(CorruptRecordError):
         decoded(bytes(zstd), 4)
 
 
-def test_gzip_guess_is_doubled_until_it_fits() -> None:
+def test_the_gzip_estimate_is_doubled_until_it_fits() -> None:
     data = bytes(3_000_000)
     members = compress(1, data) + compress(1, b"")
     arena = ByteArena()
@@ -215,7 +215,7 @@ def test_lz4_flag_combinations() -> None:
             assert decoded(frame, 3) == EXPECTED
 
 
-def test_lz4_block_that_names_no_bytes_is_not_an_end_mark() -> None:
+def test_an_lz4_block_without_bytes_is_not_an_end_mark() -> None:
     with pytest.raises(CorruptRecordError):
         decoded(b"\x04\x22\x4d\x18\x60\x40\x82" + struct.pack("<I", 1 << 31), 3)
 
@@ -232,7 +232,7 @@ def test_zstd_stored_blocks_and_runs_are_bounded_without_the_content_size() -> N
 
 
 def lz4_described(descriptor: bytes, data: bytes) -> bytes:
-    """A stored frame with that descriptor."""
+    """A stored frame with this descriptor."""
     checksum = xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF
     return b"\x04\x22\x4d\x18" + descriptor + bytes([checksum]) + struct.pack("<I", len(data) | 1 << 31) + data + bytes(4)
 
@@ -271,7 +271,7 @@ def test_zstd_frame_that_needs_a_dictionary_is_damage(kind: int, size: int) -> N
         read_batches(batch(0, b"", payload=frame, count=1, last_delta=0, codec=4))
 
 
-def test_empty_compressed_batch_is_damage_where_records_are_claimed() -> None:
+def test_an_empty_compressed_batch_with_a_record_count_is_damage() -> None:
     for codec in REAL.values():
         with pytest.raises(CorruptRecordError):
             decoded(compress(codec, b""), codec)

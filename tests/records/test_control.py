@@ -27,12 +27,12 @@ def test_types_are_read_from_the_key() -> None:
 
 
 @pytest.mark.parametrize("kind", [2, 3, 4, 5, 6, 99, -1])
-def test_unknown_types_are_read_and_mean_nothing(kind: int) -> None:
+def test_unknown_types_are_read_and_ignored(kind: int) -> None:
     assert control_type(struct.pack(">hh", 0, kind)) == kind
 
 
 @pytest.mark.parametrize("version", [1, 2, 32767])
-def test_newer_versions_read_as_version_0(version: int) -> None:
+def test_newer_versions_are_read_as_version_0(version: int) -> None:
     assert control_type(struct.pack(">hh", version, 0) + b"more") == ABORT
 
 
@@ -55,29 +55,29 @@ def test_control_batches_of_unknown_type_are_skipped(kind: int, level: Isolation
     assert [row[0] for row in block.rows()] == [0, 2]
 
 
-def test_short_control_key_is_damage_only_where_the_filter_reads_it() -> None:
+def test_a_short_control_key_is_damage_only_if_the_filter_reads_it() -> None:
     data = control_batch(0, 5, 0, key=b"\0\0")
     assert read_batches(data).next_offset == 1
     with pytest.raises(CorruptRecordError, match="control record"):
         read_batches(data, isolation_level=IsolationLevel.READ_COMMITTED)
-    # a control batch without a producer (a leader change) is no marker, whatever its key
+    # a control batch without a producer (a leader change) is not a marker, whatever its key
     no_producer = control_batch(0, -1, 0, key=b"\0\0")
     assert read_batches(no_producer, isolation_level=IsolationLevel.READ_COMMITTED).next_offset == 1
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_damaged_record_in_a_control_batch_is_damage_in_both_levels(level: IsolationLevel) -> None:
+def test_a_damaged_record_in_a_control_batch_is_damage_at_both_levels(level: IsolationLevel) -> None:
     broken = batch(0, record(Rec(key=b"\0\0\0\0")) + b"junk", attributes=0x30, producer=5)
     with pytest.raises(CorruptRecordError, match="bytes remain"):
         read_batches(broken, isolation_level=level)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_empty_control_batch_moves_the_offset_and_marks_nothing(level: IsolationLevel) -> None:
+def test_an_empty_control_batch_moves_the_offset_and_ends_nothing(level: IsolationLevel) -> None:
     block = read_batches(batch(0, [], attributes=0x30, producer=5) + batch(1), isolation_level=level)
     assert [row[0] for row in block.rows()] == [1]
 
 
-def test_compressed_control_batch_is_read_too() -> None:
+def test_a_compressed_control_batch_is_read() -> None:
     block = read_batches(abort_marker(0, 5, codec=3) + commit_marker(1, 6), isolation_level=IsolationLevel.READ_COMMITTED)
     assert block.next_offset == 2

@@ -1,9 +1,9 @@
-"""What kafka-python and aiokafka build reads here as it reads there: 20,000 batches, every format and codec.
+"""Batches built by kafka-python and aiokafka read the same here and there: 20,000 batches of every format and codec.
 
-Where the three differ, on purpose:
+Intended differences between the three:
 
-* magic 0: they give None for timestamp and type, we give -1 for both, as Java does;
-* lz4 in magic 0: aiokafka refuses it, kafka-python and we read it.
+* magic 0: they give None for timestamp and type, this package gives -1 for both, as Java does;
+* lz4 in magic 0: aiokafka refuses it, kafka-python and this package read it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def some_bytes(noise: random.Random) -> bytes | None:
 
 
 def build(library: Any, magic: int, noise: random.Random) -> tuple[bytes, list[Row]]:
-    """A batch by a library's builder, and what was put in."""
+    """Returns a batch by a library's builder, and the records in it."""
     rows: list[Row] = []
     if magic == 2:
         codec = noise.randrange(5)
@@ -98,7 +98,7 @@ def each_kernel(check: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("name", LIBRARIES)
 @pytest.mark.parametrize("magics", [[2], [0, 1]], ids=["v2", "old"])
-def test_what_a_library_builds_reads_alike_everywhere(name: str, magics: list[int]) -> None:
+def test_batches_built_by_a_library_read_alike_everywhere(name: str, magics: list[int]) -> None:
     built = 0
 
     @settings(max_examples=EXAMPLES, deadline=None)
@@ -124,7 +124,7 @@ def test_what_a_library_builds_reads_alike_everywhere(name: str, magics: list[in
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**64 - 1))
-def test_what_our_tests_build_reads_alike_in_the_libraries(seed: int) -> None:
+def test_batches_built_by_our_tests_read_alike_in_the_libraries(seed: int) -> None:
     noise = random.Random(seed)
     for _ in range(10):
         records = [

@@ -1,4 +1,4 @@
-"""Every golden segment gives the records that a real consumer read from the broker, in both isolation levels."""
+"""Each golden segment gives the records that a real consumer read from the broker, at both isolation levels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LEVELS = [IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED]
 
 @cache
 def segments(partition: str) -> list[tuple[RemoteLogSegmentMetadata, Path]]:
-    """The partition's segments in order; epochs from the newest leader epoch checkpoint, ends from the next start."""
+    """Returns the partition's segments in order; epochs from the newest leader epoch checkpoint, ends from the next start."""
     (directory,) = (golden_local() / "remote" / "kafka-tiered-storage").glob(f"{partition}-*")
     logs = sorted(directory.glob("*.log"))
     starts = [int(path.name[:20]) for path in logs]
@@ -63,7 +63,7 @@ def segments(partition: str) -> list[tuple[RemoteLogSegmentMetadata, Path]]:
 
 @cache
 def aborted(partition: str) -> list[tuple[int, int, int]]:
-    """(producer, first offset, last offset) of every aborted transaction in the partition's transaction indexes."""
+    """Returns (producer, first offset, last offset) of each aborted transaction in the partition's transaction indexes."""
     root = golden_local()
     files = [path.with_suffix(".txnindex") for _, path in segments(partition)]
     files += sorted((root / "local-tail" / partition).glob("*.txnindex"))
@@ -76,7 +76,7 @@ def aborted(partition: str) -> list[tuple[int, int, int]]:
 
 
 def fetch(partition: str, level: IsolationLevel, start: int = 0, *, chunk: int | None = None) -> Iterator[RecordBlock]:
-    """All blocks of the partition's tier from ``start`` on, a segment a grant, fed whole or in pieces of ``chunk`` bytes."""
+    """Returns all blocks of the partition's tier from ``start`` on. Each segment is fed whole or in ``chunk`` bytes."""
     offset = max(start, segments(partition)[0][0].start_offset)
     for metadata, path in segments(partition):
         if metadata.end_offset < offset:
@@ -96,7 +96,7 @@ def fetch(partition: str, level: IsolationLevel, start: int = 0, *, chunk: int |
 
 
 def as_expected(row: tuple[Any, ...]) -> dict[str, Any]:
-    """One of our rows in the form of the expected files."""
+    """Converts one of our rows to the format of the expected files."""
     offset, timestamp, timestamp_type, epoch, key, value, headers = row
 
     def text(data: bytes | None) -> str | None:
@@ -120,7 +120,7 @@ def as_expected(row: tuple[Any, ...]) -> dict[str, Any]:
 
 @cache
 def expected(partition: str, level: IsolationLevel) -> list[dict[str, Any]]:
-    """What the real consumer read, cut to the tier."""
+    """Returns the records that the real consumer read, cut to the tier."""
     name = "read_committed" if level == IsolationLevel.READ_COMMITTED else "read_uncommitted"
     path = golden_local() / "expected" / f"{partition}.{name}.jsonl.gz"
     if not path.exists():
@@ -134,7 +134,7 @@ def expected(partition: str, level: IsolationLevel) -> list[dict[str, Any]]:
 def test_tier_gives_what_a_real_consumer_read(partition: str, level: IsolationLevel) -> None:
     lines = expected(partition, level)
     rows = [as_expected(row) for block in fetch(partition, level, lines[0]["offset"]) for row in block.rows()]
-    # the segments end below the last stable offset, so nothing of an open transaction is among them
+    # the segments end below the last stable offset, so they have no record of an open transaction
     assert rows == lines
 
 
@@ -145,12 +145,12 @@ def test_pieces_of_any_size_give_the_same_records(level: IsolationLevel) -> None
 
 
 @pytest.mark.parametrize("start", [1, 300, 437, 999, 1500, 2000, 2454, 2600])
-def test_read_committed_restarts_anywhere_with_a_list_of_its_own(start: int) -> None:
+def test_read_committed_restarts_at_any_offset_with_its_own_list(start: int) -> None:
     rows = [as_expected(row) for block in fetch("txn-0", IsolationLevel.READ_COMMITTED, start) for row in block.rows()]
     assert rows == [line for line in expected("txn-0", IsolationLevel.READ_COMMITTED) if line["offset"] >= start]
 
 
-def test_messages_and_arrow_show_the_same_records_as_rows() -> None:
+def test_messages_and_arrow_have_the_same_records_as_rows() -> None:
     for partition in ("codec-lz4-java-0", "logappend-0"):
         for block in fetch(partition, IsolationLevel.READ_UNCOMMITTED):
             rows = list(block.rows())

@@ -1,4 +1,4 @@
-"""Batches that Kafka's own builder wrote, magic 0 to 2, every codec: we read what Kafka's own reader read."""
+"""Batches written by Kafka's own builder, magic 0 to 2 with each codec, read as Kafka's own reader read them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def text(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
-def test_every_magic_and_codec_is_among_them() -> None:
+def test_the_vectors_include_every_magic_and_codec() -> None:
     assert {(v["magic"], v["codec"]) for v in VECTORS} == {
         *((magic, codec) for magic in (0, 1, 2) for codec in ("none", "gzip", "snappy", "lz4")),
         (2, "zstd"),

@@ -1,7 +1,7 @@
-"""Kafka's own tests of its record layer and its client's filter, by name: which of our tests says the same.
+"""Kafka's own tests of its record layer and its client's filter, by name, each with our tests of the same behaviour.
 
-The batch iteration of RemoteLogInputStreamTest, over every magic and codec, is here; the others lie with what they are about.
-What Kafka tests of its writers (sizes, setters, builders, the log cleaner) has no counterpart: this package only reads.
+The batch iteration of RemoteLogInputStreamTest, with each magic and codec, is here; the other tests are with their subjects.
+Kafka's tests of its writers (sizes, setters, builders, the log cleaner) have no counterpart: this package only reads.
 
 References: Kafka 4.x, clients/src/test/java/org/apache/kafka: common/record, common/compress, clients/consumer/internals.
 """
@@ -31,19 +31,19 @@ SCENARIOS = {
         "iteratorIgnoresIncompleteEntries": ["batch:truncated_last_batch_is_left_out"],
         "iteratorRaisesOnTooSmallRecords": ["batch:too_small_a_size_is_damage"],
         "iteratorRaisesOnInvalidMagic": ["batch:unknown_magic_is_an_unsupported_format"],
-        "iteratorRaisesOnTooLargeRecords": ["batch:size_beyond_the_segment_is_damage_and_not_a_cut_off_batch"],
+        "iteratorRaisesOnTooLargeRecords": ["batch:a_size_beyond_the_segment_is_damage_not_a_cut_off_batch"],
     },
     "DefaultRecordBatchTest": {
         "testWriteEmptyHeader": ["record:empty_batch_yields_nothing_and_moves_the_offset", "batch:attribute_bits_read_by_name"],
-        "buildDefaultRecordBatch": ["batch:single_and_many_record_batches_iterate_with_all_their_fields"],
-        "buildDefaultRecordBatchWithProducerId": ["record:producer_fields_and_sequence_wrap_do_not_matter_to_records"],
-        "buildDefaultRecordBatchWithSequenceWrapAround": ["record:producer_fields_and_sequence_wrap_do_not_matter_to_records"],
+        "buildDefaultRecordBatch": ["batch:batches_of_one_and_many_records_have_all_their_fields"],
+        "buildDefaultRecordBatchWithProducerId": ["record:producer_fields_and_sequence_wrap_do_not_change_records"],
+        "buildDefaultRecordBatchWithSequenceWrapAround": ["record:producer_fields_and_sequence_wrap_do_not_change_records"],
         "testInvalidRecordSize": ["batch:too_small_a_size_is_damage"],
         "testInvalidRecordCountTooManyNonCompressedV2": [
-            "record:too_many_records_claimed",
-            "record:too_many_records_claimed_within_the_bytes_there_are",
+            "record:a_record_count_that_is_too_large_is_damage",
+            "record:a_record_count_that_is_too_large_but_plausible_is_damage",
         ],
-        "testInvalidRecordCountTooLittleNonCompressedV2": ["record:too_few_records_claimed"],
+        "testInvalidRecordCountTooLittleNonCompressedV2": ["record:a_record_count_that_is_too_small_is_damage"],
         "testInvalidRecordCountTooManyCompressedV2": ["kafka_scenarios:invalid_record_count_compressed_v2"],
         "testInvalidRecordCountTooLittleCompressedV2": ["kafka_scenarios:invalid_record_count_compressed_v2"],
         "testInvalidCrc": ["batch:raises_for_checksum_mismatch_after_the_good_batches"],
@@ -54,21 +54,21 @@ SCENARIOS = {
         "testStreamingIteratorConsistency": ["completed_fetch:feed_gives_whole_batches_and_leaves_the_tail"],
     },
     "DefaultRecordTest": {
-        "testBasicSerde": ["record:key_value_and_headers_null_empty_and_full"],
-        "testBasicSerdeInvalidHeaderCountTooHigh": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testBasicSerdeInvalidHeaderCountTooLow": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testInvalidKeySize": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testInvalidValueSize": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testInvalidNumHeaders": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testInvalidHeaderKey": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testNullHeaderKey": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testInvalidHeaderValue": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testUnderflowReadingTimestamp": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testUnderflowReadingVarlong": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testInvalidVarlong": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testInvalidSizeOfBodyInBytes": ["record:raises_for_a_record_that_contradicts_itself"],
-        "testSerdeNoSequence": ["record:producer_fields_and_sequence_wrap_do_not_matter_to_records"],
-        "testReadFromStreamRejectsInvalidBodySize": ["record:raises_for_a_record_that_contradicts_itself"],
+        "testBasicSerde": ["record:keys_values_and_headers_may_be_null_empty_or_full"],
+        "testBasicSerdeInvalidHeaderCountTooHigh": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testBasicSerdeInvalidHeaderCountTooLow": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testInvalidKeySize": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testInvalidValueSize": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testInvalidNumHeaders": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testInvalidHeaderKey": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testNullHeaderKey": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testInvalidHeaderValue": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testUnderflowReadingTimestamp": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testUnderflowReadingVarlong": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testInvalidVarlong": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testInvalidSizeOfBodyInBytes": ["record:raises_for_a_record_with_inconsistent_fields"],
+        "testSerdeNoSequence": ["record:producer_fields_and_sequence_wrap_do_not_change_records"],
+        "testReadFromStreamRejectsInvalidBodySize": ["record:raises_for_a_record_with_inconsistent_fields"],
     },
     "MemoryRecordsTest": {
         "testIterator": ["java_vectors:reads_as_kafka_reads", "kafka_scenarios:simple_batch_iteration"],
@@ -80,8 +80,8 @@ SCENARIOS = {
         "testEmptyBatchDeletion": ["record:offset_holes_of_compaction_are_kept", "aborted:compacted_topic"],
         "testFilterToEmptyBatchRetention": ["record:empty_batch_yields_nothing_and_moves_the_offset"],
         "testFilterToAlreadyCompactedLog": ["record:offset_holes_of_compaction_are_kept"],
-        "testFilterToPreservesPartitionLeaderEpoch": ["completed_fetch:leader_epoch_is_that_of_the_last_batch_delivered"],
-        "testFilterToPreservesProducerInfo": ["record:producer_fields_and_sequence_wrap_do_not_matter_to_records"],
+        "testFilterToPreservesPartitionLeaderEpoch": ["completed_fetch:the_leader_epoch_is_that_of_the_last_delivered_batch"],
+        "testFilterToPreservesProducerInfo": ["record:producer_fields_and_sequence_wrap_do_not_change_records"],
         "testFilterToPreservesLogAppendTime": ["record:log_append_time_gives_every_record_the_batch_maximum"],
         "testBaseTimestampToDeleteHorizonConversion": ["record:delete_horizon_keeps_deltas_relative_to_the_base_timestamp"],
         "testBuildEndTxnMarker": ["control:kafkas_own_marker_is_never_returned_and_moves_the_offset"],
@@ -107,14 +107,14 @@ SCENARIOS = {
         "testEquality": ["java_vectors:reads_as_kafka_reads"],
     },
     "ControlRecordTypeTest": {
-        "testParseUnknownType": ["control:unknown_types_are_read_and_mean_nothing"],
-        "testParseUnknownVersion": ["control:newer_versions_read_as_version_0"],
+        "testParseUnknownType": ["control:unknown_types_are_read_and_ignored"],
+        "testParseUnknownVersion": ["control:newer_versions_are_read_as_version_0"],
     },
     "EndTransactionMarkerTest": {
         "testCannotDeserializeUnknownControlType": ["control:control_batches_of_unknown_type_are_skipped"],
         "testIllegalNegativeVersion": ["control:short_null_or_negative_version_keys_are_damage"],
         "testNotEnoughBytes": ["control:short_null_or_negative_version_keys_are_damage"],
-        "testDeserializeNewerVersion": ["control:newer_versions_read_as_version_0"],
+        "testDeserializeNewerVersion": ["control:newer_versions_are_read_as_version_0"],
     },
     "Lz4CompressionTest": {
         "testHeaderPrematureEnd": ["compression:damaged_lz4_header", "compression:every_framing_cut_short_is_damage"],
@@ -144,10 +144,10 @@ SCENARIOS = {
         "testReadCommittedWithCompactedTopic": ["aborted:compacted_topic"],
         "testReturnAbortedTransactionsInUncommittedMode": ["aborted:uncommitted_mode_returns_aborted_records"],
         "testConsumerPositionUpdatedWhenSkippingAbortedTransactions": ["aborted:position_after_wholly_filtered_batch"],
-        "testEmptyControlBatch": ["control:empty_control_batch_moves_the_offset_and_marks_nothing"],
+        "testEmptyControlBatch": ["control:an_empty_control_batch_moves_the_offset_and_ends_nothing"],
         "testParseCorruptedRecord": ["completed_fetch:good_batches_before_damaged_records_are_delivered_first"],
         "testInvalidDefaultRecordBatch": ["batch:raises_for_checksum_mismatch_after_the_good_batches"],
-        "testHeaders": ["record:key_value_and_headers_null_empty_and_full"],
+        "testHeaders": ["record:keys_values_and_headers_may_be_null_empty_or_full"],
     },
 }
 

@@ -1,4 +1,4 @@
-"""The kernel's own memory and exits, which no segment leads to. Everything else about it is in the tests of its twin."""
+"""The kernel's own memory and exits that no segment reaches. The tests of its Python twin cover the rest."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.support.decoders import IMPLEMENTATIONS
 
 pytestmark = pytest.mark.skipif("compiled" not in IMPLEMENTATIONS, reason="the kernel is not built")
 kernel = IMPLEMENTATIONS.get("compiled")
-LARGE = 5 << 20  # beyond what one huge page holds
+LARGE = 5 << 20  # larger than one huge page
 
 
 @pytest.mark.parametrize("codec", [3, 4])
-def test_large_batches_share_memory_that_grows(codec: int) -> None:
+def test_large_batches_share_growing_memory(codec: int) -> None:
     value = bytes(range(256)) * (LARGE >> 8)
     data = b"".join(batch(i, [Rec(0, value=value)], codec=codec) for i in range(3))
     assert [row[5] == value for row in read_batches(data).rows()] == [True] * 3
@@ -27,26 +27,26 @@ def address(view: memoryview) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
 
 
-def test_memory_is_reused_when_slightly_more_is_needed() -> None:
-    """Ranges of one length hold ever more records, and a page that is fresh costs more than to decode into it."""
-    size = 49 << 20  # what was kept before is smaller
+def test_memory_is_reused_if_slightly_more_is_needed() -> None:
+    """Ranges of one length may hold more and more records, and a fresh page costs more than decoding into a used one."""
+    size = 49 << 20  # the memory kept before is smaller
     kept = kernel.Arena()
     place = address(kept.reserve(size))
     del kept
     assert address(kernel.Arena().reserve(size + size // 50)) == place
 
 
-def test_no_room_is_made_for_records_that_cannot_be_there() -> None:
+def test_an_impossible_record_count_allocates_no_memory() -> None:
     with pytest.raises(CorruptRecordError):
         read_batches(batch(0, [Rec()], codec=3, count=2**31 - 1))
 
 
-def test_memory_that_is_refused_is_a_memory_error() -> None:
+def test_a_failed_allocation_is_a_memory_error() -> None:
     with pytest.raises(MemoryError):
         kernel.Arena().reserve(1 << 60)
 
 
-def test_error_that_is_no_damage_passes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_that_is_not_damage_passes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
@@ -61,7 +61,7 @@ def test_only_the_codecs_own_error_sends_a_batch_to_python(monkeypatch: pytest.M
         read_batches(batch(0, [Rec()], codec=2, payload=b"\x40" + b"\xff" * 20))
 
 
-def test_an_error_while_python_reads_a_marker_is_not_taken_for_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_while_python_reads_a_marker_is_not_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> bool:
         raise KeyboardInterrupt
 

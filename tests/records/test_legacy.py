@@ -149,7 +149,7 @@ def test_checksums_of_outer_and_inner_messages_are_verified() -> None:
     raw[-1] ^= 1
     fails(legacy_set(9, bytes(raw)), "checksum")
     outer = bytearray(legacy_set(9, inner(range(2))))
-    outer[17] ^= 0x08  # the attributes: the inner messages stay sound
+    outer[17] ^= 0x08  # the attributes: the inner messages stay valid
     fails(bytes(outer), "checksum")
 
 
@@ -168,7 +168,7 @@ def test_message_that_ends_within_a_size_is_damage() -> None:
     fails(struct.pack(">qiI", 0, 4 + len(body), crc32(body)) + body, "old format")
 
 
-def test_formats_follow_one_another_in_one_segment() -> None:
+def test_formats_may_alternate_within_one_segment() -> None:
     data = legacy_message(0, b"a", magic=0) + legacy_set(3, inner(range(3)), magic=1) + batch(4, epoch=2)
     completed = CompletedFetch(metadata(0, 10, ((2, 0),)), 0, IsolationLevel.READ_UNCOMMITTED, None, at_segment_start=True)
     block, used = completed.feed(data)
@@ -182,6 +182,6 @@ def test_timestamp_difference_wraps_as_a_long() -> None:
     assert [row[1] for row in rows(legacy_set(1, raw, timestamp=-5))] == [2**63 - 1, -(2**63)]
 
 
-def test_entry_tells_what_the_set_holds() -> None:
+def test_an_entry_describes_the_contents_of_its_set() -> None:
     entry = read_entry(memoryview(legacy_set(9, inner(range(3)))), 10**6)
     assert (entry.base_offset, entry.last_offset, len(entry.messages)) == (7, 9, 3)

@@ -1,4 +1,4 @@
-"""What is plain enough to be copied: with made-up memory in the place of a message's."""
+"""Which memory layouts of a message may be copied; the tests use made-up memory in place of a message's."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def changed(change: Callable[[list[int], Sequence[Any]], object]) -> Callable[[S
     return otherwise
 
 
-def test_each_part_is_found_where_it_is() -> None:
+def test_each_field_is_found_at_its_place() -> None:
     assert message_layout(made, image) == MessageLayout(12, 0, 6, 2, 1, 3, 4, 8, 0, 0, 0)
 
 
-def test_none_may_stand_where_nothing_is() -> None:
+def test_an_unused_field_may_hold_none() -> None:
     def with_none(words: list[int], _: object) -> None:
         words[1:5] = [word or id(None) for word in words[1:5]]
 
@@ -77,9 +77,9 @@ def test_none_may_stand_where_nothing_is() -> None:
         "two in one word",
     ],
 )
-def test_what_is_not_plain_is_not_known(change: Callable[[list[int], Sequence[Any]], object]) -> None:
+def test_an_unknown_layout_is_refused(change: Callable[[list[int], Sequence[Any]], object]) -> None:
     assert message_layout(made, changed(change)) is None
 
 
-def test_messages_of_this_confluent_kafka_are_plain() -> None:
+def test_the_installed_confluent_kafka_has_a_known_layout() -> None:
     assert message_layout(Message, _kernel.message_image) is not None

@@ -1,4 +1,4 @@
-"""A slice handed out one by one, and the poll over it, by both implementations."""
+"""A slice that hands out one message at a time, and its poll(), in both implementations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def messages(count: int) -> list[Message]:
 
 
 def poller(implementation: Any) -> Any:
-    """An object with ``poll`` as its method, that notes when it is asked for more."""
+    """An object with ``poll`` as its method that records each request for more."""
 
     class Poller:
         poll = implementation.slice_poll("handed_out", "ask")
@@ -33,7 +33,7 @@ def poller(implementation: Any) -> Any:
     return Poller()
 
 
-def test_messages_are_handed_out_in_order_and_then_there_are_none(implementation: Any) -> None:
+def test_messages_are_handed_out_in_order_until_none_is_left(implementation: Any) -> None:
     handed_out = implementation.MessageSlice()
     assert (handed_out.take(), handed_out.taken, handed_out.messages, handed_out.due) == (None, 0, [], False)
     given = messages(3)
@@ -45,7 +45,7 @@ def test_messages_are_handed_out_in_order_and_then_there_are_none(implementation
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_stopping_gives_what_waits_and_keeps_what_was_handed_out(implementation: Any, count: int) -> None:
+def test_stopping_returns_the_waiting_messages_and_keeps_the_others(implementation: Any, count: int) -> None:
     handed_out = implementation.MessageSlice()
     given = messages(3)
     handed_out.begin(list(given))
@@ -58,9 +58,9 @@ def test_stopping_gives_what_waits_and_keeps_what_was_handed_out(implementation:
     assert handed_out.stop() == []
 
 
-def test_poll_gives_the_slice_and_asks_for_more_with_the_time_it_was_given(implementation: Any) -> None:
+def test_poll_returns_the_slice_then_requests_more_with_its_time_out(implementation: Any) -> None:
     one = poller(implementation)
-    given = messages(2)  # without values, so they are falsy
+    given = messages(2)  # without values, so their truth value is false
     one.handed_out.begin(given)
     assert one.poll() is given[0]
     assert one.poll(timeout=1.0) is given[1]
@@ -68,7 +68,7 @@ def test_poll_gives_the_slice_and_asks_for_more_with_the_time_it_was_given(imple
     assert one.asked == [2.5, 0, -1]
 
 
-def test_poll_refuses_a_time_that_is_none_and_gives_nothing_of_the_slice(implementation: Any) -> None:
+def test_poll_refuses_an_invalid_time_out_and_keeps_the_slice(implementation: Any) -> None:
     one = poller(implementation)
     given = messages(1)
     one.handed_out.begin(given)

@@ -1,4 +1,4 @@
-"""Both decoders say the same about generated batches, sound and damaged, to the word."""
+"""Both decoders give equal records and error texts for generated batches, valid and damaged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record_lists(draw: st.DrawFn) -> list[Rec]:
 
 @st.composite
 def one_batch(draw: st.DrawFn, base: int) -> tuple[bytes, int]:
-    """A batch and the offset after it."""
+    """Returns a batch and the offset after it."""
     kind = draw(st.sampled_from(["v2", "v2", "v2", "v2", "control", "old", "old set"]))
     if kind == "control":
         return control_batch(base, draw(st.integers(-1, 3)), draw(st.integers(-1, 3)), codec=draw(st.integers(0, 4))), base + 1
@@ -101,13 +101,15 @@ def same_for_both(data: bytes, level: IsolationLevel, aborted: list[AbortedTrans
 
 @given(segments(), st.sampled_from(IsolationLevel), ABORTED, OPTIONS)
 @SETTINGS
-def test_sound_segments(data: bytes, level: IsolationLevel, aborted: list[AbortedTransaction], options: dict[str, Any]) -> None:
+def test_valid_segments_read_alike(
+    data: bytes, level: IsolationLevel, aborted: list[AbortedTransaction], options: dict[str, Any]
+) -> None:
     same_for_both(data, level, aborted, options)
 
 
 @given(segments(), st.data(), st.sampled_from(IsolationLevel), ABORTED, OPTIONS)
 @SETTINGS
-def test_damaged_segments(
+def test_damaged_segments_read_alike(
     data: bytes, draw: st.DataObject, level: IsolationLevel, aborted: list[AbortedTransaction], options: dict[str, Any]
 ) -> None:
     damaged = bytearray(data)
@@ -119,7 +121,7 @@ def test_damaged_segments(
 
 @given(st.binary(max_size=80), st.integers(-1, 5), st.integers(0, 7), st.integers(-1, 8), OPTIONS)
 @SETTINGS
-def test_any_records_under_a_right_checksum(
+def test_any_records_with_a_valid_checksum_read_alike(
     raw: bytes, count: int, codec: int, last_delta: int, options: dict[str, Any]
 ) -> None:
     for attributes in (0, codec):
@@ -131,7 +133,7 @@ def test_any_records_under_a_right_checksum(
 
 @given(segments(), st.data(), OPTIONS)
 @SETTINGS
-def test_damaged_records_under_a_right_checksum(data: bytes, draw: st.DataObject, options: dict[str, Any]) -> None:
+def test_damaged_records_with_a_valid_checksum_read_alike(data: bytes, draw: st.DataObject, options: dict[str, Any]) -> None:
     size = 12 + int.from_bytes(data[8:12], "big")
     first = bytearray(data[:size])
     if first[16] == 2:

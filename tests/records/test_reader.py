@@ -37,7 +37,7 @@ def test_damage_anywhere_raises() -> None:
         read_batches(batch(0) + batch(1, b"\1", count=1))
 
 
-def test_caps_have_bounds() -> None:
+def test_the_decompression_cap_has_bounds() -> None:
     with pytest.raises(ValueError, match="max_decompressed_bytes"):
         read_batches(b"", max_decompressed_bytes=0)
 

@@ -20,7 +20,7 @@ def fails(raw: bytes, words: str, *, count: int = 1, last_delta: int = 0, codec:
         read_batches(batch(0, raw, count=count, last_delta=last_delta, codec=codec))
 
 
-def test_key_value_and_headers_null_empty_and_full() -> None:
+def test_keys_values_and_headers_may_be_null_empty_or_full() -> None:
     records = [
         Rec(0, None, None),
         Rec(1, b"", b""),
@@ -77,7 +77,7 @@ def test_empty_batch_yields_nothing_and_moves_the_offset() -> None:
     assert block.next_offset == 20
 
 
-def test_producer_fields_and_sequence_wrap_do_not_matter_to_records() -> None:
+def test_producer_fields_and_sequence_wrap_do_not_change_records() -> None:
     data = bytearray(batch(0, [Rec(0), Rec(1)], producer=5))
     data[53:57] = struct.pack(">i", 2**31 - 1)
     from tests.support.batches import fix_crc
@@ -86,15 +86,15 @@ def test_producer_fields_and_sequence_wrap_do_not_matter_to_records() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3, 1000, 2**31 - 1])
-def test_too_many_records_claimed(count: int) -> None:
+def test_a_record_count_that_is_too_large_is_damage(count: int) -> None:
     fails(record(Rec()), "record count|does not end", count=count, last_delta=5)
 
 
-def test_too_many_records_claimed_within_the_bytes_there_are() -> None:
+def test_a_record_count_that_is_too_large_but_plausible_is_damage() -> None:
     fails(record(Rec(value=b"x" * 20)), "integer without an end", count=2, last_delta=5)
 
 
-def test_too_few_records_claimed() -> None:
+def test_a_record_count_that_is_too_small_is_damage() -> None:
     fails(record(Rec(0)) + record(Rec(1)), "bytes remain", last_delta=5)
     fails(record(Rec(0)), "bytes remain", count=0)
 
@@ -141,7 +141,7 @@ LONG, LONGER = b"\x80" * 5 + b"\x00", b"\x80" * 10 + b"\x00"
     ],
 )
 @pytest.mark.parametrize("codec", [0, 3])
-def test_raises_for_a_record_that_contradicts_itself(raw: bytes, words: str, codec: int) -> None:
+def test_raises_for_a_record_with_inconsistent_fields(raw: bytes, words: str, codec: int) -> None:
     fails(raw, words, codec=codec)
 
 
@@ -149,11 +149,11 @@ def test_records_must_rise_within_the_batch() -> None:
     fails(record(Rec(1)) + record(Rec(1)), "do not increase", count=2, last_delta=5)
 
 
-def test_over_long_but_ending_numbers_read_as_in_java() -> None:
+def test_over_long_varints_that_end_are_read_as_in_java() -> None:
     padded = b"\x80\x80\x80\x80\x00"
     raw = body(b"\0", b"\x80" * 9 + b"\x00", padded, NULL, NULL, ZERO)
     assert [row[0] for row in rows(batch(3, raw))] == [3]
-    # the fifth group has four bits to give, the tenth one: the rest falls off the int or long
+    # the fifth byte adds four bits, the tenth adds one: the rest overflows the int or long
     overflowing = body(b"\0", b"\x80" * 9 + b"\x7e", b"\x80\x80\x80\x80\x70", NULL, NULL, ZERO)
     assert [row[:2] for row in rows(batch(3, overflowing))] == [(3, 1000)]
 

@@ -33,7 +33,7 @@ def test_environment_forces_pure_python() -> None:
 
 
 def load_again() -> object:
-    """The module once more, under another name, so that the one in use stays as it is."""
+    """Loads the module once more under another name; the one in use does not change."""
     spec = importlib.util.spec_from_file_location("kafka_remote_client.records._select_again", _select.__file__)
     assert spec is not None
     assert spec.loader is not None
@@ -54,7 +54,7 @@ def test_choice_is_made_at_import(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     assert len(caplog.records) == 1
 
 
-def test_missing_kernel_is_said_once_and_python_takes_over() -> None:
+def test_a_missing_kernel_is_logged_once_and_python_is_used() -> None:
     done = run(HIDE_KERNEL + PRINT_KERNEL, KAFKA_REMOTE_CLIENT_PURE="")
     assert done.stdout == "pure\n"
     assert done.stderr.count("compiled record kernel is not installed") == 1
@@ -66,14 +66,14 @@ def test_kernel_and_python_number_faults_alike() -> None:
         assert Fault[name] == number
 
 
-def test_every_fault_has_words() -> None:
+def test_every_fault_has_a_text() -> None:
     from kafka_remote_client.records.faults import fault_error
 
     texts = {str(fault_error(fault, 5, 7)) for fault in Fault if fault}
     assert len(texts) == len(Fault) - 1
 
 
-def test_logger_is_this_packages() -> None:
+def test_the_logger_is_this_packages() -> None:
     assert logging.getLogger(_select.__name__).name.startswith("kafka_remote_client.records")
 
 

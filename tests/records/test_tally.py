@@ -1,4 +1,4 @@
-"""Counts by headers against the records themselves: over golden segments, generated batches, every bound, both decoders."""
+"""Counts by headers equal counts of the records: golden segments, generated batches, every bound, both decoders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ END = 2**63 - 1
 
 
 def read(data: bytes, start: int, end: int, aborted: list[AbortedTransaction] | None, oldest: bool | None) -> list[Any]:
-    """Blocks, or tallies, of all that is sound, and whether it ended in damage."""
+    """Returns the blocks or tallies of all valid batches, and whether damage ended the read."""
     level = UNCOMMITTED if aborted is None else COMMITTED
     state = FetchState(BatchRules(), start, aborted_filter(level, aborted), end, 1 << 30, tally=oldest)
     view, blocks = memoryview(data), []
@@ -62,7 +62,7 @@ def counted(found: list[Any], oldest: bool) -> Tally:
 
 @pytest.mark.parametrize("partition", ["codec-zstd-rdk-0", "codec-gzip-java-0", "codec-none-java-0", "logappend-0", "txn-0"])
 @pytest.mark.parametrize("oldest", [False, True])
-def test_tallies_of_golden_segments_are_those_of_their_records(partition: str, oldest: bool) -> None:
+def test_tallies_of_golden_segments_equal_those_of_their_records(partition: str, oldest: bool) -> None:
     for metadata, path in segments(partition)[:2]:
         data, first, last = path.read_bytes(), metadata.start_offset, metadata.end_offset
         for start, end in ((first, END), (first + 7, last - 3), (last + 1, END), (first + 1, first + 2)):
@@ -71,7 +71,7 @@ def test_tallies_of_golden_segments_are_those_of_their_records(partition: str, o
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
-def test_tallies_of_generated_batches_are_those_of_their_records(data: st.DataObject) -> None:
+def test_tallies_of_generated_batches_equal_those_of_their_records(data: st.DataObject) -> None:
     content, base = b"", 0
     for _ in range(data.draw(st.integers(1, 4))):
         one, base = data.draw(one_batch(base))
@@ -86,13 +86,13 @@ def test_tallies_of_generated_batches_are_those_of_their_records(data: st.DataOb
     )
     records, tallies = read(content, start, end, aborted, None), read(content, start, end, aborted, True)
     total, expected = told(tallies), counted(records, True)
-    assert tallies[-1] >= records[-1]  # damage inside of a batch whose checksum is right is for whoever wants its records
+    assert tallies[-1] >= records[-1]  # damage in the records of a batch with a valid checksum is found by reading its records
     if tallies[-1] == records[-1]:
-        # Times of headers are what a broker wrote there; made-up batches need not keep to them.
+        # Timestamps in headers are those that a broker wrote; made-up batches need not agree with them.
         assert (total.records, total.first_offset is None) == (expected.records, expected.records == 0)
 
 
-def test_an_emptied_batch_counts_nothing_and_a_gap_is_no_record() -> None:
+def test_an_emptied_batch_and_a_gap_count_no_record() -> None:
     compacted = batch(0, [Rec(0, b"k", b"v", [], 5), Rec(7, b"k", b"v", [], 6)], last_delta=9)
     emptied = batch(10, [], last_delta=9, timestamp=99)
     assert told(read(compacted + emptied, 0, END, None, False)) == Tally(2, 0, 9, None, compacted_youngest(compacted))
@@ -130,7 +130,7 @@ def test_a_marker_that_does_not_parse_ends_the_count() -> None:
     assert any(isinstance(one, str) for one in found)
 
 
-def test_records_that_do_not_parse_end_the_count_where_they_are_looked_at() -> None:
+def test_records_that_do_not_parse_end_the_count_if_they_are_read() -> None:
     damaged = batch(0, [Rec(0, b"k", b"v", [], 5)], count=2)
     found = read(damaged, 0, END, None, True)
     assert told(found).records == 0
@@ -142,10 +142,10 @@ def test_old_formats_are_decoded() -> None:
     assert told(read(data, 0, END, None, True)) == Tally(2, 0, 1, -1, 9)
 
 
-def test_only_what_headers_do_not_tell_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_batches_without_usable_headers_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
 
-    class Noted(tally.ColumnBuilder):  # type: ignore[misc] # whichever is in use
+    class Noted(tally.ColumnBuilder):  # type: ignore[misc] # either implementation
         def append(self, start: int, stop: int) -> Any:
             looked_at.append(start)
             return super().append(start, stop)

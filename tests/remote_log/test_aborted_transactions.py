@@ -27,7 +27,7 @@ def collect(tier, a, b, *, tail=None, lineage=()):
     return [(t.producer_id, t.first_offset) for t in found.aborted], found.is_complete, found.searched_end
 
 
-def test_list_is_complete_where_nothing_is_open_at_the_segments_end(tier):
+def test_the_list_is_complete_if_nothing_is_open_at_the_segments_end(tier):
     tier.add([batch(0, 10)], number=1, aborted=[(1, 2, 5, 6)])
     tier.add([batch(10, 10)], number=2)
     assert collect(tier, 0, 10) == ([(1, 2)], True, 10)
@@ -47,30 +47,30 @@ def test_an_index_entry_can_end_the_search(tier):
     assert tier.store.reads(".snapshot") == 0
 
 
-def test_an_open_transaction_that_began_after_the_range_does_not_matter(tier):
+def test_a_transaction_that_began_after_the_range_is_ignored(tier):
     tier.add([batch(0, 10)], number=1, open_transactions=[(2, 8)])
     assert collect(tier, 0, 8) == ([], True, 10)
     assert collect(tier, 0, 9) == ([], False, 10)
 
 
-def test_not_complete_when_the_tier_ends_with_a_transaction_open(tier):
+def test_incomplete_if_the_tier_ends_with_an_open_transaction(tier):
     tier.add([batch(0, 10)], number=1, open_transactions=[(1, 4)])
     tier.add([batch(10, 10)], number=2, open_transactions=[(1, 4)])
     assert collect(tier, 0, 10) == ([], False, 20)
 
 
-def test_not_complete_when_a_segment_is_missing(tier):
+def test_incomplete_if_a_segment_is_missing(tier):
     tier.add([batch(0, 10)], number=1, open_transactions=[(1, 4)])
     tier.add([batch(20, 10)], number=3, aborted=[(1, 4, 25, 26)])
     assert collect(tier, 0, 10) == ([], False, 10)
 
 
-def test_one_that_ended_before_the_range_is_left_out(tier):
+def test_a_transaction_that_ended_before_the_range_is_left_out(tier):
     tier.add([batch(0, 10)], number=1, aborted=[(1, 0, 3, 4), (1, 4, 8, 9)])
     assert collect(tier, 4, 10) == ([(1, 4)], True, 10)
 
 
-def test_duplicates_come_once_and_in_order_of_first_offset(tier):
+def test_duplicates_are_removed_and_sorted_by_first_offset(tier):
     tier.add([batch(0, 10)], number=1, aborted=[(5, 3, 6, 1), (1, 0, 7, 1), (5, 3, 9, 10)])
     assert collect(tier, 0, 10) == ([(1, 0), (5, 3)], True, 10)
 
@@ -91,14 +91,14 @@ def test_a_damaged_transaction_index_raises(tier):
         collect(tier, 0, 10)
 
 
-def test_markers_beyond_where_the_lineage_leaves_a_segment_do_not_count(tier):
+def test_markers_after_the_lineage_leaves_a_segment_do_not_count(tier):
     tier.add([batch(0, 20)], number=1, aborted=[(1, 2, 5, 3), (2, 3, 15, 16)])
     tier.add([batch(10, 10, epoch=1)], number=2, epochs=[(1, 10)], aborted=[(2, 3, 18, 19)])
     assert collect(tier, 0, 10, lineage=[(0, 0), (1, 10)]) == ([(1, 2), (2, 3)], True, 20)
     assert collect(tier, 0, 4, lineage=[(0, 0), (3, 12)]) == ([(1, 2)], False, 12)
 
 
-def test_a_tail_completes_what_the_tier_leaves_open(tier):
+def test_a_local_tail_completes_the_list_of_the_tier(tier):
     tier.add([batch(0, 10)], number=1, open_transactions=[(1, 4)])
     aborted = TransactionIndex([AbortedTxn(1, 4, 12, 11)])
     assert collect(tier, 0, 10, tail=aborted) == ([(1, 4)], True, 10)
@@ -107,7 +107,7 @@ def test_a_tail_completes_what_the_tier_leaves_open(tier):
     assert collect(tier, 0, 10, tail=decided) == ([], True, 10)
 
 
-def test_a_tail_without_a_snapshot_is_not_enough(tier):
+def test_a_local_tail_without_a_snapshot_is_not_enough(tier):
     first = tier.add([batch(0, 10)], number=1)
     tier.remove(first, ObjectKind.PRODUCER_SNAPSHOT)
     assert collect(tier, 0, 10, tail=TransactionIndex()) == ([], False, 10)
@@ -123,6 +123,6 @@ def test_undecided_transactions_are_open_at_the_end_of_the_segment(tier):
 
 
 @pytest.mark.parametrize(("marker", "found"), [(11, [(2, 3)]), (12, [])])
-def test_a_marker_exactly_where_the_lineage_leaves_does_not_count(tier, marker, found):
+def test_a_marker_at_the_offset_where_the_lineage_leaves_does_not_count(tier, marker, found):
     tier.add([batch(0, 20)], number=1, aborted=[(2, 3, marker, 3)])
     assert collect(tier, 0, 4, lineage=[(0, 0), (3, 12)]) == (found, False, 12)

@@ -1,4 +1,4 @@
-"""A store that fails is not asked for a while."""
+"""The breaker of a store: after failures, no request is sent for a while."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMEOUT = RemoteStorageTimeoutError("the store did not answer")
 
 
 class Objects:
-    """A store whose answers the test decides."""
+    """A store with prepared answers."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
@@ -85,21 +85,21 @@ def fail(store: RemoteObjectStore, objects: Objects, error: Exception, times: in
 
 
 def refused(store: RemoteObjectStore, objects: Objects) -> bool:
-    """Whether a read does not reach the store."""
+    """Returns whether a read is refused without a call of the store."""
     before = len(objects.calls)
     with suppress(RemoteStorageUnavailableError):
         store.get("a")
     return len(objects.calls) == before
 
 
-def test_a_store_that_answers_is_asked_for_everything(store: RemoteObjectStore, objects: Objects) -> None:
+def test_all_requests_reach_a_store_that_answers(store: RemoteObjectStore, objects: Objects) -> None:
     assert (store.get("a"), store.get_range("a", 1, 2), store.size("a"), list(store.list("p"))) == (b"object", b"range", 6, [])
     assert objects.calls == [("get", "a"), ("get_range", "a", 1, 2), ("size", "a"), ("list", "p")]
     store.close()
     assert objects.closed
 
 
-def test_versions_are_asked_for_where_the_store_has_them(objects: Objects, clock: ManualClock) -> None:
+def test_etag_is_guarded_if_the_store_has_it(objects: Objects, clock: ManualClock) -> None:
     assert not isinstance(guarded_store(objects, clock), VersionedObjectStore)
     versioned = VersionedObjects()
     store = guarded_store(versioned, clock, failures=1)
@@ -113,7 +113,7 @@ def test_versions_are_asked_for_where_the_store_has_them(objects: Objects, clock
 
 
 @pytest.mark.parametrize("error", [TIMEOUT, RemoteStorageUnavailableError("cut")])
-def test_failures_in_a_row_keep_the_store_from_being_asked(
+def test_consecutive_failures_open_the_breaker(
     store: RemoteObjectStore, objects: Objects, clock: ManualClock, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -136,7 +136,7 @@ def test_failures_in_a_row_keep_the_store_from_being_asked(
     assert not refused(store, objects)
 
 
-def test_one_read_tries_a_store_that_failed(store: RemoteObjectStore, objects: Objects, clock: ManualClock) -> None:
+def test_one_read_probes_a_store_that_failed(store: RemoteObjectStore, objects: Objects, clock: ManualClock) -> None:
     fail(store, objects, TIMEOUT)
     clock.now += RESET
     fail(store, objects, TIMEOUT, 1)
@@ -144,12 +144,12 @@ def test_one_read_tries_a_store_that_failed(store: RemoteObjectStore, objects: O
 
 
 @pytest.mark.parametrize("error", [ObjectNotFoundError("404"), RemoteStorageThrottledError("503", retry_after=None)])
-def test_a_store_that_answers_is_well(store: RemoteObjectStore, objects: Objects, error: Exception) -> None:
+def test_not_found_and_503_do_not_open_the_breaker(store: RemoteObjectStore, objects: Objects, error: Exception) -> None:
     fail(store, objects, error, 2 * FAILURES)
     assert not refused(store, objects)
 
 
-def test_an_answer_ends_a_row_of_failures_and_a_503_does_not(store: RemoteObjectStore, objects: Objects) -> None:
+def test_an_answer_resets_the_count_of_failures_and_a_503_does_not(store: RemoteObjectStore, objects: Objects) -> None:
     for answer in (lambda: store.get("a"), lambda: fail(store, objects, ObjectNotFoundError("404"), 1)):
         fail(store, objects, TIMEOUT, FAILURES - 1)
         answer()
@@ -161,7 +161,7 @@ def test_an_answer_ends_a_row_of_failures_and_a_503_does_not(store: RemoteObject
     assert refused(store, objects)
 
 
-def test_reads_that_hang_have_failed(clock: ManualClock) -> None:
+def test_hung_reads_count_as_failures(clock: ManualClock) -> None:
     release, begun = threading.Event(), threading.Semaphore(0)
 
     class Hanging(Objects):
@@ -215,7 +215,7 @@ def test_a_read_that_hung_and_failed_counts_once(clock: ManualClock) -> None:
     try:
         assert begun.wait(60)
         clock.now += 5.0
-        fail(store, objects, RemoteStorageThrottledError("503", retry_after=None), 1)  # looks at what hangs
+        fail(store, objects, RemoteStorageThrottledError("503", retry_after=None), 1)  # looks for hung reads
     finally:
         release.set()
         thread.join(60)

@@ -5,7 +5,7 @@ from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
 from tests.support.locations import ManualClock
 
 
-def test_what_was_put_is_found_and_the_first_value_stays():
+def test_a_value_is_found_and_the_first_one_stays():
     cache = ByteBoundCache(10_000)
     assert cache.get("a") is None
     cache.put("a", 1, 10)
@@ -14,7 +14,7 @@ def test_what_was_put_is_found_and_the_first_value_stays():
     assert (cache.get("a"), cache.nbytes) == (1, size)
 
 
-def test_what_was_used_last_stays_within_the_bound():
+def test_the_most_recently_used_values_stay_within_the_bound():
     cache = ByteBoundCache(3000)
     for name in "abc":
         cache.put(name, name, 600)
@@ -24,7 +24,7 @@ def test_what_was_used_last_stays_within_the_bound():
     assert cache.nbytes <= 3000
 
 
-def test_the_newest_stays_even_when_it_alone_is_above_the_bound():
+def test_the_newest_value_stays_even_above_the_bound():
     cache = ByteBoundCache(1)
     cache.put("a", 1, 1000)
     assert cache.get("a") == 1
@@ -32,7 +32,7 @@ def test_the_newest_stays_even_when_it_alone_is_above_the_bound():
     assert (cache.get("a"), cache.get("b")) == (None, 2)
 
 
-def test_nothing_stays_longer_than_its_time_however_often_it_is_used():
+def test_no_value_stays_longer_than_its_time_however_often_it_is_used():
     clock = ManualClock()
     cache = ByteBoundCache(10_000, ttl_seconds=60, clock=clock)
     cache.put("a", 1, 10)
@@ -44,7 +44,7 @@ def test_nothing_stays_longer_than_its_time_however_often_it_is_used():
     assert cache.get("a") == 2
 
 
-def test_says_what_was_found_and_dropped():
+def test_statistics_count_hits_misses_and_drops():
     cache = ByteBoundCache(1)
     cache.get("a")
     cache.put("a", 1, 1000)
@@ -57,7 +57,7 @@ def test_says_what_was_found_and_dropped():
     assert cache.statistics().evictions == 2
 
 
-def test_peek_gives_nothing_that_stayed_too_long():
+def test_peek_ignores_an_expired_value():
     clock = ManualClock()
     cache = ByteBoundCache(10_000, ttl_seconds=60, clock=clock)
     cache.put("a", 1, 10)
@@ -67,7 +67,7 @@ def test_peek_gives_nothing_that_stayed_too_long():
     assert cache.peek("a") == 2
 
 
-def test_a_noted_miss_counts():
+def test_a_recorded_miss_counts():
     cache = ByteBoundCache(1)
     cache.note_miss()
     assert cache.statistics().misses == 1

@@ -19,7 +19,7 @@ SNAPSHOT = RemoteLogSegmentMetadataSnapshot(
 )
 
 
-def test_the_transaction_index_is_there_unless_an_event_says_so():
+def test_an_event_has_a_transaction_index_by_default():
     values = {one.name: getattr(SNAPSHOT, one.name) for one in attrs.fields(type(SNAPSHOT)) if one.name != "txn_index_empty"}
     assert not RemoteLogSegmentMetadataSnapshot(**values).txn_index_empty
 
@@ -28,13 +28,13 @@ def test_the_transaction_index_is_there_unless_an_event_says_so():
     "event",
     [SNAPSHOT, RemoteLogSegmentMetadataUpdate(SEGMENT.remote_log_segment_id, 1, 0, RemoteLogSegmentState(1), b"secret")],
 )
-def test_custom_metadata_is_a_secret(event):
+def test_repr_hides_custom_metadata(event):
     assert "secret" not in repr(event)
     assert "<6 bytes>" in repr(event)
     assert "custom_metadata=None" in repr(attrs.evolve(event, custom_metadata=None))
 
 
-def test_an_update_knows_its_partition():
+def test_an_update_has_its_partition():
     update = RemoteLogSegmentMetadataUpdate(SEGMENT.remote_log_segment_id, 1, 0, RemoteLogSegmentState(1))
     assert update.topic_id_partition == TIP
 

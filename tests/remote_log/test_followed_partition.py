@@ -15,7 +15,7 @@ def test_an_empty_partition_is_ready_at_once():
     assert FollowedPartition(17, 17).state is READY
 
 
-def test_is_ready_when_the_last_record_known_at_the_start_took_effect():
+def test_ready_when_the_last_record_known_at_the_start_is_applied():
     partition = FollowedPartition(3, 5)
     partition.record(3)
     partition.applied()
@@ -35,14 +35,14 @@ def test_end_of_the_partition_makes_it_ready_only_after_that_record():
 
 
 @pytest.mark.parametrize("offset", [0, 2, 100])
-def test_a_hole_or_a_step_back_raises_and_is_not_raised_twice(offset):
+def test_a_gap_or_a_step_back_raises_once(offset):
     partition = FollowedPartition(1, 200)
     with pytest.raises(RemoteLogMetadataError, match=f"expected offset 1, got {offset}"):
         partition.record(offset)
     partition.record(offset + 1)
 
 
-def test_what_comes_after_a_doubt_changes_nothing():
+def test_records_after_a_doubt_change_nothing():
     partition = FollowedPartition(0, 1)
     partition.doubt()
     partition.record(0)
@@ -67,5 +67,5 @@ def test_a_partition_read_again_is_trusted_only_at_its_new_end():
     assert partition.state is READY
 
 
-def test_the_table_is_complete():
+def test_the_transition_table_is_complete():
     assert set(TRANSITIONS) == set(itertools.product(FollowState, FollowEvent))

@@ -31,7 +31,7 @@ def made():
     return Followed()
 
 
-def test_what_is_resolved_lies_between_the_logs_start_and_the_end(made):
+def test_resolved_offsets_are_between_the_logs_start_and_end(made):
     made.store._caches[TIP] = made.tier.cache
     found = made.resolve(15, log_start=12, end=20)
     assert (found.span.start, found.next_offset) == (len(batch(0, 10)), 20)
@@ -39,18 +39,18 @@ def test_what_is_resolved_lies_between_the_logs_start_and_the_end(made):
     assert made.resolve(30).reason == "local"
 
 
-def test_a_partition_that_no_event_names_has_nothing_tiered(made):
+def test_a_partition_without_events_has_nothing_tiered(made):
     assert made.resolve(0) == NotRemote("nothing-tiered")
 
 
-def test_nothing_is_said_before_all_events_were_read(made):
+def test_not_ready_until_all_events_are_read(made):
     made.ready = False
     assert made.resolve(0) == NotRemote("metadata-not-ready")
     made.store._caches[TIP] = made.tier.cache
     assert made.resolve(0) == NotRemote("metadata-not-ready")
 
 
-def test_a_cache_taken_before_a_reread_is_not_used(made):
+def test_a_cache_from_before_a_reread_is_not_used(made):
     made.store._caches[TIP] = made.tier.cache
     answers = iter([True, False])
     made.followed._ready = lambda tip: next(answers)

@@ -21,7 +21,7 @@ from tests.support.tier import TIP, metadata, update
 from tests.support.waiting import wait_until
 
 SECONDS = 60
-PARTITIONS = 4  # what librdkafka's mock broker gives a topic
+PARTITIONS = 4  # the number that librdkafka's mock broker gives a topic
 HOME = metadata_partition(TIP, PARTITIONS)
 serde = RemoteLogMetadataSerde()
 SEGMENT = serde.serialize(metadata(0, 9))
@@ -46,7 +46,7 @@ class FakeMessage:
 
 
 class FakeConsumer:
-    """Gives the batches of messages that a test puts into ``script``; an exception in it is raised."""
+    """Returns the batches of messages that a test puts into ``script``; raises an exception in it."""
 
     def __init__(self, watermarks):
         self.watermarks = watermarks
@@ -107,7 +107,7 @@ class FakeConsumer:
 
 
 class PatientClock(SystemClock):
-    """Counts the waits and does not wait."""
+    """Counts the waits and returns at once."""
 
     def __init__(self):
         self.waits = 0
@@ -120,7 +120,7 @@ class PatientClock(SystemClock):
 
 
 class HastyClock(PatientClock):
-    """An hour passes between any two looks at it."""
+    """An hour passes between any two readings."""
 
     def __init__(self):
         super().__init__()
@@ -168,7 +168,7 @@ def test_all_partitions_are_read_from_their_first_offset_without_commits(start):
     assert consumer.config["bootstrap.servers"] == "b:1"
 
 
-def test_ready_when_what_was_there_at_the_beginning_is_applied(start):
+def test_ready_when_the_records_known_at_the_start_are_applied(start):
     marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
     follower, consumer = start(marks)
     assert not follower.wait_settled(0)
@@ -180,7 +180,7 @@ def test_ready_when_what_was_there_at_the_beginning_is_applied(start):
     assert (follower.distrusted(), follower.bad_records) == ([], 0)
 
 
-def test_waits_for_one_partition_until_it_is_ready(start):
+def test_wait_ready_waits_for_one_partition(start):
     follower, consumer = start({n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)})
     assert not follower.wait_ready(TIP, 0)
     answers = []
@@ -191,7 +191,7 @@ def test_waits_for_one_partition_until_it_is_ready(start):
     assert answers == [True]
 
 
-def test_waits_no_longer_for_what_can_never_be_ready(start):
+def test_wait_ready_ends_if_the_partition_can_never_be_ready(start):
     follower, consumer = start({n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)})
     consumer.script.put([FakeMessage(HOME, 0, None)])
     assert not follower.wait_ready(TIP, SECONDS)
@@ -199,7 +199,7 @@ def test_waits_no_longer_for_what_can_never_be_ready(start):
     assert not follower.wait_ready(TIP, SECONDS)
 
 
-def test_callbacks_are_served_before_the_first_question(start):
+def test_callbacks_are_served_before_the_first_request(start):
     follower, consumer = start({0: (0, 0)})
     assert follower.wait_settled(SECONDS)
     assert consumer.polled
@@ -227,7 +227,7 @@ def test_end_of_the_partition_makes_ready_without_the_last_records(start):
         [FakeMessage(HOME, 4, error=KafkaError._AUTO_OFFSET_RESET)],
     ],
 )
-def test_a_record_that_makes_no_sense_ends_the_trust_in_its_partition_only(start, messages):
+def test_an_invalid_record_distrusts_its_partition_only(start, messages):
     other = (HOME + 1) % PARTITIONS
     follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)), messages)
     consumer.taken.acquire()
@@ -250,7 +250,7 @@ def test_an_event_in_the_wrong_metadata_partition_is_not_applied(start):
     assert follower._store.partitions() == []
 
 
-def test_a_snapshot_record_is_no_event(start):
+def test_a_snapshot_record_is_not_an_event(start):
     snapshot = RemoteLogSegmentMetadataSnapshot(
         UUID(int=1), 0, 9, 1, 0, 0, (EpochEntry(0, 0),), 10, None, RemoteLogSegmentState.COPY_SEGMENT_FINISHED
     )
@@ -260,7 +260,7 @@ def test_a_snapshot_record_is_no_event(start):
     assert follower.distrusted() == [0]
 
 
-def test_passing_errors_of_the_connection_change_nothing(start):
+def test_transient_connection_errors_change_nothing(start):
     passing = [FakeMessage(HOME, 0, error=KafkaError._TRANSPORT), FakeMessage(99, 0, SEGMENT), FakeMessage(None, None, None)]
     follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)), passing, [])
     consumer.taken.acquire()
@@ -362,7 +362,7 @@ def test_a_distrusted_partition_is_read_again_and_trusted(start):
     marks = {n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)}
     follower, consumer = start(marks, [FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 7, FINISHED)])
     wait_until(lambda: follower.distrusted() == [HOME], "the doubt")
-    assert (follower.rereads, consumer.reassigned) == (0, [])  # it has a pause
+    assert (follower.rereads, consumer.reassigned) == (0, [])  # a pause comes first
     consumer.watermarks[HOME] = (6, 8)
     follower._pauses[HOME]._until = 0.0
     wait_until(lambda: follower.rereads == 1, "the second reading")
@@ -398,7 +398,7 @@ def test_a_failed_reread_of_a_partition_is_retried(start, caplog):
     assert follower.restarts == 0
 
 
-def test_a_defect_in_applying_a_record_costs_its_partition_only(start, monkeypatch, caplog):
+def test_a_defect_in_applying_a_record_distrusts_its_partition_only(start, monkeypatch, caplog):
     def defective(self, event):
         raise IndexError("defect")
 
@@ -411,7 +411,7 @@ def test_a_defect_in_applying_a_record_costs_its_partition_only(start, monkeypat
     assert f"applying the record at offset 0 of {METADATA_TOPIC}-{HOME} failed" in caplog.text
 
 
-def test_closing_twice_or_before_the_start_is_harmless(start):
+def test_close_is_idempotent_and_allowed_before_the_start(start):
     follower, consumer = start(dict.fromkeys(range(PARTITIONS), (0, 0)))
     follower.close()
     follower.close()
@@ -484,7 +484,7 @@ def test_librdkafka_reads_a_partition_again_after_a_doubt(cluster, follow, monke
     assert store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
 
 
-def test_librdkafka_reads_again_what_it_lost_the_place_of(cluster, follow, monkeypatch):
+def test_librdkafka_rereads_a_partition_whose_position_was_lost(cluster, follow, monkeypatch):
     monkeypatch.setattr(follower_module, "_REREAD_SECONDS", (0.01, 1.0))
     cluster.produce(SEGMENT, FINISHED)
     watermarks = RemoteLogMetadataFollower._watermarks
@@ -512,7 +512,7 @@ def test_reads_golden_events_from_a_broker(cluster, follow):
         assert store.cache(tip).list_all_remote_log_segments() == expected
 
 
-def test_continues_with_events_that_come_later(cluster, follow):
+def test_continues_with_events_that_arrive_later(cluster, follow):
     arrived = threading.Event()
 
     class Store(RemoteLogMetadataStore):

@@ -55,7 +55,7 @@ def test_a_missing_transaction_index_is_empty_and_remembered(tier, segment, cach
 
 
 @pytest.mark.parametrize("method", ["offset_index", "time_index", "leader_epochs", "open_transactions"])
-def test_another_missing_object_raises_and_is_asked_for_again(tier, segment, cache, method):
+def test_another_missing_object_raises_and_is_requested_again(tier, segment, cache, method):
     tier.store.objects.clear()
     for _ in range(2):
         with pytest.raises(ObjectNotFoundError):
@@ -63,13 +63,13 @@ def test_another_missing_object_raises_and_is_asked_for_again(tier, segment, cac
     assert len(tier.store.calls) == 2
 
 
-def test_an_index_that_does_not_fit_its_segment_raises(tier, segment, cache):
+def test_an_index_that_points_beyond_its_segment_raises(tier, segment, cache):
     tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((10, 50)))
     with pytest.raises(CorruptIndexError):
         cache.offset_index(segment)
 
 
-def test_what_was_used_last_stays_within_the_bound(tier):
+def test_the_most_recently_used_indexes_stay_within_the_bound(tier):
     segments = [tier.add([batch(n * 10, 10)], number=n + 1) for n in range(4)]
     cache = RemoteIndexCache(tier.store, LAYOUT, max_bytes=1200)
     for segment in segments[:3]:
@@ -85,7 +85,7 @@ def test_what_was_used_last_stays_within_the_bound(tier):
     assert len(tier.store.calls) == 1
 
 
-def test_the_newest_stays_even_when_it_alone_is_above_the_bound(tier, segment):
+def test_the_newest_index_stays_even_above_the_bound(tier, segment):
     cache = RemoteIndexCache(tier.store, LAYOUT, max_bytes=1)
     cache.offset_index(segment)
     cache.offset_index(segment)
@@ -119,7 +119,7 @@ def test_threads_that_ask_for_the_same_object_share_one_read(tier, segment, cach
     assert (told.hits, told.misses, told.evictions, told.nbytes) == (1, len(threads), 0, cache.nbytes)
 
 
-def test_the_version_of_a_log_is_asked_once_where_the_store_tells(tier, segment):
+def test_the_etag_of_a_log_is_read_once_if_the_store_has_it(tier, segment):
     assert RemoteIndexCache(tier.store, LAYOUT).etag(segment) is None
 
     class Versioned(MemoryStore):

@@ -29,13 +29,13 @@ def test_reads_are_allowed_by_default() -> None:
     about_to_read()
 
 
-def test_an_error_ends_it_too() -> None:
+def test_an_exception_ends_the_restriction_too() -> None:
     with pytest.raises(NotKeptError), kept_only():
         about_to_read()
     about_to_read()
 
 
-def test_it_holds_in_its_own_thread_only() -> None:
+def test_the_restriction_applies_to_its_own_thread_only() -> None:
     seen: list[bool] = []
     with kept_only():
         other = threading.Thread(target=lambda: seen.append(is_kept_only()))
@@ -44,7 +44,7 @@ def test_it_holds_in_its_own_thread_only() -> None:
     assert seen == [False]
 
 
-def test_a_cache_gives_what_it_keeps_and_loads_nothing() -> None:
+def test_a_cache_returns_its_values_and_loads_nothing() -> None:
     cache: LoadingCache[str] = LoadingCache(100)
     with kept_only(), pytest.raises(NotKeptError):
         cache.get("key", loaded)
@@ -54,7 +54,7 @@ def test_a_cache_gives_what_it_keeps_and_loads_nothing() -> None:
         assert cache.get("key", lambda: ("another", 1)) == "loaded"
 
 
-def test_a_load_of_another_thread_is_not_waited_for() -> None:
+def test_a_load_in_another_thread_is_not_waited_for() -> None:
     cache: LoadingCache[str] = LoadingCache(100)
     began, go_on = threading.Event(), threading.Event()
 
@@ -82,7 +82,7 @@ def test_no_call_is_made_or_joined() -> None:
     assert flights.do("key", lambda: "mine") == "offered"
 
 
-def test_the_store_is_not_asked() -> None:
+def test_the_store_gets_no_request() -> None:
     inner = MemoryStore()
     inner.objects["a"] = b"abc"
     store = guarded_store(inner, SystemClock(), failures=1)

@@ -20,18 +20,18 @@ def listed(*kinds):
     return ListedSegment(RemoteLogSegmentId(TIP, UUID(int=1)), 0, dict.fromkeys(kinds, 10))
 
 
-def test_everything_but_the_transaction_index_is_required():
+def test_all_objects_but_the_transaction_index_are_required():
     assert ObjectKind.TRANSACTION_INDEX not in REQUIRED
     assert len(REQUIRED) == len(ObjectKind) - 1
     assert listed(*REQUIRED).missing == frozenset()
 
 
-def test_a_segment_names_what_it_lacks():
+def test_a_segment_lists_its_missing_objects():
     assert listed(ObjectKind.LOG, ObjectKind.OFFSET_INDEX).missing == REQUIRED - {ObjectKind.LOG, ObjectKind.OFFSET_INDEX}
     assert listed().topic_id_partition == TIP
 
 
-def test_a_log_as_kafka_wrote_it_is_read_where_it_is_asked_for():
+def test_an_unchanged_log_has_equal_ranges_in_segment_and_object():
     ranges = [ByteRange(0, 5), ByteRange(5, 9)]
     located = located_as_they_are("a/b.log", ranges)
     assert located.format == "ApacheKafkaV1"
@@ -55,7 +55,7 @@ def test_segments_are_ordered_by_partition_and_start():
     assert sorted(backwards) == ordered
 
 
-def test_topic_is_named_by_the_whole_first_directory():
+def test_a_topic_name_is_the_first_directory_without_the_number():
     directory = re.compile(r"(?P<topic>.+)-[0-9]+")
     assert topic_in_directory("tier/orders-7/0.log", "tier/", directory) == "orders"
     assert topic_in_directory("tier/orders-7x/0.log", "tier/", directory) is None

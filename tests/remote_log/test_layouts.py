@@ -11,7 +11,7 @@ from tests.support.aiven import private_key
 from tests.support.tier import metadata
 
 
-def test_every_layout_is_found_under_its_own_name():
+def test_every_layout_is_found_by_its_own_name():
     names = plugin_names(LAYOUTS)
     assert names == ["aiven", "local-tiered-storage"]
     assert [layout_named(name).name for name in names] == names
@@ -26,13 +26,13 @@ def test_the_old_spelling_works_with_one_warning(caplog):
     ]
 
 
-def test_a_plugin_that_is_no_layout_is_refused(monkeypatch):
+def test_a_plugin_that_is_not_a_layout_is_refused(monkeypatch):
     monkeypatch.setattr(layouts, "load_named", lambda *_: lambda options: object())
     with pytest.raises(ConfigurationError, match="plugin other does not implement"):
         layout_named("other")
 
 
-def test_raises_for_another_name_and_says_which_there_are():
+def test_an_unknown_name_is_an_error_that_lists_the_layouts():
     with pytest.raises(ConfigurationError, match="'other'; known layouts: aiven, local-tiered-storage"):
         layout_named("other")
 
@@ -46,7 +46,7 @@ def test_options_reach_the_layout_that_has_them(tmp_path):
 
 
 @pytest.mark.parametrize("options", [LayoutOptions("p/"), LayoutOptions("", {"key1": "file"})])
-def test_options_that_a_layout_does_not_have_are_refused(options):
+def test_unknown_options_of_a_layout_are_refused(options):
     with pytest.raises(ConfigurationError, match="local-tiered-storage supports no key prefix"):
         layout_named("local-tiered-storage", options)
     assert layout_named("local-tiered-storage", LayoutOptions()).name == "local-tiered-storage"
@@ -57,11 +57,11 @@ def test_key_files_are_read_by_their_ids():
 
 
 @pytest.mark.parametrize("pairs", [["one"], ["=file"], ["one="], ["one=a", "two"]])
-def test_what_is_no_pair_of_id_and_file_is_refused(pairs):
+def test_a_pair_without_id_or_file_is_refused(pairs):
     with pytest.raises(ConfigurationError, match="--key must be KEYID=PRIVATE_KEY_FILE"):
         encryption_key_files(pairs, "--key")
 
 
-def test_a_key_id_that_is_given_twice_is_refused():
+def test_a_key_id_given_twice_is_refused():
     with pytest.raises(ConfigurationError, match="--key: one is given twice"):
         encryption_key_files(["one=a", "one=b"], "--key")

@@ -37,7 +37,7 @@ def test_reads_an_empty_checkpoint():
         b"0\n1\n0 " + b"9" * 20 + b"\n",
     ],
 )
-def test_raises_for(data):
+def test_an_invalid_checkpoint_raises(data):
     with pytest.raises(CorruptIndexError, match="leader epoch checkpoint"):
         parse_leader_epoch_checkpoint(data)
 

@@ -1,4 +1,4 @@
-"""The scenarios of Kafka's RemoteLogLeaderEpochStateTest, and where ours goes further."""
+"""The scenarios of Kafka's RemoteLogLeaderEpochStateTest, and cases beyond them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def finish(state, segment_id, start, end):
     state.copy_finished(start, segment_id, end)
 
 
-def test_is_empty_at_first(state):
+def test_a_new_state_is_empty(state):
     assert (state.referenced(), state.highest_offset) == ([], UNKNOWN_OFFSET)
     assert state.floor(10) is None
     assert state.ceiling(0) is None
@@ -64,13 +64,13 @@ def test_a_segment_with_the_same_start_and_a_higher_end_wins(state):
     assert state.referenced() == [(10, B)]
 
 
-def test_an_exact_twin_finished_later_wins(state):
+def test_an_identical_segment_finished_later_wins(state):
     finish(state, A, 10, 100)
     finish(state, B, 10, 100)
     assert state.referenced() == [(10, B)]
 
 
-def test_a_shorter_segment_finished_later_shadows_without_evicting(state):
+def test_a_shorter_segment_finished_later_hides_without_evicting(state):
     finish(state, A, 10, 100)
     finish(state, B, 20, 60)
     assert state.referenced() == [(10, A), (20, B)]

@@ -32,7 +32,7 @@ def test_raises_for_entries_out_of_order(entries):
         lineage(*entries)
 
 
-def test_is_a_value():
+def test_equality_hash_and_repr_are_by_value():
     assert lineage((0, 0), (1, 4)) == lineage((0, 0), (1, 4))
     assert hash(lineage((0, 0))) == hash(lineage((0, 0)))
     assert lineage((0, 0)) != lineage((0, 1))
@@ -48,15 +48,15 @@ def test_is_a_value():
         ([(0, 0)], [(0, 0)], 50, 100),
         ([(0, 0), (1, 40)], [(0, 0), (1, 40)], 0, 100),
         ([(0, 0), (1, 40)], [(0, 0), (1, 40)], 60, 100),
-        # The lineage leaves the segment at 40: an election cut off what the old leader wrote from there on.
+        # The lineage leaves the segment at 40: an election truncated the old leader's records from there on.
         ([(0, 0), (2, 40)], [(0, 0)], 0, 40),
         ([(0, 0), (2, 40)], [(0, 0), (1, 60)], 10, 40),
         ([(0, 0), (2, 60)], [(0, 0), (1, 40)], 10, 40),
         ([(0, 0), (2, 40)], [(0, 0)], 40, 40),
         ([(3, 0)], [(0, 0)], 0, 0),
-        # What the lineage does not know yet (an epoch that begins after the segment) changes nothing.
+        # An epoch that begins after the segment changes nothing.
         ([(0, 0), (9, 100)], [(0, 0)], 0, 100),
-        # The segment was cut at an epoch without offsets of its own.
+        # The segment ends at an epoch without offsets of its own.
         ([(0, 0), (2, 40)], [(0, 0), (1, 40), (2, 40)], 0, 100),
     ],
 )
@@ -65,7 +65,7 @@ def test_agreed_end_is_where_the_segment_leaves_the_lineage(line, epochs, offset
 
 
 @pytest.mark.parametrize("tip", live_partitions(), ids=str)
-def test_golden_lineage_agrees_with_what_the_broker_answers_for_epoch_ends(tip):
+def test_golden_lineage_equals_the_brokers_answers_for_epoch_ends(tip):
     answers = json.loads((golden_local() / "epoch-ends.json").read_text())[f"{tip.topic}-{tip.partition}"]
     cache = golden_metadata().cache(tip)
     line = RemoteIndexCache(golden_store(), LAYOUT).leader_epochs(cache.newest_segment())
@@ -74,7 +74,7 @@ def test_golden_lineage_agrees_with_what_the_broker_answers_for_epoch_ends(tip):
         answer = next(a for a in answers if a["asked"] == entry.epoch)
         assert answer["leader_epoch"] == entry.epoch
         following = line.entries[number + 1 : number + 2]
-        # The last epoch of the tier goes on, or ends, on the broker's disk.
+        # The last epoch of the tier ends on the broker's disk.
         assert answer["end_offset"] == following[0].start_offset if following else answer["end_offset"] >= tiered_end
 
 

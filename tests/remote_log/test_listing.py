@@ -54,7 +54,7 @@ def test_metadata_is_read_from_the_objects(tier):
     assert (two.broker_id, two.event_timestamp_ms) == (-1, -1)
 
 
-def test_only_small_pieces_are_read_and_only_once(tier):
+def test_objects_are_read_in_small_pieces_and_once(tier):
     tier.add([batch(n * 10, 10, payload=5000) for n in range(20)], number=1, indexed=list(range(1, 20)))
     listing = TierListing(tier.store, LAYOUT)
     assert tier.store.calls == []
@@ -89,7 +89,7 @@ def test_a_half_copied_segment_is_listed_and_left_out(tier, kind):
     assert kind.value in listing.unreadable(TIP)[half.remote_log_segment_id]
 
 
-def test_a_segment_without_producer_snapshot_is_read(tier):
+def test_a_segment_without_producer_snapshot_is_used(tier):
     tier.remove(tier.add([batch(0, 10)], number=1), ObjectKind.PRODUCER_SNAPSHOT)
     assert readable(tier) == [(1, 0, 9)]
 
@@ -135,7 +135,7 @@ def lookup(tier, offset, epoch=0):
 
 
 @pytest.mark.parametrize("numbers", [(1, 2), (2, 1)])
-def test_of_two_copies_the_one_that_covers_more_is_read(tier, numbers):
+def test_the_copy_that_covers_more_offsets_is_used(tier, numbers):
     small, large = numbers
     tier.add([batch(10, 81)], number=small)
     tier.add([batch(5, 96)], number=large, lineage=[(0, 5)])
@@ -143,7 +143,7 @@ def test_of_two_copies_the_one_that_covers_more_is_read(tier, numbers):
     assert [lookup(tier, offset) for offset in (5, 10, 95, 100)] == [large] * 4
 
 
-def test_of_two_copies_that_end_alike_the_longer_one_is_read(tier):
+def test_of_two_copies_with_the_same_end_the_longer_is_used(tier):
     tier.add([batch(5, 96)], number=1)
     tier.add([batch(10, 91)], number=2)
     assert lookup(tier, 50) == 1
@@ -155,7 +155,7 @@ def test_a_copy_by_a_later_leader_wins(tier):
     assert lookup(tier, 20) == 1
 
 
-def test_what_an_election_cut_off_is_not_in_the_lineage(tier):
+def test_truncated_records_are_not_in_the_lineage(tier):
     tier.add([batch(0, 50)], number=1, lineage=[(0, 0)])
     tier.add([batch(30, 10, epoch=1)], number=2, epochs=[(1, 30)], lineage=[(0, 0), (1, 30)])
     assert (lookup(tier, 35, epoch=1), lookup(tier, 35, epoch=0)) == (2, 1)
@@ -168,7 +168,7 @@ def superseded(tier):
     return {identity.id.int: why for identity, why in listing.superseded(TIP).items()}
 
 
-def test_copies_that_are_not_read_are_logged_once_with_the_reason(tier, caplog):
+def test_unused_copies_are_logged_once_with_the_reason(tier, caplog):
     tier.add([batch(0, 50)], number=2, lineage=[(0, 0)])
     tier.add([batch(0, 50)], number=1, lineage=[(0, 0), (1, 50)])
     assert superseded(tier) == {2: f"{uuid_to_text(UUID(int=1))} is read"}
@@ -176,7 +176,7 @@ def test_copies_that_are_not_read_are_logged_once_with_the_reason(tier, caplog):
     assert "ignored segment" in caplog.text
 
 
-def test_what_an_election_cut_off_is_named_as_such(tier):
+def test_a_segment_truncated_by_an_election_has_that_reason(tier):
     tier.add([batch(0, 30)], number=1, lineage=[(0, 0)])
     tier.add([batch(30, 20)], number=2, lineage=[(0, 0)])
     tier.add([batch(30, 10, epoch=1)], number=3, epochs=[(1, 30)], lineage=[(0, 0), (1, 30)])
@@ -184,21 +184,21 @@ def test_what_an_election_cut_off_is_named_as_such(tier):
     assert "lineage" in superseded(tier)[2]
 
 
-def test_every_segment_of_an_ordinary_log_is_read(tier):
+def test_every_segment_of_an_ordinary_log_is_used(tier):
     tier.add([batch(0, 30)], number=1)
     tier.add([batch(50, 20)], number=2)
     assert superseded(tier) == {}
     assert superseded(Tier()) == {}
 
 
-def test_a_copy_that_is_hidden_by_one_that_ends_before_it_is_named(tier):
+def test_a_copy_hidden_by_a_shorter_one_is_reported(tier):
     tier.add([batch(0, 10), batch(10, 10)], number=1, lineage=[(0, 0)])
     tier.add([batch(0, 10)], number=2, lineage=[(0, 0), (1, 20)])
     assert lookup(tier, 15) is None
     assert list(superseded(tier)) == [1]
 
 
-def test_without_the_lineage_only_hidden_copies_are_named(tier):
+def test_without_the_lineage_only_hidden_copies_are_reported(tier):
     class Locked(LocalTieredStorageLayout):
         def stored_metadata(self, store, segment):
             return attrs.evolve(metadata(0, 9), remote_log_segment_id=segment.remote_log_segment_id)
@@ -212,7 +212,7 @@ def test_without_the_lineage_only_hidden_copies_are_named(tier):
     assert len(TierListing(tier.store, Locked()).superseded(TIP)) == 1
 
 
-def test_another_look_reads_only_what_is_new(tier):
+def test_a_second_listing_reads_new_objects_only(tier):
     tier.add([batch(0, 10)], number=1)
     changed = tier.add([batch(10, 10)], number=2)
     first = TierListing(tier.store, LAYOUT)
@@ -243,7 +243,7 @@ def test_segments_are_read_side_by_side_and_partitions_do_not_wait(tier):
     assert len(readable(tier)) == 4
 
 
-def test_what_fails_once_is_tried_again(tier):
+def test_a_failed_read_is_retried(tier):
     tier.add([batch(0, 10)], number=1)
     listing = TierListing(tier.store, LAYOUT)
     get_range = tier.store.get_range
@@ -273,7 +273,7 @@ def test_partitions_and_ids_are_distinguished():
 
 
 @pytest.mark.parametrize("tip", live_partitions(), ids=str)
-def test_golden_listing_says_what_the_metadata_records_say(tip):
+def test_golden_listing_equals_the_metadata_records(tip):
     from_listing = TierListing(golden_store(), LAYOUT, tip.topic).cache(tip).list_all_remote_log_segments()
     from_records = golden_metadata().cache(tip).list_all_remote_log_segments()
     assert from_listing == [attrs.evolve(m, broker_id=-1, event_timestamp_ms=-1) for m in from_records]

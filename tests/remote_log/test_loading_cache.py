@@ -10,7 +10,7 @@ from tests.support.waiting import wait_until
 
 
 class Loader:
-    """Loads when the test says so, and counts."""
+    """A load function that counts its calls and waits for the test."""
 
     def __init__(self, *outcomes):
         self.outcomes = list(outcomes)
@@ -28,7 +28,7 @@ class Loader:
 
 
 def together(count, ask):
-    """Starts threads that call ``ask``; a function that joins them and gives what each got or raised."""
+    """Starts threads that call ``ask``. Returns a function that joins them and returns what each got or raised."""
     results = []
 
     def run():
@@ -66,7 +66,7 @@ def test_a_failure_reaches_all_waiting_callers_and_is_not_cached():
     wait_until(lambda: cache.statistics().misses == 4, "all to have asked", pause=0.01)
     load.go.set()
     results = joined()
-    # One that was late enough to come after the failure loads anew, which is allowed.
+    # A thread that began after the failure loads again, which is allowed.
     assert all(isinstance(result, OSError) or result == "value" for result in results)
     assert sum(isinstance(result, OSError) for result in results) >= 1
     if "value" not in results:
@@ -94,7 +94,7 @@ def test_a_caller_waiting_for_an_interrupted_thread_loads_itself():
     assert second() == ["value"]
 
 
-def test_what_is_loaded_is_bounded_in_bytes_and_time():
+def test_the_cache_is_bounded_in_bytes_and_time():
     clock = ManualClock()
     cache = LoadingCache(1, ttl_seconds=60, clock=clock)
     loads = []
@@ -111,7 +111,7 @@ def test_what_is_loaded_is_bounded_in_bytes_and_time():
     assert loads == ["a", "b", "a", "a"]
 
 
-def test_a_load_that_raises_leaves_the_way_free():
+def test_a_load_that_raises_releases_its_key():
     flights = SingleFlight()
     with pytest.raises(ZeroDivisionError):
         flights.do("a", lambda: 1 // 0)
@@ -158,7 +158,7 @@ def test_a_caller_waits_for_a_load_that_the_pool_began():
     assert (begun(), asked(), load.loads) == ([None], ["value"] * 2, 1)
 
 
-def test_nothing_is_offered_that_is_kept_or_offered_or_begun():
+def test_no_offer_is_made_for_a_cached_offered_or_started_load():
     cache, load = LoadingCache(1000), Loader(("value", 10))
     begin = cache.offer("a", load)
     assert cache.offer("a", load) is None
@@ -171,7 +171,7 @@ def test_nothing_is_offered_that_is_kept_or_offered_or_begun():
     assert (cache.has("a"), cache.has("b"), cache.statistics().misses) == (True, False, 1)
 
 
-def test_an_offer_that_fails_is_silent_and_leaves_the_way_free():
+def test_a_failed_offer_is_silent_and_releases_its_key():
     cache = LoadingCache(1000)
     begin = cache.offer("a", lambda: 1 // 0)
     begin()
@@ -186,7 +186,7 @@ def test_a_failing_offer_fails_for_the_caller():
         cache.get("a", lambda: ("value", 10))
 
 
-def test_an_offer_that_another_thread_took_up_is_not_begun_again():
+def test_an_offer_started_by_another_thread_is_not_started_again():
     flights, calls = SingleFlight(), []
     begin = flights.offer("a", lambda: calls.append("offered"))
     flights.do("a", lambda: calls.append("asked"))
@@ -202,7 +202,7 @@ def test_a_call_is_offered_once():
     assert not flights.has("a")
 
 
-def test_what_was_kept_since_the_offer_is_not_loaded_again():
+def test_a_value_cached_since_the_offer_is_not_loaded_again():
     cache, load = LoadingCache(1000), Loader()
     begin = cache.offer("a", load)
     cache._entries.put("a", "value", 10)

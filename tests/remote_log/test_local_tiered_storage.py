@@ -36,7 +36,7 @@ def test_keys_are_kafkas():
     assert keys == [f"{DIRECTORY}/{FILE}{suffix}" for suffix in SUFFIXES]
 
 
-def test_another_root_or_none_can_be_given():
+def test_another_root_or_none_can_be_configured():
     segment = attrs.evolve(metadata(17, 19), remote_log_segment_id=SEGMENT_ID)
     name = "tieredTopic-0-jF8s79t9SrG_PNqlwv7bAA/00000000000000000017-knnxbs3FSRyKdPcSAOQC-w.log"
     assert LocalTieredStorageLayout("").object_key(segment, ObjectKind.LOG) == name
@@ -54,7 +54,7 @@ def test_lists_a_segment_with_the_sizes_of_its_objects(store):
 
 
 @pytest.mark.parametrize("left_out", list(range(6)))
-def test_a_half_copied_segment_is_listed_with_what_it_lacks(store, left_out):
+def test_a_half_copied_segment_is_listed_with_its_missing_objects(store, left_out):
     put(store, *(f"{DIRECTORY}/{FILE}{suffix}" for n, suffix in enumerate(SUFFIXES) if n != left_out))
     (segment,) = LocalTieredStorageLayout().list_segments(store)
     lacking = frozenset({list(ObjectKind)[left_out]}) & REQUIRED
@@ -91,12 +91,12 @@ def test_names_are_parsed_from_the_right(store, directory, topic, partition):
         f"elsewhere/tieredTopic-0-jF8s79t9SrG_PNqlwv7bAA/{FILE}.log",
     ],
 )
-def test_objects_of_others_are_passed_over(store, key):
+def test_unrelated_objects_are_skipped(store, key):
     put(store, key)
     assert list(LocalTieredStorageLayout().list_segments(store)) == []
 
 
-def test_a_topic_is_not_taken_for_one_whose_name_it_begins(store):
+def test_a_topic_is_not_confused_with_one_whose_name_is_longer(store):
     for name in ("orders", "orders-0", "orders-eu"):
         put(store, f"kafka-tiered-storage/{name}-0-jF8s79t9SrG_PNqlwv7bAA/{FILE}.log")
     (segment,) = LocalTieredStorageLayout().list_segments(store, "orders")
@@ -104,7 +104,7 @@ def test_a_topic_is_not_taken_for_one_whose_name_it_begins(store):
     assert len(list(LocalTieredStorageLayout().list_segments(store))) == 3
 
 
-def test_segments_come_by_partition_number_and_start_offset(store):
+def test_segments_are_ordered_by_partition_number_and_start_offset(store):
     for partition, start in ((10, 5), (2, 30), (2, 4), (10, 0)):
         put(store, f"kafka-tiered-storage/t-{partition}-jF8s79t9SrG_PNqlwv7bAA/{start:020d}-knnxbs3FSRyKdPcSAOQC-w.log")
     found = [(s.topic_id_partition.partition, s.start_offset) for s in LocalTieredStorageLayout().list_segments(store)]
@@ -129,7 +129,7 @@ def test_segments_of_several_topic_ids_stay_apart(store):
     assert [s.topic_id_partition.topic_id.int for s in LocalTieredStorageLayout().list_segments(store)] == [1, 2]
 
 
-def test_indexes_are_objects_of_their_own(store):
+def test_each_index_is_an_object_of_its_own(store):
     segment = metadata(0, 9)
     layout = LocalTieredStorageLayout()
     for kind in ObjectKind:
@@ -143,7 +143,7 @@ def test_indexes_are_objects_of_their_own(store):
             layout.read_index(store, segment, kind)
 
 
-def test_logs_are_as_kafka_wrote_them_and_no_object_describes_a_segment(store):
+def test_logs_are_unchanged_and_no_object_describes_a_segment(store):
     layout = LocalTieredStorageLayout()
     put(store, *(f"{DIRECTORY}/{FILE}{suffix}" for suffix in SUFFIXES))
     (segment,) = layout.list_segments(store)

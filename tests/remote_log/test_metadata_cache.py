@@ -29,14 +29,14 @@ def cache():
 
 
 def put_into(cache, state, segment):
-    """Leads a segment to a state along the table."""
+    """Moves a segment to a state through the steps of the table."""
     cache.add_copy_in_progress_segment(segment)
     for step in {COPYING: [], COPIED: [COPIED], DELETING: [COPIED, DELETING], DELETED: [DELETING, DELETED]}[state]:
         assert cache.update_remote_log_segment_metadata(update(segment, step))
 
 
 @pytest.mark.parametrize("state", [COPIED, DELETING, DELETED])
-def test_a_segment_cannot_be_added_in_another_state_than_copy_started(cache, state):
+def test_a_segment_can_only_be_added_as_copy_started(cache, state):
     with pytest.raises(RemoteLogMetadataError, match=state.name):
         cache.add_copy_in_progress_segment(metadata(0, 9, state=state))
 
@@ -54,11 +54,11 @@ def test_an_update_of_an_unknown_segment_is_dropped(cache):
 
 
 @pytest.mark.parametrize(("state", "target"), [*itertools.product(RemoteLogSegmentState, [COPIED, DELETING, DELETED])])
-def test_every_step_is_taken_or_dropped_as_the_table_says(cache, state, target):
+def test_every_step_is_applied_or_dropped_as_the_table_says(cache, state, target):
     segment = metadata(0, 9)
     put_into(cache, state, segment)
     before = cache.version
-    # A deleted segment is forgotten, so that nothing can follow.
+    # A deleted segment is removed, so no step can follow.
     allowed = state is not DELETED and target in TRANSITIONS[state]
     assert cache.update_remote_log_segment_metadata(update(segment, target)) is allowed
     assert cache.version == before + allowed
@@ -80,7 +80,7 @@ def test_the_table_has_exactly_kafkas_steps():
 
 
 @pytest.mark.parametrize("state", [COPYING, COPIED, DELETING])
-def test_adding_a_known_segment_again_is_allowed_only_while_it_is_copied(cache, state):
+def test_a_known_segment_can_be_added_again_only_while_it_is_copied(cache, state):
     segment = metadata(0, 9)
     put_into(cache, state, segment)
     assert cache.add_copy_in_progress_segment(segment) is (state is COPYING)
@@ -109,7 +109,7 @@ def test_update_replaces_only_broker_time_state_and_custom_metadata(cache):
     assert cache.list_all_remote_log_segments() == [attrs.evolve(expected, state=DELETING, custom_metadata=None)]
 
 
-def test_life_of_several_segments_over_several_epochs(cache):
+def test_segments_over_several_epochs_go_through_their_life_cycle(cache):
     zero = finish(cache, metadata(0, 100, number=10, epochs=[(0, 0), (1, 20), (2, 80)]))
     one = finish(cache, metadata(101, 200, number=11, epochs=[(2, 101)]))
     two = finish(cache, metadata(201, 300, number=12, epochs=[(3, 201)]))
@@ -155,7 +155,7 @@ def test_life_of_several_segments_over_several_epochs(cache):
     assert cache.list_all_remote_log_segments() == [zero, one, two]
 
 
-def test_the_superset_finished_later_answers_for_both(cache):
+def test_a_longer_segment_finished_later_answers_for_both(cache):
     first = finish(cache, metadata(10, 90, number=1))
     second = finish(cache, metadata(5, 100, number=2))
     assert cache.remote_log_segment_metadata(0, 95) == second
@@ -163,7 +163,7 @@ def test_the_superset_finished_later_answers_for_both(cache):
     assert cache.list_all_remote_log_segments() == [second, first]
 
 
-def test_nothing_is_newest_before_anything_is_finished(cache):
+def test_no_segment_is_newest_before_a_copy_is_finished(cache):
     assert cache.newest_segment() is None
     cache.add_copy_in_progress_segment(metadata(0, 9))
     assert cache.newest_segment() is None
@@ -179,12 +179,12 @@ def test_the_next_segment_of_an_epoch_is_the_nearest_at_or_after_an_offset(cache
     assert cache.next_remote_log_segment_metadata(7, 0) is None
 
 
-def test_a_segment_filed_under_an_epoch_that_it_lacks_is_a_bug():
+def test_a_segment_under_an_epoch_that_it_lacks_is_an_assertion_error():
     with pytest.raises(AssertionError, match="epoch 9"):
         metadata_cache._end_of_epoch(metadata(0, 9), 9)
 
 
-def test_lookups_during_updates_see_a_segment_or_none(cache):
+def test_lookups_during_updates_find_a_segment_or_none(cache):
     segments = [metadata(n * 10, n * 10 + 9, number=n + 1) for n in range(200)]
     stop = threading.Event()
     seen = []
@@ -256,7 +256,7 @@ def test_look_ups_take_as_many_steps_in_10000_segments_as_in_100(epochs):
         max_size=30,
     )
 )
-def test_the_newest_segment_and_the_epochs_are_those_of_a_search(events):
+def test_the_newest_segment_and_epochs_equal_those_of_a_search(events):
     cache = RemoteLogMetadataCache(TIP)
     for number, (state, start, length, epoch) in enumerate(events, 1):
         epochs = [(epoch, start), (epoch + 1, start + length)] if length else [(epoch, start)]

@@ -30,7 +30,7 @@ def test_events_reach_the_cache_of_their_partition(store):
     assert store.dropped_events == 0
 
 
-def test_what_does_not_fit_is_dropped_and_counted(store):
+def test_events_that_do_not_apply_are_dropped_and_counted(store):
     segment = metadata(0, 9)
     assert not store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
     assert store.cache(TIP) is None
@@ -71,7 +71,7 @@ def test_topic_ids_are_those_with_readable_segments(store):
     assert store.topic_ids("none") == []
 
 
-def test_clear_forgets_everything(store):
+def test_clear_removes_all_partitions(store):
     store.apply(metadata(0, 9))
     store.clear()
     assert store.partitions() == []

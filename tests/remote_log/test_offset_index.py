@@ -51,7 +51,7 @@ def test_a_position_has_the_first_entry_at_or_after_it(index):
     assert {position: index.number_for_position(position) for position in numbers} == numbers
 
 
-def test_entries_can_be_reached_by_number(index):
+def test_entries_can_be_read_by_number(index):
     assert [index.entry(n).position for n in range(4)] == [100, 200, 300, 5000]
     assert index.last_entry() == OffsetPosition(75, 5000)
     assert index.nbytes == 32
@@ -77,13 +77,13 @@ def test_raises_for_a_length_that_is_no_multiple_of_the_entry(size):
         [(4, 100), (0, 0)],
     ],
 )
-def test_raises_for_entries_that_do_not_rise(entries):
+def test_raises_for_entries_out_of_order(entries):
     with pytest.raises(CorruptIndexError, match="after"):
         OffsetIndex(offset_entries(*entries), BASE)
 
 
 @pytest.mark.parametrize(("end_offset", "size"), [(74, 6000), (75, 5000)])
-def test_raises_for_an_index_that_reaches_beyond_its_segment(index, end_offset, size):
+def test_raises_for_an_index_that_points_beyond_its_segment(index, end_offset, size):
     index.check_against(75, 5001)
     with pytest.raises(CorruptIndexError, match="reaches offset 75 at 5000"):
         index.check_against(end_offset, size)
@@ -99,6 +99,6 @@ def test_golden_indexes_read_as_kafkas_own_tool_printed_them():
     for segment in golden_cache("txn").list_all_remote_log_segments():
         index = OffsetIndex(store.get(LAYOUT.object_key(segment, ObjectKind.OFFSET_INDEX)), segment.start_offset)
         index.check_against(segment.end_offset, segment.segment_size_in_bytes)
-        # Of an empty index the tool prints one entry that is not there.
+        # For an empty index the tool prints one entry that does not exist.
         assert [(e.offset, e.position) for e in index] == ([] if not len(index) else printed[segment.start_offset])
     assert len(printed) > 20

@@ -27,7 +27,7 @@ def test_partition_is_the_one_that_kafka_computes(topic_id, partition, count, ex
     assert metadata_partition(TopicIdPartition(UUID(hex=topic_id), "any", partition), count) == expected
 
 
-def test_the_name_plays_no_part():
+def test_the_topic_name_does_not_change_the_partition():
     a, b = (TopicIdPartition(UUID(int=77), name, 3) for name in ("a", "b"))
     assert metadata_partition(a, 50) == metadata_partition(b, 50)
 
@@ -48,7 +48,7 @@ def test_murmur2_is_kafkas(data, expected):
     assert murmur2(data) == expected & 0xFFFFFFFF
 
 
-def test_golden_records_lie_where_we_expect_them():
+def test_golden_records_are_in_the_computed_partitions():
     serde = RemoteLogMetadataSerde()
     for partition, value in golden_records():
         assert metadata_partition(serde.deserialize(value).topic_id_partition, 5) == partition

@@ -30,7 +30,7 @@ _KEY = re.compile(r".*/0*(\d+)-[^.]*(\..*)")
 
 
 def short(key: str) -> str:
-    """``0.index`` for the offset index of the segment that begins at offset 0."""
+    """Returns ``0.index`` for the offset index of the segment that begins at offset 0."""
     return _KEY.sub(r"\1\2", key)
 
 
@@ -62,7 +62,7 @@ class Lookups:
         return self
 
     def rounds(self, sizes, *questions, **changes):
-        """The requests of look-ups, one after the other, in rounds of these sizes."""
+        """Returns the requests of consecutive look-ups, in rounds of these sizes."""
         self.store.expect(sizes)
         with ThreadPoolExecutor(64) as executor:
             self.resolver = RemoteSegmentResolver(self.store, self.layout, executor=executor)
@@ -77,17 +77,17 @@ class Lookups:
         return found
 
     def alone(self, offset, **changes):
-        """The answer without a pool."""
+        """Returns the answer without a pool."""
         return self.ask(offset, resolver=RemoteSegmentResolver(self.store, self.layout), **changes)
 
     def outcome(self, offset, executor=None):
-        """The answer or the error of a new resolver."""
+        """Returns the answer or the error of a new resolver."""
         resolver = RemoteSegmentResolver(self.store, self.layout, executor=executor)
         return outcome(lambda: self.ask(offset, resolver=resolver))
 
 
 def outcome(ask):
-    """The answer or the error, of either as much as a caller sees."""
+    """Returns the answer, or the type and text of the error."""
     try:
         return ask()
     except DirectFetchError as error:
@@ -95,12 +95,12 @@ def outcome(ask):
 
 
 def number_of(key: str) -> int:
-    """The number of the segment that an object belongs to."""
+    """Returns the number of the segment of an object."""
     return uuid_from_text(key.rpartition("/")[2][21:43]).int
 
 
 def at(segment: int | str, *batches: int) -> list[str]:
-    """Headers of batches, by their numbers in the segment."""
+    """Returns the names of batch headers, by the batches' numbers in the segment."""
     return [f"{segment}.log@{SIZE * n}" for n in batches]
 
 
@@ -109,7 +109,7 @@ def files(segment: int | str, *suffixes: str) -> list[str]:
 
 
 def segment_files(segment: int | str, *, committed: bool = True) -> list[str]:
-    """What a window of a segment needs in the first round."""
+    """Returns the objects that a window of a segment needs in the first round."""
     return [*files(segment, ".index", *(TRANSACTIONS if committed else ())), f"etag of {segment}.log"]
 
 
@@ -130,13 +130,13 @@ def test_a_cold_look_up_takes_two_rounds(committed):
 
 
 @pytest.mark.parametrize(("indexed", "headers"), [([1, 2, 3, 4], [1, 2, 3]), ([1, 3], [1, 3])])
-def test_ends_are_read_for_both_places_where_the_window_may_begin(indexed, headers):
-    # Offset 25 lies behind the entry of batch 1, in batch 2, which has an entry or has none.
+def test_headers_are_read_for_both_possible_starts_of_the_window(indexed, headers):
+    # Offset 25 is after the entry of batch 1, in batch 2, which may or may not have an entry.
     lookups = Lookups(2, indexed=indexed)
     assert lookups.rounds([5, len(headers)], 25, max_bytes=SIZE) == in_rounds(first_round(50), at(0, *headers))
 
 
-def test_a_window_from_the_end_of_the_last_one_reads_its_own_end_only():
+def test_a_window_after_the_previous_one_reads_its_own_end_only():
     lookups = Lookups(2)
     expected = in_rounds(first_round(50), at(0, 1, 2, 3), at(0, 4))
     assert lookups.rounds([5, 3, 1], 0, 20, max_bytes=2 * SIZE) == expected
@@ -147,13 +147,13 @@ def test_a_warm_look_up_reads_nothing():
     lookups = Lookups(2)
     lookups.rounds([5, 2], 15, max_bytes=SIZE)
     lookups.store.expect([])
-    # The pool is shut down by now.
+    # The pool is shut down already.
     assert lookups.ask(15, max_bytes=SIZE) == lookups.found[0]
     assert lookups.store.rounds == []
 
 
 class CountingExecutor(ThreadPoolExecutor):
-    """Counts what is submitted."""
+    """Counts the submitted tasks."""
 
     submitted = 0
 
@@ -163,7 +163,7 @@ class CountingExecutor(ThreadPoolExecutor):
 
 
 @pytest.mark.parametrize("aiven", [False, True])
-def test_what_is_kept_or_being_read_is_not_submitted(aiven):
+def test_cached_and_started_reads_are_not_submitted(aiven):
     lookups = Lookups(2).aiven() if aiven else Lookups(2)
     with CountingExecutor(32) as executor:
         resolver = RemoteSegmentResolver(lookups.store, lookups.layout, executor=executor)
@@ -173,8 +173,8 @@ def test_what_is_kept_or_being_read_is_not_submitted(aiven):
         assert executor.submitted == cold > 0
 
 
-def test_a_lineage_that_disagrees_costs_a_round_for_the_other_segment():
-    # Two leaders wrote offsets 0 to 49. The checkpoint of the newest segment says that what epoch 1 wrote was truncated.
+def test_a_wrong_guess_of_the_segment_costs_one_more_round():
+    # Two leaders wrote offsets 0 to 49. The checkpoint of the newest segment shows that the records of epoch 1 were truncated.
     lookups = Lookups(0, name=lambda key: f"{ {1: 'old', 2: 'cut', 3: 'new'}[number_of(key)] }{key[key.rindex('.') :]}")
     lookups.add(0, number=1)
     lookups.add(0, number=2, epochs=[(1, 0)])
@@ -186,7 +186,7 @@ def test_a_lineage_that_disagrees_costs_a_round_for_the_other_segment():
     assert lookups.found[0].metadata.remote_log_segment_id.id.int == 1
 
 
-def test_a_lineage_that_is_given_leaves_nothing_to_guess():
+def test_with_a_given_lineage_the_first_round_is_exact():
     lookups = Lookups(2)
     expected = in_rounds(segment_files(0), at(0, 1, 2))
     assert lookups.rounds([4, 2], 15, max_bytes=SIZE, leader_epochs=[EpochEntry(0, 0)]) == expected
@@ -215,7 +215,7 @@ def groups(*numbers: list[int]) -> list[list[str]]:
     return [[one for n in group for one in files(50 * n, *TRANSACTIONS)] for group in numbers]
 
 
-def test_open_transactions_are_sought_in_groups_that_double():
+def test_open_transactions_are_searched_in_groups_that_double():
     lookups = Lookups(9, open_transactions=[(7, 3)])
     second, *later = groups([1, 2], [3, 4, 5, 6], [7, 8])
     expected = in_rounds(first_round(400), [*at(0, 1, 2), *second], *later)
@@ -224,7 +224,7 @@ def test_open_transactions_are_sought_in_groups_that_double():
     assert not lookups.found[0].aborted_complete
 
 
-def test_a_window_that_is_known_seeks_open_transactions_in_groups_too():
+def test_a_known_window_searches_open_transactions_in_groups_too():
     lookups = Lookups(7, open_transactions=[(7, 3)])
     expected = in_rounds(first_round(300, committed=False), at(0, 1, 2), *groups([0], [1, 2], [3, 4, 5, 6]))
     lookups.store.expect(map(len, expected))
@@ -235,12 +235,12 @@ def test_a_window_that_is_known_seeks_open_transactions_in_groups_too():
     assert lookups.store.rounds == expected
 
 
-def test_a_transaction_that_began_behind_the_window_is_not_sought():
+def test_a_transaction_that_began_after_the_window_is_not_searched():
     lookups = Lookups(3, open_transactions=[(7, 45)])
     assert lookups.rounds([5, 2], 15, max_bytes=SIZE) == in_rounds(first_round(100), at(0, 1, 2))
 
 
-def test_no_snapshot_is_read_where_the_lineage_leaves_a_segment():
+def test_no_snapshot_is_read_of_a_segment_that_the_lineage_leaves():
     lookups = Lookups(2, open_transactions=[(7, 3)])
     lookups.tier.add([batch(80, 20, epoch=1)], number=3, epochs=[(1, 80)], lineage=[(0, 0), (1, 80)])
     second = [*at(0, 1, 2), "50.txnindex", *files(80, *TRANSACTIONS)]
@@ -261,31 +261,31 @@ def test_a_log_start_between_index_entries_costs_a_round():
 
 
 @pytest.mark.parametrize(("offset", "log_start", "headers"), [(25, 12, [1, 2, 3]), (35, 12, [2, 3, 4])])
-def test_a_log_start_that_an_index_entry_keeps_away_costs_none(offset, log_start, headers):
+def test_a_log_start_below_an_index_entry_costs_no_round(offset, log_start, headers):
     lookups = Lookups(2)
     expected = in_rounds(first_round(50), at(0, *headers))
     assert lookups.rounds(map(len, expected), offset, max_bytes=SIZE, log_start_offset=log_start) == expected
 
 
-def test_batches_that_do_not_tell_their_base_offset_cost_a_round():
+def test_batches_without_a_base_offset_cost_a_round():
     lookups = Lookups(2, legacy=True)
     expected = in_rounds(first_round(50), ["0.log@640", "0.log@1280", "0.log@1920"], ["0.log@640"])
     assert lookups.rounds([5, 3, 1], 15, max_bytes=SIZE) == expected
 
 
-def test_a_window_that_ends_the_segment_begins_to_read_the_next_one():
+def test_a_window_at_the_end_of_a_segment_reads_the_next_one_ahead():
     lookups = Lookups(3)
     assert lookups.rounds([5, 2, 4], 45, max_bytes=SIZE) == in_rounds(first_round(100), at(0, 3, 4), segment_files(50))
 
 
 @pytest.mark.parametrize(("read_end", "following"), [(50, []), (51, [segment_files(50)])])
-def test_a_next_segment_that_is_not_wanted_is_not_read(read_end, following):
+def test_a_next_segment_past_the_read_end_is_not_read(read_end, following):
     lookups = Lookups(3)
     expected = in_rounds(first_round(100), at(0, 3, 4), *following)
     assert lookups.rounds([5, 2, 4], 45, max_bytes=10 * SIZE, read_end_offset=read_end) == expected
 
 
-def test_the_end_of_what_is_wanted_is_read_with_the_start():
+def test_the_read_end_is_looked_up_in_the_same_round_as_the_start():
     lookups = Lookups(2)
     expected = in_rounds(first_round(50), at(0, 1, 2))
     assert lookups.rounds([5, 2], 15, max_bytes=10 * SIZE, read_end_offset=20) == expected
@@ -293,7 +293,7 @@ def test_the_end_of_what_is_wanted_is_read_with_the_start():
     assert lookups.found[0].next_offset == 20
 
 
-def test_the_last_window_of_the_tier_reads_no_further():
+def test_the_last_window_of_the_tier_reads_nothing_ahead():
     lookups = Lookups(1)
     assert lookups.rounds([5, 2], 45, max_bytes=SIZE) == in_rounds(first_round(0), at(0, 3, 4))
 
@@ -331,7 +331,7 @@ def damages(layout):
 
 
 @pytest.mark.parametrize(("layout", "suffix", "damage"), [*damages("local"), *damages("aiven")])
-def test_what_fails_ahead_fails_as_it_does_without(layout, suffix, damage):
+def test_a_failed_read_ahead_gives_the_same_error_as_without_it(layout, suffix, damage):
     lookups = Lookups(2, aborted=[(7, 0, 9, 10)]) if layout == "local" else Lookups(2).aiven()
     objects = lookups.tier.store.objects
     for key in [key for key in objects if key.endswith(suffix)]:
@@ -343,7 +343,7 @@ def test_what_fails_ahead_fails_as_it_does_without(layout, suffix, damage):
             assert lookups.outcome(offset, executor) == lookups.outcome(offset)
 
 
-def test_errors_come_in_the_order_of_the_steps():
+def test_errors_are_raised_in_the_order_of_the_steps():
     lookups = Lookups(2, aborted=[(7, 0, 9, 10)])
     for kind in (ObjectKind.TRANSACTION_INDEX, ObjectKind.LOG):
         lookups.tier.put(lookups.segments[0], kind, b"damaged")
@@ -353,7 +353,7 @@ def test_errors_come_in_the_order_of_the_steps():
     assert ".log:" in error[1]
 
 
-def test_a_store_that_fails_ahead_is_asked_again():
+def test_a_read_ahead_that_failed_is_repeated():
     lookups = Lookups(2)
     data = lookups.tier.store.objects.copy()
     lookups.tier.store.objects.clear()
@@ -375,7 +375,7 @@ def test_a_busy_or_closed_pool_delays_no_look_up():
     assert lookups.outcome(15, busy) == expected
 
 
-def test_the_pool_starts_threads_as_they_are_needed():
+def test_the_pool_starts_threads_on_demand():
     with store_read_executor() as executor:
         assert (executor._max_workers, len(executor._threads)) == (STORE_READ_THREADS, 0)
 
@@ -391,7 +391,7 @@ GOLDEN_QUESTIONS = [
 
 @pytest.mark.parametrize("cache_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("tip", live_partitions(), ids=str)
-def test_golden_answers_are_those_of_one_read_after_the_other(tip, cache_bytes):
+def test_golden_answers_equal_those_of_sequential_reads(tip, cache_bytes):
     cache, store = golden_metadata().cache(tip), golden_store()
     alone = RemoteSegmentResolver(store, LAYOUT)
     end = alone.log(cache).end_offset()
@@ -404,7 +404,7 @@ def test_golden_answers_are_those_of_one_read_after_the_other(tip, cache_bytes):
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_golden_answers_in_chunks_are_those_of_one_read_after_the_other(mode):
+def test_golden_answers_of_chunked_logs_equal_those_of_sequential_reads(mode):
     store, prefix = DirectoryStore(golden_aiven(mode) / "remote"), "some-prefix/" if "aes" in mode else ""
     listing = TierListing(store, AivenLayout(prefix, key_ring()))
     alone = RemoteSegmentResolver(store, AivenLayout(prefix, key_ring()))

@@ -34,7 +34,7 @@ def test_a_snapshot_without_producers_has_none():
         (snapshot((1, 5))[:-1] + b"\x07", "checksum"),
     ],
 )
-def test_raises_for(data, says):
+def test_an_invalid_snapshot_raises(data, says):
     with pytest.raises(CorruptIndexError, match=says):
         open_transactions(data)
 

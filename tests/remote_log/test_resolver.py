@@ -49,7 +49,7 @@ def resolve(resolver, cache, offset, isolation_level=COMMITTED, leader_epochs=No
     return resolver.resolve(cache, asked, leader_epochs=leader_epochs, tail=tail)
 
 
-def test_a_resolved_segment_says_all_that_a_grant_needs(tier, resolver):
+def test_a_resolved_segment_has_the_fields_of_a_grant(tier, resolver):
     segment = tier.add([batch(0, 10), batch(10, 10)], number=1, indexed=[1], aborted=[(7, 2, 5, 6)])
     tier.add([batch(20, 10)], number=2)
     found = resolve(resolver, tier.cache, 3, max_bytes=1)
@@ -88,7 +88,7 @@ def test_open_transaction_leaves_the_list_incomplete_to_the_tiers_end(tier, reso
     ("offset", "reason"),
     [(0, "below-tier"), (9, "below-tier"), (20, "missing"), (29, "missing"), (40, "local"), (10**12, "local")],
 )
-def test_says_why_an_offset_is_not_remote(tier, resolver, offset, reason):
+def test_a_refusal_names_why_an_offset_is_not_remote(tier, resolver, offset, reason):
     tier.add([batch(10, 10)], number=1)
     tier.add([batch(30, 10)], number=2)
     found = resolve(resolver, tier.cache, offset)
@@ -96,7 +96,7 @@ def test_says_why_an_offset_is_not_remote(tier, resolver, offset, reason):
     assert (found.reason, found.offsets.latest_tiered, found.out_of_range) == (reason, 39, False)
 
 
-def test_nothing_is_remote_before_anything_is_finished(tier, resolver):
+def test_nothing_is_remote_before_a_copy_is_finished(tier, resolver):
     assert resolve(resolver, tier.cache, 0) == NotRemote("nothing-tiered")
     assert resolve(resolver, tier.cache, 0, leader_epochs=[EpochEntry(0, 0)]) == NotRemote("nothing-tiered")
     assert resolver.first_undecided_offset(tier.cache) is None
@@ -127,7 +127,7 @@ def test_raises_for_sizes_below_one(tier, resolver, sizes):
 
 
 @pytest.mark.parametrize("level", [7, None, "committed", True])
-def test_refuses_what_is_no_isolation_level(tier, resolver, level):
+def test_an_unknown_isolation_level_is_refused(tier, resolver, level):
     tier.add([batch(0, 10)], number=1)
     with pytest.raises(ValueError, match="isolation_level must be"):
         resolve(resolver, tier.cache, 0, isolation_level=level)
@@ -139,14 +139,14 @@ def test_the_lineage_of_the_newest_segment_decides_between_two_leaders(tier, res
     before = resolve(resolver, tier.cache, 0)
     assert (before.metadata, before.next_offset) == (old, 10)
     assert resolve(resolver, tier.cache, 10).metadata == new
-    # A caller that knows an older lineage gets the log as it was.
+    # A caller with an older lineage gets the log as it was then.
     assert resolve(resolver, tier.cache, 10, leader_epochs=[EpochEntry(0, 0)]).metadata == old
     known = LeaderEpochLineage([EpochEntry(0, 0)])
     assert resolve(resolver, tier.cache, 0, leader_epochs=known).next_offset == 20
 
 
 @pytest.mark.parametrize("kind", [ObjectKind.OFFSET_INDEX, ObjectKind.LEADER_EPOCH])
-def test_a_required_object_that_is_gone_raises(tier, resolver, kind):
+def test_a_missing_required_object_raises(tier, resolver, kind):
     tier.remove(tier.add([batch(0, 10)], number=1), kind)
     with pytest.raises(ObjectNotFoundError):
         resolve(resolver, tier.cache, 0)
@@ -174,8 +174,8 @@ def test_without_a_snapshot_the_log_gives_open_transactions(tier, resolver):
     assert resolver.first_undecided_offset(tier.cache) == 15
 
 
-def test_undecided_is_unknown_where_the_end_cannot_be_read(tier, resolver):
-    # Epoch 0 ends at 15 in the lineage; its segment with 10..14 is gone, but was there once.
+def test_undecided_raises_if_the_end_of_the_tier_cannot_be_read(tier, resolver):
+    # Epoch 0 ends at 15 in the lineage. Its segment with 10..14 existed once, but is deleted.
     tier.add([batch(0, 10)], number=1)
     gone = tier.add([batch(10, 10)], number=2)
     tier.cache.update_remote_log_segment_metadata(update(gone, RemoteLogSegmentState.DELETE_SEGMENT_STARTED))
@@ -183,7 +183,7 @@ def test_undecided_is_unknown_where_the_end_cannot_be_read(tier, resolver):
         resolver.first_undecided_offset(tier.cache)
 
 
-def test_a_second_look_reads_nothing_from_the_store(tier, resolver):
+def test_a_repeated_look_up_reads_nothing_from_the_store(tier, resolver):
     tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 3])
     first = resolve(resolver, tier.cache, 0, max_bytes=1)
     tier.store.calls.clear()
@@ -226,7 +226,7 @@ def test_golden_windows_hold_every_offset_of_the_tier_once(tip, max_bytes):
     assert [o for o in seen if o >= start] == [o for o in expected if o < end]
 
 
-def test_golden_aborted_lists_are_the_brokers_up_to_the_last_byte():
+def test_golden_aborted_lists_equal_the_brokers_up_to_the_last_byte():
     resolver, cache, tail = RemoteSegmentResolver(golden_store(), LAYOUT), golden_cache("txn"), golden_tail()
     compared = 0
     for answer in read_jsonl(golden_local() / "fetch-txn.jsonl"):
@@ -238,7 +238,7 @@ def test_golden_aborted_lists_are_the_brokers_up_to_the_last_byte():
             continue
         ours = {(t.producer_id, t.first_offset) for t in found.aborted}
         brokers = {tuple(pair) for pair in answer["aborted"]}
-        # The broker's bytes and ours end at different batches: lists are compared below both ends.
+        # The broker's bytes and ours end at different batches, so lists are compared below both ends.
         end = min(found.next_offset, answer["last_complete_batch_last_offset"] + 1)
         assert {t for t in ours if t[1] < end} == {t for t in brokers if t[1] < end}
         assert found.aborted_complete
@@ -264,11 +264,11 @@ def test_golden_first_undecided_offsets():
     for tip in live_partitions():
         expected = 2455 if tip.topic == "txn" else None
         assert resolver.first_undecided_offset(golden_metadata().cache(tip)) == expected
-    # With the index of the local tail everything up to the tier's last offset, 2694, is decided.
+    # With the index of the local tail, everything up to the tier's last offset, 2694, is decided.
     assert resolver.first_undecided_offset(golden_cache("txn"), tail=golden_tail()) is None
 
 
-def test_an_empty_cache_of_the_deleted_golden_topic_is_not_remote():
+def test_the_deleted_golden_topic_has_nothing_tiered():
     (deleted,) = [tip for tip in golden_metadata().partitions("deleted") if tip not in live_partitions()]
     resolver = RemoteSegmentResolver(golden_store(), LAYOUT)
     assert resolve(resolver, golden_metadata().cache(deleted), 0).reason == "nothing-tiered"

@@ -20,7 +20,7 @@ def log_of(data: bytes, start=0, end=1000, chunk=65536, size=None) -> SegmentLog
     return SegmentLog(store, "x.log", start, end, len(data) if size is None else size, chunk)
 
 
-def test_walks_from_batch_to_batch():
+def test_headers_are_read_from_batch_to_batch():
     batches = [batch(0, 3), batch(3, 2, epoch=4), batch(5, marker="abort", producer_id=7, timestamps=[77])]
     headers = list(log_of(b"".join(batches)).walk(0))
     assert [(f.position, f.end) for f in headers] == [
@@ -37,19 +37,19 @@ def test_walks_from_batch_to_batch():
 
 
 @pytest.mark.parametrize("chunk", [BATCH_OVERHEAD, 100, 1000, 10**6])
-def test_the_size_of_the_chunks_changes_nothing(chunk):
+def test_the_read_size_changes_nothing(chunk):
     data = b"".join(batch(n * 2, 2, payload=n * 13) for n in range(30))
     assert list(log_of(data, chunk=chunk).walk(0)) == list(log_of(data).walk(0))
 
 
-def test_reads_no_more_than_the_headers_of_large_batches():
+def test_only_the_headers_of_large_batches_are_read():
     data = b"".join(batch(n, payload=100_000) for n in range(5))
     log = log_of(data, chunk=BATCH_OVERHEAD)
     assert len(list(log.walk(0))) == 5
     assert all(end - start <= BATCH_OVERHEAD for _, _, start, end in log.store.calls)
 
 
-def test_reads_old_formats_as_far_as_they_tell():
+def test_old_formats_give_the_fields_that_they_have():
     data = legacy_entry(3, 0) + legacy_entry(7, 1, timestamp=99)
     headers = list(log_of(data).walk(0))
     assert [(f.base_offset, f.last_offset, f.leader_epoch, f.magic, f.max_timestamp) for f in headers] == [
@@ -86,7 +86,7 @@ def changed(raw: bytes, at: int, fmt: str, value: int) -> bytes:
         (legacy_entry(0, 1, b"")[:33], "no batch begins"),
     ],
 )
-def test_raises_for_what_is_no_batch_of_the_segment(data, says):
+def test_raises_for_bytes_that_are_not_a_batch_of_the_segment(data, says):
     with pytest.raises(CorruptIndexError, match=says):
         log_of(data, size=max(len(data), 1)).header(0)
 
@@ -102,12 +102,12 @@ def test_raises_when_offsets_fall():
         list(log_of(batch(0, 5) + batch(4)).walk(0))
 
 
-def test_raises_for_a_tail_that_is_no_batch():
+def test_raises_for_a_tail_that_is_not_a_batch():
     with pytest.raises(CorruptIndexError, match="no batch header"):
         list(log_of(batch(0) + b"\0" * 10).walk(0))
 
 
-def test_golden_batches_read_as_kafkas_own_tool_printed_them():
+def test_golden_batches_equal_the_output_of_kafkas_own_tool():
     text = read_text(golden_local() / "dump-log-segments" / "txn-0.txt.gz")
     line = (
         r"baseOffset: (\d+) lastOffset: (\d+) .*partitionLeaderEpoch: (\d+) "

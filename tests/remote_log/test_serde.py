@@ -139,7 +139,7 @@ def test_every_cut_of_a_record_is_refused(raw):
         (SEGMENT_BYTES[:-1] + b"\x01\x00\x02\x01\x01", "TxnIndexEmpty of 2 bytes"),
     ],
 )
-def test_refuses(raw, says):
+def test_an_invalid_record_is_refused(raw, says):
     with pytest.raises(RemoteLogMetadataError, match=says):
         serde.deserialize(raw)
 
@@ -154,7 +154,7 @@ def test_refuses(raw, says):
         ({"segment_leader_epochs": (EpochEntry(0, 100), EpochEntry(1, 99))}, "leader epochs"),
     ],
 )
-def test_refuses_a_segment_that_cannot_be(changes, says):
+def test_a_segment_with_impossible_values_is_refused(changes, says):
     raw = serde.serialize(attrs.evolve(SEGMENT, **changes))
     with pytest.raises(RemoteLogMetadataError, match=says):
         serde.deserialize(raw)
@@ -195,21 +195,21 @@ def in_kafkas_words(event) -> str:
     )
 
 
-def test_golden_records_read_as_kafkas_own_decoder_printed_them():
+def test_golden_records_equal_the_output_of_kafkas_own_decoder():
     printed = re.findall(r"payload: (.*)", read_text(golden_local() / "dump-log-segments" / "remote_log_metadata.txt.gz"))
     ours = [in_kafkas_words(serde.deserialize(raw)) for _, raw in golden_records()]
     assert sorted(ours) == sorted(printed)
     assert len(ours) == 184
 
 
-def test_custom_metadata_is_not_shown():
+def test_repr_hides_custom_metadata():
     assert "s3" not in repr(serde.deserialize(UPDATE_BYTES))
     assert "s3" not in repr(serde.deserialize(SNAPSHOT_BYTES))
     assert "<2 bytes>" in repr(serde.deserialize(UPDATE_BYTES))
     assert "custom_metadata=None" in repr(attrs.evolve(serde.deserialize(UPDATE_BYTES), custom_metadata=None))
 
 
-def test_golden_records_rise_in_event_time_within_a_metadata_partition():
+def test_golden_event_times_increase_to_within_a_second():
     for number in range(5):
         events = [serde.deserialize(raw) for partition, raw in golden_records() if partition == number]
         assert all(a.event_timestamp_ms <= b.event_timestamp_ms + 1000 for a, b in pairwise(events))

@@ -1,4 +1,4 @@
-"""What is said of a store in which no segment was found."""
+"""The text that describes a store's contents if no segment is found."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def aiven(prefix: str = "", topic: str = "orders", suffix: str = "rsm-manifest")
         ),
     ],
 )
-def test_says_what_lies_where(keys: list[str], said: str) -> None:
+def test_the_text_names_each_prefix_its_layout_and_topics(keys: list[str], said: str) -> None:
     assert describe_contents(keys) == said
 
 
-def test_many_places_are_counted() -> None:
+def test_more_than_three_places_are_counted() -> None:
     assert describe_contents(aiven(f"p{number}/") for number in range(5)).endswith(", and 2 other places")
 
 
-def test_looks_at_a_bounded_number_of_objects() -> None:
+def test_a_bounded_number_of_objects_is_listed() -> None:
     listed = []
 
     class Store:
@@ -94,6 +94,6 @@ def test_looks_at_a_bounded_number_of_objects() -> None:
         ),
     ],
 )
-def test_a_client_is_told_which_settings_to_change(key: str, said: str) -> None:
+def test_a_client_error_names_the_settings_to_change(key: str, said: str) -> None:
     store: Any = SimpleNamespace(list=lambda _: iter([ObjectInfo(key, 1)]))
     assert str(no_segments("users", store)) == f"found no segments of topic users; the store has {said}"

@@ -30,7 +30,7 @@ def test_an_empty_tier_has_nothing(cache):
     assert (log.start_offset(), log.end_offset(), list(log.all_segments())) == (None, None, [])
 
 
-def test_the_chain_goes_over_segments_and_epochs(cache):
+def test_segments_from_crosses_segments_and_epochs(cache):
     finish(cache, metadata(0, 9, number=1))
     finish(cache, metadata(10, 29, number=2, epochs=[(0, 10), (2, 20)]))
     finish(cache, metadata(30, 39, number=3, epochs=[(2, 30)]))
@@ -40,7 +40,7 @@ def test_the_chain_goes_over_segments_and_epochs(cache):
     assert (log.start_offset(), log.end_offset()) == (0, 40)
 
 
-def test_the_chain_stops_before_a_missing_segment_and_all_segments_goes_on(cache):
+def test_segments_from_stops_at_a_gap_and_all_segments_continues(cache):
     finish(cache, metadata(5, 9, number=1))
     finish(cache, metadata(20, 29, number=2, epochs=[(0, 20), (1, 25)]))
     finish(cache, metadata(40, 49, number=3, epochs=[(3, 40)]))
@@ -53,7 +53,7 @@ def test_the_chain_stops_before_a_missing_segment_and_all_segments_goes_on(cache
     assert (log.start_offset(), log.end_offset()) == (5, 50)
 
 
-def test_what_an_election_cut_off_is_not_part_of_the_log(cache):
+def test_truncated_records_are_not_part_of_the_log(cache):
     finish(cache, metadata(0, 99, number=1))
     finish(cache, metadata(60, 89, number=2, epochs=[(1, 60)]))
     log = log_of(cache, (0, 0), (1, 60))
@@ -62,34 +62,34 @@ def test_what_an_election_cut_off_is_not_part_of_the_log(cache):
     assert log.end_offset() == 90
 
 
-def test_end_is_cut_where_an_epoch_without_a_tier_begins(cache):
+def test_the_end_is_where_an_epoch_without_segments_begins(cache):
     finish(cache, metadata(0, 99, number=1))
     assert log_of(cache, (0, 0), (1, 60)).end_offset() == 60
 
 
-def test_epoch_tiered_below_its_start_in_the_lineage_does_not_count(cache):
+def test_an_epoch_tiered_below_its_start_in_the_lineage_does_not_count(cache):
     finish(cache, metadata(0, 9, number=1))
     finish(cache, metadata(10, 19, number=2, epochs=[(1, 10)]))
     assert log_of(cache, (0, 0), (1, 30)).end_offset() == 10
 
 
-def test_dead_segment_in_the_next_epochs_offsets_is_passed_over(cache):
+def test_a_truncated_segment_in_the_next_epochs_offsets_is_skipped(cache):
     finish(cache, metadata(0, 9, number=1))
     finish(cache, metadata(50, 59, number=2))
     finish(cache, metadata(70, 79, number=3, epochs=[(1, 70)]))
     assert spans(log_of(cache, (0, 0), (1, 40)).all_segments()) == [(1, 0, 10), (3, 70, 80)]
 
 
-def test_an_epoch_without_offsets_in_the_segment_is_no_answer(cache):
+def test_an_epoch_without_offsets_in_the_segment_is_not_found(cache):
     finish(cache, metadata(0, 19, number=1, epochs=[(0, 0), (1, 10), (2, 10)]))
     assert log_of(cache, (0, 0), (1, 10)).segment_for_offset(10) is None
 
 
-def test_a_log_whose_records_were_deleted_begins_within_its_first_segment(cache):
+def test_a_log_may_start_within_its_first_segment_after_delete_records(cache):
     finish(cache, metadata(0, 9, number=1))
     finish(cache, metadata(10, 29, number=2))
     finish(cache, metadata(30, 39, number=3, epochs=[(4, 30)]))
-    log = log_of(cache, (0, 17), (4, 30))  # the leader cuts its lineage at the log's start
+    log = log_of(cache, (0, 17), (4, 30))  # the leader truncates its lineage at the log's start
     assert spans(log.all_segments()) == [(2, 17, 30), (3, 30, 40)]
     assert (log.start_offset(), log.end_offset()) == (17, 40)
 
@@ -102,7 +102,7 @@ def test_an_epoch_of_one_offset_ends_the_tier(cache):
     assert spans(log.segments_from(10)) == [(2, 10, 11)]
 
 
-def test_a_segment_of_one_offset_before_a_hole_comes_once(cache):
+def test_a_segment_of_one_offset_before_a_gap_is_returned_once(cache):
     finish(cache, metadata(9, 9, number=1))
     finish(cache, metadata(20, 29, number=2))
     segments = log_of(cache, (0, 0)).all_segments(9)

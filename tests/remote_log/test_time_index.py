@@ -14,7 +14,7 @@ from tests.support.golden_metadata import golden_cache, golden_store
 from tests.support.tier import LAYOUT, time_entries
 
 
-def test_an_empty_index_knows_no_timestamp():
+def test_an_empty_index_has_no_timestamp():
     empty = TimeIndex(b"", 45)
     assert empty.lookup(100) == empty.last_entry() == TimestampOffset(NO_TIMESTAMP, 45)
     assert (len(empty), list(empty)) == (0, [])
@@ -43,7 +43,7 @@ def test_raises_for_a_length_that_is_no_multiple_of_the_entry():
         TimeIndex(bytes(13), 0)
 
 
-def test_golden_indexes_read_as_kafkas_own_tool_printed_them():
+def test_golden_indexes_equal_the_output_of_kafkas_own_tool():
     text = read_text(golden_local() / "dump-log-segments" / "txn-0.txt.gz")
     printed = {
         int(start): [(int(a), int(b)) for a, b in re.findall(r"timestamp: (\d+) offset: (\d+)", body)]

@@ -20,7 +20,7 @@ def look(tier, timestamp, start_offset=0):
     return None if found is None else (found.offset, found.timestamp, found.leader_epoch)
 
 
-def test_gives_the_first_record_that_has_reached_the_timestamp(tier):
+def test_the_first_record_at_or_after_the_timestamp_is_found(tier):
     tier.add([batch(0, 3, timestamps=[10, 30, 20]), batch(3, 2, timestamps=[5, 40], epoch=0)], number=1, indexed=[1])
     assert look(tier, 0) == (0, 10, 0)
     assert look(tier, 11) == (1, 30, 0)
@@ -35,7 +35,7 @@ def test_records_below_the_start_do_not_count(tier):
     assert look(tier, 0, start_offset=5) is None
 
 
-def test_segments_that_do_not_reach_the_timestamp_are_not_read(tier):
+def test_segments_that_end_before_the_timestamp_are_not_read(tier):
     tier.add([batch(0, 3, timestamps=[10, 30, 20])], number=1, max_timestamp_ms=30)
     tier.add([batch(3, 2, timestamps=[5, 40])], number=2, max_timestamp_ms=40)
     assert look(tier, 31) == (4, 40, 0)
@@ -48,14 +48,14 @@ def test_a_segment_whose_highest_timestamp_is_unknown_is_read(tier):
     assert look(tier, 31) is None
 
 
-def test_a_hint_that_reaches_beyond_the_segment_falls_through_to_the_next(tier):
-    # The metadata promises 90, the log has only 30.
+def test_a_too_high_maximum_in_the_metadata_leads_to_the_next_segment(tier):
+    # The metadata has a maximum of 90, the log only 30.
     tier.add([batch(0, 2, timestamps=[10, 30])], number=1, max_timestamp_ms=90)
     tier.add([batch(2, 1, timestamps=[95])], number=2, max_timestamp_ms=95)
     assert look(tier, 50) == (2, 95, 0)
 
 
-def test_the_time_of_the_append_is_every_records_time(tier):
+def test_log_append_time_is_the_time_of_every_record(tier):
     tier.add([batch(0, 3, timestamps=[1, 2, 3], log_append_time=500)], number=1, max_timestamp_ms=500)
     assert look(tier, 400) == (0, 500, 0)
 
@@ -69,13 +69,13 @@ def test_a_control_record_counts(tier):
     assert look(tier, 12) == (2, 50, 0)
 
 
-def test_batch_whose_header_promises_a_later_time_is_passed_over(tier):
-    # The only record that has reached the time lies below the start.
+def test_a_batch_whose_match_is_below_the_start_is_skipped(tier):
+    # The only record at or after the timestamp is below the start.
     tier.add([batch(0, 2, timestamps=[90, 10]), batch(2, 1, timestamps=[95])], number=1, max_timestamp_ms=95)
     assert look(tier, 50, start_offset=1) == (2, 95, 0)
 
 
-def test_what_an_election_cut_off_is_not_found(tier):
+def test_truncated_records_are_not_found(tier):
     tier.add([batch(0, 5, timestamps=[1] * 5), batch(5, 5, timestamps=[50] * 5)], number=1, max_timestamp_ms=50)
     tier.add(
         [batch(5, 5, epoch=1, timestamps=[60] * 5)], number=2, epochs=[(1, 5)], lineage=[(0, 0), (1, 5)], max_timestamp_ms=60
@@ -92,7 +92,7 @@ def test_raises_for_a_damaged_batch(tier):
 
 
 @pytest.mark.parametrize("tip", live_partitions(), ids=str)
-def test_golden_look_ups_are_the_brokers_where_the_answer_is_tiered(tip):
+def test_golden_look_ups_equal_the_brokers_if_the_answer_is_tiered(tip):
     known = golden_offsets()[tip.topic, tip.partition]
     resolver, cache = RemoteSegmentResolver(golden_store(), LAYOUT), golden_metadata().cache(tip)
     assert known["by_timestamp"]
@@ -102,7 +102,7 @@ def test_golden_look_ups_are_the_brokers_where_the_answer_is_tiered(tip):
         assert found == (TimestampAndOffset(offset, timestamp, epoch) if tiered else None)
 
 
-def test_the_maximum_itself_is_found(tier):
+def test_the_maximum_timestamp_itself_is_found(tier):
     tier.add([batch(0, 2, timestamps=[10, 30]), batch(2, 2, timestamps=[35, 40])], number=1, max_timestamp_ms=40)
     tier.add([batch(4, 1, timestamps=[90])], number=2, max_timestamp_ms=90)
     assert look(tier, 30) == (1, 30, 0)

@@ -28,12 +28,12 @@ ORACLE = [AbortedTxn(0, 0, 10, 11), AbortedTxn(1, 5, 15, 13), AbortedTxn(2, 18, 
         (20, 41, ORACLE[2:], False),
     ],
 )
-def test_collects_what_kafka_collects(fetch_offset, upper, expected, complete):
+def test_collects_the_transactions_that_kafka_collects(fetch_offset, upper, expected, complete):
     result = TransactionIndex(ORACLE).collect_aborted_txns(fetch_offset, upper)
     assert (list(result.aborted_transactions), result.is_complete) == (expected, complete)
 
 
-def test_one_that_ended_before_the_range_is_never_given():
+def test_a_transaction_that_ended_before_the_range_is_left_out():
     result = TransactionIndex([AbortedTxn(1, 0, 9, 10)]).collect_aborted_txns(10, 20)
     assert result.aborted_transactions == ()
 
@@ -64,12 +64,12 @@ def test_parses_entries():
         (txn_entries((1, 0, 12, 13), (2, 0, 12, 13)), "to 12 after 12"),
     ],
 )
-def test_raises_for(data, says):
+def test_an_invalid_index_raises(data, says):
     with pytest.raises(CorruptIndexError, match=says):
         TransactionIndex.parse(data, 10, 19)
 
 
-def test_golden_indexes_read_as_kafkas_own_tool_printed_them():
+def test_golden_indexes_equal_the_output_of_kafkas_own_tool():
     text = read_text(golden_local() / "dump-log-segments" / "txn-0.txt.gz")
     line = r"version: 0 producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)\n"
     printed = [AbortedTxn(*map(int, groups)) for groups in re.findall(line, text)]
@@ -79,5 +79,5 @@ def test_golden_indexes_read_as_kafkas_own_tool_printed_them():
     assert len(ours) > 20
 
 
-def test_golden_tail_holds_the_one_whose_marker_is_still_local():
+def test_the_golden_tail_has_the_transaction_with_a_local_marker():
     assert list(golden_tail()) == [AbortedTxn(8, 2455, 2695, 2696)]

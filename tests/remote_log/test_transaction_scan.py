@@ -1,4 +1,4 @@
-"""What is open where the tier ends, when snapshots do not tell."""
+"""The transactions that are open at the end of the tier, found by a scan if there is no snapshot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_valid_snapshot_avoids_reading_the_log(tier):
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"\0" * 60])
-def test_without_one_the_batches_tell(tier, damage):
+def test_without_a_snapshot_the_batches_are_scanned(tier, damage):
     segment = tier.add(
         [
             batch(0, 5, producer_id=7),
@@ -64,7 +64,7 @@ def test_without_one_the_batches_tell(tier, damage):
     assert open_at_end(tier) == [(9, 13), (7, 15)]
 
 
-def test_the_scan_begins_after_the_last_sound_snapshot(tier):
+def test_the_scan_begins_after_the_last_valid_snapshot(tier):
     tier.add([batch(0, 10, producer_id=1)], number=1, open_transactions=[(1, 0), (2, 4)])
     rest = [
         tier.add([batch(10, 5, producer_id=3), batch(15, producer_id=1, marker="commit")], number=2),
@@ -79,14 +79,14 @@ def test_the_scan_begins_after_the_last_sound_snapshot(tier):
     }
 
 
-def test_the_scan_stays_in_the_last_unbroken_chain(tier):
+def test_the_scan_stays_in_the_last_segments_without_a_gap(tier):
     one = tier.add([batch(0, 10, producer_id=1)], number=1)
     two = tier.add([batch(20, 10, producer_id=2), batch(30, producer_id=5, marker="abort")], number=2)
     without_snapshot(tier, one, two)
     assert open_at_end(tier) == [(2, 20)]
 
 
-def test_where_the_lineage_leaves_a_segment_the_scan_ends(tier):
+def test_the_scan_ends_where_the_lineage_leaves_a_segment(tier):
     tier.add([batch(0, 5, producer_id=1), batch(5, 5, producer_id=2), batch(10, producer_id=1, marker="commit")], number=1)
     assert open_at_end(tier, lineage=None) == []
     lineage = [EpochEntry(0, 0), EpochEntry(3, 5)]
@@ -119,7 +119,7 @@ def test_old_formats_have_no_transactions(tier):
     ],
     ids=["checksum", "cut", "cut-in-front", "gone"],
 )
-def test_a_log_that_cannot_be_read_decides_nothing(tier, damaged, error):
+def test_an_unreadable_log_decides_nothing(tier, damaged, error):
     segment = tier.add([SOUND], number=1)
     tier.put(segment, ObjectKind.LOG, damaged)
     without_snapshot(tier, segment)
@@ -128,7 +128,7 @@ def test_a_log_that_cannot_be_read_decides_nothing(tier, damaged, error):
 
 
 @pytest.mark.parametrize("tip", live_partitions(), ids=str)
-def test_golden_logs_tell_what_their_snapshots_tell(tip, monkeypatch):
+def test_golden_scans_equal_their_snapshots(tip, monkeypatch):
     cache = golden_cache(tip.topic, tip.partition)
     resolver = RemoteSegmentResolver(golden_store(), LAYOUT)
     log = resolver.log(cache)
@@ -138,7 +138,7 @@ def test_golden_logs_tell_what_their_snapshots_tell(tip, monkeypatch):
     assert (by_snapshot == (AbortedTransaction(by_snapshot[0].producer_id, 2455),)) if tip.topic == "txn" else not by_snapshot
 
 
-def test_the_batch_in_which_the_log_begins_counts(tier):
-    """DeleteRecords moved the log's start, and with it the first epoch's, into the batch."""
+def test_the_batch_that_contains_the_log_start_counts(tier):
+    """DeleteRecords moved the log start, and the start of the first epoch, into the batch."""
     without_snapshot(tier, tier.add([batch(0, 10, producer_id=7), batch(10, 5)], number=1))
     assert open_at_end(tier, [EpochEntry(0, 3)]) == [(7, 0)]

@@ -38,7 +38,7 @@ def window_of(tier, segment, offset, *, max_bytes=1, range_bytes=10**6, bound=No
     )
 
 
-def test_batches_of_equal_size_are_assumed_below():
+def test_all_batches_of_these_tests_have_one_size():
     assert {len(raw) for raw in BATCHES} == {SIZE}
 
 
@@ -58,7 +58,7 @@ def test_batches_of_equal_size_are_assumed_below():
         (0, 10**6, 0, 10, 100),
     ],
 )
-def test_the_window_goes_from_entry_to_entry(tier, offset, max_bytes, first, last, next_offset):
+def test_a_window_spans_from_entry_to_entry(tier, offset, max_bytes, first, last, next_offset):
     segment = tier.add(BATCHES, number=1, indexed=[2, 5, 8])
     window = window_of(tier, segment, offset, max_bytes=max_bytes)
     assert window.ranges == (ByteRange(first * SIZE, last * SIZE),)
@@ -71,7 +71,7 @@ def test_without_entries_the_window_is_the_segment(tier):
     assert (window.ranges, window.next_offset) == ((ByteRange(0, 10 * SIZE),), 100)
 
 
-def test_the_next_offset_at_the_end_is_the_metadatas_even_over_a_hole(tier):
+def test_the_last_next_offset_is_the_metadatas_even_over_a_gap(tier):
     segment = tier.add(BATCHES, number=1, indexed=[8], end=149)
     assert window_of(tier, segment, 120).next_offset == 150
 
@@ -85,7 +85,7 @@ def test_an_append_of_several_batches_counts_as_one(tier):
     assert window_of(tier, segment, 19).ranges[0] == ByteRange(0, 2 * SIZE)
 
 
-def test_going_on_from_window_to_window_reads_nothing_twice(tier):
+def test_consecutive_windows_read_nothing_twice(tier):
     segment = tier.add(BATCHES, number=1, indexed=list(range(1, 10)))
     offset, spans = 0, []
     while offset <= segment.end_offset:
@@ -100,13 +100,13 @@ def test_going_on_from_window_to_window_reads_nothing_twice(tier):
     ("bound", "end", "next_offset"),
     [(100, 10, 100), (50, 5, 50), (40, 4, 40), (30, 3, 30), (20, 2, 20)],
 )
-def test_nothing_at_or_after_the_bound_is_in_the_window(tier, bound, end, next_offset):
+def test_no_offset_at_or_after_the_bound_is_in_the_window(tier, bound, end, next_offset):
     segment = tier.add(BATCHES, number=1, indexed=[5])
     window = window_of(tier, segment, 0, max_bytes=10**6, bound=bound)
     assert (window.ranges[-1].end, window.next_offset) == (end * SIZE, next_offset)
 
 
-def test_a_bound_in_a_hole_ends_the_window_after_the_last_batch(tier):
+def test_a_bound_in_a_gap_ends_the_window_after_the_last_batch(tier):
     segment = tier.add(BATCHES, number=1, end=149)
     window = window_of(tier, segment, 0, max_bytes=10**6, bound=120)
     assert (window.ranges[-1].end, window.next_offset) == (10 * SIZE, 120)
@@ -118,7 +118,7 @@ def test_a_batch_on_both_sides_of_the_bound_is_an_error(tier):
         window_of(tier, segment, 0, max_bytes=10**6, bound=45)
 
 
-def test_none_when_the_segment_has_no_batch_below_the_bound(tier):
+def test_none_if_the_segment_has_no_batch_below_the_bound(tier):
     segment = tier.add([batch(0, 10), batch(50, 10)], number=1, indexed=[1])
     assert window_of(tier, segment, 50, bound=50) is None
 
@@ -139,21 +139,21 @@ def test_none_for_a_segment_without_bytes(tier):
         ([(49, 100 * SIZE)], "reaches offset 49"),
     ],
 )
-def test_an_index_that_contradicts_the_log_is_found_out(tier, entries, says):
+def test_an_index_that_contradicts_the_log_raises(tier, entries, says):
     segment = tier.add(BATCHES, number=1)
     tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries(*entries))
     with pytest.raises(CorruptIndexError, match=says):
         _ = [window_of(tier, segment, offset) for offset in (0, 35, 65, 99)]
 
 
-def test_an_index_that_points_early_only_costs_bytes(tier):
+def test_an_index_that_points_too_early_only_costs_bytes(tier):
     segment = tier.add(BATCHES, number=1)
     tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((69, 2 * SIZE)))
     window = window_of(tier, segment, 80)
     assert window.ranges[0].start == 2 * SIZE
 
 
-def test_old_formats_are_bounded_by_the_batch_before(tier):
+def test_the_previous_batch_bounds_old_formats(tier):
     entries = [legacy_entry(n, 1) for n in (4, 9, 14, 19)]
     size = len(entries[0])
     segment = tier.add(entries, number=1, indexed=[1, 3], end=19)
@@ -174,21 +174,21 @@ def test_old_formats_at_the_front_of_the_log_are_bounded_too(tier):
 @pytest.mark.parametrize(
     ("indexed", "offset", "range_offsets"),
     [
-        ([1, 2, 3], 0, (0, 0, 20, 30)),  # of the first entry nobody knows what lies before it
+        ([1, 2, 3], 0, (0, 0, 20, 30)),  # the first entry does not show what is before it
         ([1, 2, 3], 25, (20, 30)),
         ([0, 2, 4], 0, (0, 10, 30)),
         ([0, 2, 4], 35, (20, 30)),
         ([], 15, (0,)),
     ],
 )
-def test_the_index_tells_a_lower_bound_of_each_range(tier, indexed, offset, range_offsets):
+def test_the_index_gives_a_lower_bound_of_each_range(tier, indexed, offset, range_offsets):
     segment = tier.add(BATCHES[:5], number=1, indexed=indexed)
     window = window_of(tier, segment, offset, max_bytes=10**6, range_bytes=1)
     assert window.range_offsets == range_offsets
     assert len(window.ranges) == len(range_offsets)
 
 
-def test_of_an_old_format_the_entry_before_bounds_the_first_range(tier):
+def test_in_old_formats_the_previous_entry_bounds_the_first_range(tier):
     appends = [b"".join(legacy_entry(base + n, 1) for n in range(10)) for base in (0, 10, 20)]
     segment = tier.add(appends, number=1, end=29)
     tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((19, len(appends[0])), (29, 2 * len(appends[0]))))
@@ -200,7 +200,7 @@ def test_of_an_old_format_the_entry_before_bounds_the_first_range(tier):
     ("indexed", "offset", "read_end", "next_offset"),
     [
         (range(1, 10), 5, None, 100),
-        (range(1, 10), 5, 0, 20),  # batch 1 has the first entry, which does not say what lies before it
+        (range(1, 10), 5, 0, 20),  # batch 1 has the first entry, which does not show what is before it
         (range(1, 10), 5, 20, 20),
         (range(10), 5, 0, 10),
         (range(10), 5, 10, 10),
@@ -213,7 +213,7 @@ def test_of_an_old_format_the_entry_before_bounds_the_first_range(tier):
         ([2, 5, 8], 5, 31, 80),
     ],
 )
-def test_a_window_ends_at_the_first_entry_that_is_not_wanted(tier, indexed, offset, read_end, next_offset):
+def test_a_window_ends_at_the_first_entry_past_the_read_end(tier, indexed, offset, read_end, next_offset):
     segment = tier.add(BATCHES, number=1, indexed=indexed)
     window = window_of(tier, segment, offset, max_bytes=10**6, read_end=read_end)
     assert window.next_offset == next_offset
@@ -261,7 +261,7 @@ def test_golden_windows_tile_the_log_on_batch_boundaries(topic, max_bytes, range
 
 
 @pytest.mark.parametrize("topic", ["codec-lz4-java", "txn", "epochs", "logappend"])
-def test_golden_windows_hold_what_is_wanted_and_not_much_more(topic):
+def test_golden_windows_have_the_requested_size_and_not_much_more(topic):
     indexes = RemoteIndexCache(golden_store(), LAYOUT)
     for segment in golden_cache(topic).list_all_remote_log_segments():
         entries = indexes.offset_index(segment)
@@ -287,12 +287,12 @@ def test_golden_windows_hold_what_is_wanted_and_not_much_more(topic):
         (512 << 20, 1, 8 << 20, 64 << 10),
     ],
 )
-def test_a_range_is_of_the_wanted_size_or_an_eighth_of_its_window(max_bytes, wanted, most, expected):
+def test_a_range_has_the_requested_size_or_an_eighth_of_its_window(max_bytes, wanted, most, expected):
     assert range_size(max_bytes, wanted, most) == expected
 
 
 def test_a_log_start_within_an_append_of_several_batches(tier):
-    # Batches 1 and 2 are one append: the entry names the first batch and the last offset.
+    # Batches 1 and 2 are one append: the entry has the position of the first batch and the last offset.
     segment = tier.add(BATCHES[:5], number=1)
     tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((29, SIZE), (49, 4 * SIZE)))
     assert window_of(tier, segment, 35, log_start=25).ranges[0].start == 2 * SIZE
@@ -312,14 +312,14 @@ def test_a_log_start_within_an_append_of_several_batches(tier):
         (99, 99, 9),
     ],
 )
-def test_what_lies_before_the_batch_of_the_logs_start_is_not_granted(tier, offset, log_start, first):
+def test_batches_before_the_one_with_the_log_start_are_not_granted(tier, offset, log_start, first):
     segment = tier.add(BATCHES, number=1, indexed=[2, 5, 8])
     window = window_of(tier, segment, offset, max_bytes=10**6, range_bytes=1, log_start=log_start)
     assert window.ranges[0].start == first * SIZE
     assert window.ranges[-1].end == 10 * SIZE
 
 
-def test_the_batch_of_the_logs_start_is_looked_for_once(tier):
+def test_the_batch_with_the_log_start_is_searched_once(tier):
     segment = tier.add(BATCHES, number=1, indexed=[8])
     indexes = RemoteIndexCache(tier.store, LAYOUT)
 
@@ -332,6 +332,6 @@ def test_the_batch_of_the_logs_start_is_looked_for_once(tier):
     assert tier.store.reads(".log") == reads
 
 
-def test_a_log_that_starts_in_the_hole_at_a_segments_end_has_nothing_there(tier):
+def test_a_log_start_in_the_gap_at_a_segments_end_gives_none(tier):
     segment = tier.add(BATCHES, number=1, end=120)
     assert window_of(tier, segment, 110, log_start=105) is None

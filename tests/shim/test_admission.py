@@ -1,4 +1,4 @@
-"""A client is admitted when its broker answers; before, it may ask for little."""
+"""A client is admitted when its broker has answered; before that, it may send little."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_requests_for_versions_and_sasl_admit_no_client(key: int) -> None:
 
 
 @pytest.mark.parametrize("key", BEFORE)
-def test_large_requests_for_versions_and_sasl_end_it(key: int) -> None:
+def test_large_requests_for_versions_and_sasl_end_the_connection(key: int) -> None:
     admission = Admission()
     with pytest.raises(ProtocolError, match="before authentication exceeds 65536"):
         entry(admission, key, LARGE)
@@ -39,7 +39,7 @@ def test_large_requests_for_versions_and_sasl_end_it(key: int) -> None:
     assert entry(admission, key, LARGE) is Entry.PASSES
 
 
-def test_question_goes_ahead_of_the_first_other_request_once() -> None:
+def test_the_probe_precedes_the_first_other_request_once() -> None:
     admission = Admission()
     assert entry(admission, ApiKey.PRODUCE, MAX_BYTES_BEFORE) is Entry.ASK_FIRST
     assert entry(admission, ApiKey.PRODUCE) is Entry.PASSES
@@ -49,7 +49,7 @@ def test_question_goes_ahead_of_the_first_other_request_once() -> None:
 
 
 @pytest.mark.parametrize(("length", "collected"), [(LARGE, False), (100, True)])
-def test_what_is_large_or_collected_waits_for_the_answer(length: int, collected: bool) -> None:
+def test_large_and_collected_requests_wait_for_the_answer(length: int, collected: bool) -> None:
     admission = Admission()
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.ASK_AND_WAIT
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.WAITS
@@ -57,13 +57,13 @@ def test_what_is_large_or_collected_waits_for_the_answer(length: int, collected:
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.PASSES
 
 
-def test_question_names_no_topic_and_creates_none() -> None:
+def test_the_probe_names_no_topic_and_creates_none() -> None:
     asked = decode_request(QUESTION, QUESTION_VERSION)
     assert asked.topics == ()
     assert not asked.allow_auto_topic_creation
 
 
-def test_answer_that_names_no_broker_admits_no_client() -> None:
+def test_an_answer_without_brokers_admits_no_client() -> None:
     admission = Admission()
     entry(admission, ApiKey.METADATA)
     admission.answered(encode_response(MetadataResponse((), ()), QUESTION_VERSION))
@@ -71,6 +71,6 @@ def test_answer_that_names_no_broker_admits_no_client() -> None:
     assert entry(admission, ApiKey.METADATA) is Entry.ASK_FIRST, "it is asked again"
 
 
-def test_what_is_no_answer_raises() -> None:
+def test_an_answer_that_does_not_parse_raises() -> None:
     with pytest.raises(ProtocolError):
         Admission().answered(b"\0")

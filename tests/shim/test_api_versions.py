@@ -1,4 +1,4 @@
-"""What clients are offered: never more than the shim understands, never a range without a version."""
+"""The versions offered to clients: at most those that the shim reads, and never an empty range."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def offered(version: int, response: ApiVersionsResponse = NEW_BROKER, **override
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_bounds_what_it_must_understand_and_nothing_else(version: int) -> None:
+def test_only_messages_that_the_shim_reads_are_bounded(version: int) -> None:
     assert offered(version) == {
         ApiKey.PRODUCE: (0, 13),
         ApiKey.FETCH: (4, 15),
@@ -47,13 +47,13 @@ def test_bounds_what_it_must_understand_and_nothing_else(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_announces_itself_in_every_version(version: int) -> None:
+def test_the_shim_announces_itself_in_every_version(version: int) -> None:
     answer = decode_response(announce(version, encode_response(NEW_BROKER, version), {}), version)
     assert answer.announces_direct_fetch
     assert bool(answer.supported_features) == (version >= 3)
 
 
-def test_a_message_that_is_too_new_altogether_is_not_offered() -> None:
+def test_a_message_with_only_newer_versions_is_not_offered() -> None:
     future = ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.FETCH, 16, 20), ApiVersion(ApiKey.METADATA, 13, 15)))
     assert offered(3, future) == {ApiKey.METADATA: (13, 13), ApiKey.DIRECT_REMOTE_FETCH: (0, 1)}
 
@@ -64,11 +64,11 @@ def test_a_strategy_may_offer_more_than_the_broker_has() -> None:
 
 
 @pytest.mark.parametrize("body", [b"\x00\x23\x00\x00\x00\x00", b"\x00\x23 whatever this is"])
-def test_an_error_is_left_as_it_is(body: bytes) -> None:
+def test_an_error_answer_is_not_changed(body: bytes) -> None:
     assert announce(4, body, {}) == body
 
 
-def test_reads_an_answer_of_the_newest_known_layout_for_a_newer_request() -> None:
+def test_an_answer_to_a_newer_request_is_read_in_the_newest_known_format() -> None:
     body = encode_response(NEW_BROKER, 4)
     assert announce(5, body, {}) == announce(4, body, {})
 
@@ -90,11 +90,11 @@ def test_an_answer_that_does_not_parse_raises() -> None:
         (ApiKey.PRODUCE, -1),
     ],
 )
-def test_refuses_requests_that_were_not_offered(key: int, version: int) -> None:
+def test_requests_that_were_not_offered_are_refused(key: int, version: int) -> None:
     with pytest.raises(ProtocolError, match="is not supported"):
         check_version(RequestHead(key, version, 1))
 
 
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.FETCH, 15), (ApiKey.PRODUCE, 99), (12_345, 7)])
-def test_lets_the_rest_through(key: int, version: int) -> None:
+def test_other_requests_pass(key: int, version: int) -> None:
     check_version(RequestHead(key, version, 1))

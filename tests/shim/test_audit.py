@@ -1,4 +1,4 @@
-"""Each grant is a line that says who may read what, and holds no secret."""
+"""Each grant is a log line with the client and the granted range, and without a secret."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGGER = "kafka_remote_client.shim.audit"
 
 
 @pytest.mark.parametrize("partitions", [(3,), (3, 4)])
-def test_grants_are_told_and_add_up_to_the_counters(caplog: pytest.LogCaptureFixture, partitions: tuple[int, ...]) -> None:
+def test_grants_are_logged_and_add_up_to_the_counters(caplog: pytest.LogCaptureFixture, partitions: tuple[int, ...]) -> None:
     counters, tier = Counters(), FakeTier()
     tier.partitions = partitions
     request = tagged_fetch() if len(partitions) == 1 else batched_fetch(*partitions)

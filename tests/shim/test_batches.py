@@ -1,4 +1,4 @@
-"""A Fetch that asks for several locations is answered partition by partition, without waiting for those that take long."""
+"""A Fetch for several locations is answered partition by partition, without waiting for slow look-ups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GRANTED, PENDING = "granted", "pending"
 
 
 class HeldTier(FakeTier):
-    """Every partition is tiered; those in ``held`` are looked up when :meth:`release` is called."""
+    """A tier of all partitions; those in ``held`` are looked up when :meth:`release` is called."""
 
     def __init__(self, *held: int) -> None:
         super().__init__()
@@ -57,12 +57,12 @@ class HeldTier(FakeTier):
         self._go_on.set()
 
     def looked_up(self, partition: int) -> int:
-        """How many look-ups of the partition began."""
+        """Returns how many look-ups of the partition began."""
         return sum(question.partition == partition for question in self.calls)
 
 
 class Batches:
-    """A granting broker over fakes, and what it says of each partition."""
+    """A granting broker with fakes, and its answers for each partition."""
 
     def __init__(self, tier: HeldTier, workers: ThreadPoolExecutor, **limits: Any) -> None:
         self.tier = tier
@@ -95,12 +95,12 @@ def kind(told: fetch.PartitionData) -> str | fetch.PartitionData:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first decision waits for all others."""
+    """Makes the first decision wait for all others."""
     monkeypatch.setattr(grants, "_GATHER_SECONDS", SECONDS)
 
 
 def run(body: Callable[[Batches], Awaitable[None]], tier: HeldTier, **limits: Any) -> Batches:
-    """Runs ``body`` in a loop of its own; what is held is let go at its end."""
+    """Runs ``body`` in its own loop; held look-ups are released at its end."""
     with ThreadPoolExecutor(8) as workers:
         made = Batches(tier, workers, **limits)
 
@@ -116,7 +116,7 @@ def run(body: Callable[[Batches], Awaitable[None]], tier: HeldTier, **limits: An
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("version", [12, 13])
-def test_each_partition_has_an_answer_of_its_own(version: int) -> None:
+def test_each_partition_has_its_own_answer(version: int) -> None:
     unauthorized = data(partition_index=1, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, high_watermark=-1)
     local = data(partition_index=2, records=b"what the broker sent", tags={77: b"its own tag"})
     tier = HeldTier()
@@ -137,7 +137,7 @@ def test_each_partition_has_an_answer_of_its_own(version: int) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_one_probe_without_bytes_or_tags_asks_for_all_partitions() -> None:
+def test_one_probe_without_bytes_or_tags_covers_all_partitions() -> None:
     async def body(made: Batches) -> None:
         await made.told(batched_fetch(0, 1, 2))
         probe, *others = made.ask.fetches
@@ -154,7 +154,7 @@ def test_one_probe_without_bytes_or_tags_asks_for_all_partitions() -> None:
 
 
 class TierOfSegments(HeldTier):
-    """Each partition has a segment of its own."""
+    """A tier in which each partition has its own segment."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
         found = super().resolve(question)
@@ -165,18 +165,18 @@ class TierOfSegments(HeldTier):
 
 
 @pytest.mark.usefixtures("patient")
-def test_lineages_of_many_partitions_are_asked_together() -> None:
+def test_lineages_of_many_partitions_are_one_request() -> None:
     tier = TierOfSegments()
 
     async def body(made: Batches) -> None:
         whole = made.ask
 
         async def ask(api_key: int, version: int, body: Any) -> memoryview:
-            while whole.fetches and len(tier.calls) < 64:  # what is sent first waits for all others to be looked up
+            while whole.fetches and len(tier.calls) < 64:  # the first request waits until all others are looked up
                 await asyncio.sleep(0.001)
             return await whole(api_key, version, body)
 
-        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        made.ask = ask  # type: ignore[assignment] # replaced by a function
         assert set((await made.told(batched_fetch(*range(64)))).values()) == {GRANTED}
         lineage = [len(request.topics[0].partitions) for request in whole.fetches[1:]]
         assert sum(lineage) == 64
@@ -185,7 +185,7 @@ def test_lineages_of_many_partitions_are_asked_together() -> None:
     run(body, tier)
 
 
-def test_topics_of_one_batch_are_named_in_one_question() -> None:
+def test_topic_ids_of_one_batch_are_one_request() -> None:
     one, other = batched_fetch(0), batched_fetch(0, 1)
     named = attrs.evolve(other.topics[0], topic="payments")
     request = attrs.evolve(one, topics=(*one.topics, named))
@@ -199,7 +199,7 @@ def test_topics_of_one_batch_are_named_in_one_question() -> None:
     assert made.counters["locations_refused.unknown-topic"] == 2
 
 
-def test_a_look_up_that_hangs_is_pending_and_granted_later() -> None:
+def test_a_hung_look_up_is_pending_and_granted_later() -> None:
     tier = HeldTier(1)
 
     async def body(made: Batches) -> None:
@@ -214,7 +214,7 @@ def test_a_look_up_that_hangs_is_pending_and_granted_later() -> None:
     assert made.counters["locations_granted"] == 2
 
 
-def test_asking_again_for_what_is_pending_gets_all_that_does_not_hang() -> None:
+def test_a_repeated_request_gets_all_partitions_but_hung_ones() -> None:
     tier = HeldTier(1, 3)
 
     async def body(made: Batches) -> None:
@@ -233,8 +233,8 @@ def test_asking_again_for_what_is_pending_gets_all_that_does_not_hang() -> None:
     assert made.counters["locations_granted"] == 4
 
 
-def test_a_decision_longer_than_each_wait_is_delivered_at_last() -> None:
-    """Here the broker takes longer than a client waits to answer the question behind the look-up."""
+def test_a_decision_longer_than_each_wait_is_delivered_in_the_end() -> None:
+    """Here the broker takes longer than a client waits to answer the probe after the look-up."""
     tier = HeldTier()
 
     async def body(made: Batches) -> None:
@@ -245,7 +245,7 @@ def test_a_decision_longer_than_each_wait_is_delivered_at_last() -> None:
                 await asyncio.sleep(0.02)
             return await whole(api_key, version, body)
 
-        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        made.ask = ask  # type: ignore[assignment] # replaced by a function
         answers = 0
         while await made.told(batched_fetch(0, max_wait_ms=1)) == {0: PENDING}:
             answers += 1
@@ -286,7 +286,7 @@ def test_a_look_up_past_its_deadline_is_refused_to_all_clients() -> None:
 
 
 @pytest.mark.parametrize("wait", [0, -1])
-def test_without_a_wait_only_what_is_known_at_once_is_answered(wait: int) -> None:
+def test_without_a_wait_only_known_locations_are_answered(wait: int) -> None:
     unauthorized = data(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     async def body(made: Batches) -> None:
@@ -298,7 +298,7 @@ def test_without_a_wait_only_what_is_known_at_once_is_answered(wait: int) -> Non
     run(body, HeldTier(0, 1))
 
 
-def test_as_many_partitions_as_a_batch_may_have_are_answered() -> None:
+def test_a_batch_of_the_maximum_size_is_answered() -> None:
     async def body(made: Batches) -> None:
         assert await made.told(batched_fetch(*range(128), formats=("Other",))) == {
             number: data(partition_index=number) for number in range(128)
@@ -324,7 +324,7 @@ OLD = tagged_fetch().topics[0]
         (batched_fetch(0, 1, replica_id=1), "not-a-consumer"),
     ],
 )
-def test_what_is_no_batch_is_the_brokers(request_: fetch.FetchRequest, why: str) -> None:
+def test_other_requests_go_to_the_broker(request_: fetch.FetchRequest, why: str) -> None:
     async def body(made: Batches) -> None:
         assert await made.broker.answer(client_request(request_), made.ask) is None
         assert not made.ask.fetches
@@ -343,14 +343,14 @@ def test_an_error_for_the_whole_batch_is_the_answer() -> None:
     assert not made.tier.calls
 
 
-def test_partitions_that_the_broker_adds_or_leaves_out_are_as_it_says() -> None:
+def test_partitions_that_the_broker_adds_or_omits_are_kept_as_such() -> None:
     async def body(made: Batches) -> None:
         told: list[fetch.FetchTopicResponse] = []
 
         async def ask(*_: Any) -> memoryview:
             return memoryview(fetch.encode_response(fetch.FetchResponse(tuple(told)), 13))
 
-        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        made.ask = ask  # type: ignore[assignment] # replaced by a function
         assert await made.told(batched_fetch(0)) == {}
         told.append(fetch.FetchTopicResponse((data(partition_index=8),), topic_id=batched_fetch(0).topics[0].topic_id))
         assert await made.told(batched_fetch(0)) == {8: data(partition_index=8)}
@@ -366,14 +366,14 @@ def test_an_answer_that_does_not_parse_ends_the_connection() -> None:
             answer = await whole(api_key, version, body)
             return answer if len(whole.fetches) == 1 else answer[:-1]
 
-        made.ask = ask  # type: ignore[assignment] # a function stands in for it
+        made.ask = ask  # type: ignore[assignment] # replaced by a function
         with pytest.raises(ProtocolError):
             await made.response(batched_fetch(0, 1))
 
     run(body, HeldTier(1))
 
 
-def test_an_object_that_is_missing_refuses_its_partition_only() -> None:
+def test_a_missing_object_refuses_its_partition_only() -> None:
     tier = HeldTier()
     tier.answer = ObjectNotFoundError("key")
 
@@ -396,7 +396,7 @@ def test_the_end_of_the_read_is_part_of_the_question(end_offset: int | None, wan
 
 
 @pytest.mark.parametrize(("batched", "told"), [(True, [110, 140]), (False, [None] * 2)])
-def test_range_offsets_are_sent_only_to_clients_that_know_them(batched: bool, told: object) -> None:
+def test_range_offsets_are_sent_only_to_clients_that_request_them(batched: bool, told: object) -> None:
     tier = HeldTier()
     tier.answer = resolved(range_offsets=(110, 140))
 
@@ -432,7 +432,7 @@ def held() -> Iterator[HeldTier]:
     tier.release()
 
 
-def test_requests_behind_a_look_up_that_hangs_are_answered(held: HeldTier) -> None:
+def test_requests_after_a_hung_look_up_are_answered(held: HeldTier) -> None:
     with ThreadPoolExecutor(4) as workers:
         peers = Peers(held, workers)
         with (

@@ -1,4 +1,4 @@
-"""A shim without a tier has nothing to say of its own."""
+"""A shim without a tier passes everything through."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_remote_client.shim.frames import RequestHead
 from tests.support.shim_fakes import FakeAsk, client_request, tagged_fetch
 
 
-def test_leaves_everything_to_the_broker() -> None:
+def test_all_requests_go_to_the_broker() -> None:
     nothing = PassThrough()
     head = RequestHead(1, 12, 1)
     assert not nothing.collects(head, 10)
@@ -18,5 +18,5 @@ def test_leaves_everything_to_the_broker() -> None:
     assert asyncio.run(nothing.answer(client_request(tagged_fetch()), FakeAsk())) is None
 
 
-def test_a_request_does_not_show_its_body() -> None:
+def test_repr_hides_the_body_of_a_request() -> None:
     assert "memory" not in repr(client_request(tagged_fetch()))

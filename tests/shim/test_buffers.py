@@ -1,4 +1,4 @@
-"""The sum of all buffers has a bound, and the right connections pay for it."""
+"""The sum of all buffers has a bound; connections are dropped in a defined order to keep it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(budget: BufferBudget, *connections: Connection) -> list[str]:
     return [one.name for one in budget.victims(connections, 10.0)]
 
 
-def test_budget_is_the_sum_of_what_is_held_now() -> None:
+def test_the_budget_counts_the_bytes_held_now() -> None:
     budget = BufferBudget(100)
     one, two = Connection("one"), Connection("two")
     budget.holds(one, 60)
@@ -41,7 +41,7 @@ def test_no_connection_is_dropped_within_the_budget() -> None:
     assert names(budget, one) == []
 
 
-def test_clients_that_no_broker_serves_go_first() -> None:
+def test_clients_without_a_broker_are_dropped_first() -> None:
     budget = BufferBudget(100)
     old, new = Connection("old"), Connection("new", admitted=False, since=10.0)
     budget.holds(old, 90)
@@ -49,7 +49,7 @@ def test_clients_that_no_broker_serves_go_first() -> None:
     assert names(budget, old, new) == ["new"]
 
 
-def test_the_largest_longest_held_buffers_go_next_as_needed() -> None:
+def test_the_largest_and_oldest_buffers_are_dropped_next() -> None:
     budget = BufferBudget(100)
     reads, stuck, large = Connection("reads", since=9.99), Connection("stuck"), Connection("large", since=9.0)
     idle = Connection("idle")

@@ -1,4 +1,4 @@
-"""What a shim depends on is looked at before it starts, and what is wrong is said."""
+"""A shim checks its dependencies before it starts and reports each fault."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_brokers_that_do_not_answer_are_named() -> None:
     assert found.startswith(f"no broker answers: cannot connect to 127.0.0.1:{port}")
 
 
-def test_broker_that_asks_for_a_certificate_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_requires_a_certificate_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> memoryview:
         raise LocationError("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required")
 
@@ -43,7 +43,7 @@ def test_broker_that_asks_for_a_certificate_is_explained(monkeypatch: pytest.Mon
     assert "the broker asks for a client certificate" in str(check_brokers(ShimConfig("broker:1"), SystemClock(), None))
 
 
-def test_everything_there_is_sound(tmp_path: Path) -> None:
+def test_a_complete_environment_has_no_finding(tmp_path: Path) -> None:
     with mock_cluster("metadata", [b"one"]) as (host, port):
         config = ShimConfig(f"{host}:{port}", store=tmp_path.as_uri(), metadata_topic="metadata")
         assert list(check_shim(config, SystemClock())) == []
@@ -61,7 +61,7 @@ def test_each_finding_is_reported(tmp_path: Path) -> None:
     assert topic.startswith("__remote_log_metadata cannot be read: ")
 
 
-def test_store_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise RemoteStorageAccessError("access denied")
 
@@ -72,6 +72,6 @@ def test_store_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: py
     assert found.startswith("the store cannot be read: access denied")
 
 
-def test_settings_that_cannot_be_followed_raise(tmp_path: Path) -> None:
+def test_unusable_settings_raise(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="metadata_consumer: "):
         check_metadata_topic(ShimConfig("broker:1", metadata_consumer={"no.such.setting": "1"}))

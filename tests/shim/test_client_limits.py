@@ -1,4 +1,4 @@
-"""A client is granted as much per second as its limit says, over time exactly."""
+"""A client is granted bytes and locations at the rate of its limit, exactly over time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kafka_remote_client.shim.client_limits import ClientLimits, client_name
 from tests.support.locations import ManualClock
 
 
-def test_a_client_is_its_certificate_or_what_it_calls_itself() -> None:
+def test_a_client_is_identified_by_its_certificate_or_client_id() -> None:
     assert client_name("commonName=app", "me", "192.0.2.1:5") == "commonName=app"
     assert client_name("", "me", "192.0.2.1:5") == "me@192.0.2.1"
     assert client_name("", "", "::1:5") == "@::1"
 
 
-def test_a_client_id_takes_no_more_memory_than_a_name_needs() -> None:
+def test_a_client_id_takes_bounded_memory() -> None:
     assert client_name("", "x" * 250 + "y" * 32_000, "192.0.2.1:5") == "x" * 250 + "@192.0.2.1"
 
 
-def test_nothing_limits_a_client_that_no_pattern_fits() -> None:
+def test_a_client_without_a_matching_pattern_has_no_limit() -> None:
     limits = ClientLimits({"a@*.grants_per_second": 0})
     for _ in range(100):
         assert limits.admits("b@192.0.2.1")
@@ -42,7 +42,7 @@ def test_bytes_are_granted_at_the_rate() -> None:
     assert 100_000 <= granted <= 100_000 + 1000 + 700
 
 
-def test_one_large_grant_is_made_up_for() -> None:
+def test_one_large_grant_is_followed_by_a_pause() -> None:
     clock = ManualClock()
     limits = ClientLimits({"*.bytes_per_second": 1000}, clock)
     limits.charge("a", 6000)
@@ -53,7 +53,7 @@ def test_one_large_grant_is_made_up_for() -> None:
     assert limits.admits("a")
 
 
-def test_grants_are_counted_whatever_their_size() -> None:
+def test_grants_are_counted_at_any_size() -> None:
     clock = ManualClock()
     limits = ClientLimits({"*.grants_per_second": 2}, clock)
     for _ in range(2):
@@ -64,7 +64,7 @@ def test_grants_are_counted_whatever_their_size() -> None:
     assert limits.admits("a")
 
 
-def test_fewer_than_one_grant_per_second() -> None:
+def test_a_limit_may_be_below_one_grant_per_second() -> None:
     clock = ManualClock()
     limits = ClientLimits({"*.grants_per_second": 0.5}, clock)
     assert limits.admits("a")
@@ -128,7 +128,7 @@ def test_a_reload_adds_limits_and_lifts_them() -> None:
     assert not limits._clients
 
 
-def test_a_wrong_reload_changes_nothing() -> None:
+def test_an_invalid_reload_changes_nothing() -> None:
     limits = ClientLimits({"*.grants_per_second": 1}, ManualClock())
     limits.charge("a", 0)
     with pytest.raises(ConfigurationError, match="between 0"):
@@ -161,6 +161,6 @@ def test_a_reload_and_the_event_loop_exclude_each_other() -> None:
         ({"a.rate": 1}, "client_limits: 'a.rate'"),
     ],
 )
-def test_what_is_wrong_is_said(given: dict[str, Any], said: str) -> None:
+def test_an_invalid_limit_is_named(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         ClientLimits(given)

@@ -1,4 +1,4 @@
-"""Settings are checked when they are given, and secrets are not shown."""
+"""Settings are checked at construction, and repr shows no secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_remote_client.shim.config import ShimConfig, parse_address, parse_add
     ("text", "address"),
     [("host:9092", ("host", 9092)), (" host:0 ", ("host", 0)), ("[::1]:9092", ("::1", 9092)), ("10.0.0.1:1", ("10.0.0.1", 1))],
 )
-def test_reads_host_and_port(text: str, address: tuple[str, int]) -> None:
+def test_host_and_port_are_read(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
 
 
@@ -24,7 +24,7 @@ def test_refuses_what_is_not_host_and_port(text: str) -> None:
         parse_address(text)
 
 
-def test_reads_a_list_of_addresses() -> None:
+def test_a_list_of_addresses_is_read() -> None:
     assert parse_addresses("a:1, b:2") == (("a", 1), ("b", 2))
     assert ShimConfig("a:1,b:2").upstream == (("a", 1), ("b", 2))
 
@@ -60,7 +60,7 @@ def test_every_address_needs_a_name_for_clients() -> None:
     assert ShimConfig("broker:9092", listen="0.0.0.0:9092", advertised_host="shim.example").advertised_host == "shim.example"
 
 
-def test_secrets_are_not_shown() -> None:
+def test_repr_shows_no_secret() -> None:
     config = ShimConfig("b:1", signing_key=b"canary" * 4, metadata_consumer={"sasl.password": "canary"})
     assert "canary" not in repr(config)
     assert "<sasl.password>" in repr(config)

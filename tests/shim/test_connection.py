@@ -1,4 +1,4 @@
-"""A client and its broker on two sockets: bytes pass, questions wait their turn, and both ends end together."""
+"""A client and its broker on two sockets: bytes pass, claimed requests are answered in turn, and both ends close together."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEARTBEAT = 12
 
 
 def echo(request: ReceivedRequest) -> bytes:
-    """Answers with the request's own bytes behind its head."""
+    """Answers with the request's own bytes after its header."""
     return request.answer(request.body[8:])
 
 
@@ -60,14 +60,14 @@ class Strategy:
 
 
 def heartbeat(number: int, body: bytes = b"") -> bytes:
-    """A Heartbeat version 0; its key is in no table of ours, so the header is spelt out."""
+    """A Heartbeat version 0; its key is in no table of ours, so the header is written out."""
     head = struct.pack(">hhih", HEARTBEAT, 0, number, 3) + b"raw"
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
 @attrs.frozen
 class Spoken:
-    """What clients speak to the shim, on either side."""
+    """The transport that clients use to the shim, on either side."""
 
     listener: dict[str, Any] = attrs.field(factory=dict)
     client: ssl.SSLContext | None = None
@@ -92,7 +92,7 @@ def test_bytes_pass_both_ways_unchanged() -> None:
         assert b"".join(request.body for request in broker.requests[3:5]) == heartbeat(10, b"10")[4:] + heartbeat(11, b"11")[4:]
 
 
-def test_one_byte_at_a_time_will_do(spoken: Spoken) -> None:
+def test_single_bytes_pass(spoken: Spoken) -> None:
     with (
         ScriptedBroker(echo) as broker,
         Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
@@ -105,7 +105,7 @@ def test_one_byte_at_a_time_will_do(spoken: Spoken) -> None:
         assert client.read().endswith(b"slower")
 
 
-def test_no_small_answer_waits_for_an_acknowledgement_of_the_one_before(spoken: Spoken) -> None:
+def test_small_answers_do_not_wait_for_an_acknowledgement(spoken: Spoken) -> None:
     with (
         ScriptedBroker(echo) as broker,
         Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
@@ -134,7 +134,7 @@ def test_no_small_answer_waits_for_an_acknowledgement_of_the_one_before(spoken: 
         struct.pack(">ihhi", 8, 1, 16, 1),  # Fetch 16
     ],
 )
-def test_what_is_no_request_ends_the_connection(garbage: bytes) -> None:
+def test_bytes_that_are_not_a_request_end_the_connection(garbage: bytes) -> None:
     with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim, RawClient(shim.bootstrap_servers) as client:
         client.send(garbage)
         assert client.closed()
@@ -142,7 +142,7 @@ def test_what_is_no_request_ends_the_connection(garbage: bytes) -> None:
         assert not broker.requests
 
 
-def test_what_is_no_answer_ends_the_connection() -> None:
+def test_bytes_that_are_not_an_answer_end_the_connection() -> None:
     def wrong(request: ReceivedRequest) -> bytes:
         return struct.pack(">ii", 4, request.correlation_id + 1)
 
@@ -152,7 +152,7 @@ def test_what_is_no_answer_ends_the_connection() -> None:
         assert shim.metrics()["connections_dropped.protocol"] == 1
 
 
-def test_client_is_closed_after_the_brokers_last_bytes(spoken: Spoken) -> None:
+def test_a_client_is_closed_after_the_brokers_last_bytes(spoken: Spoken) -> None:
     def last_words(request: ReceivedRequest) -> bytes | None:
         if request.correlation_id == 2:
             return None
@@ -168,7 +168,7 @@ def test_client_is_closed_after_the_brokers_last_bytes(spoken: Spoken) -> None:
         assert client.closed()
 
 
-def test_a_client_that_hangs_up_takes_its_broker_connection_along(spoken: Spoken) -> None:
+def test_a_client_that_disconnects_ends_its_broker_connection(spoken: Spoken) -> None:
     with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, **spoken.listener)) as shim:
         with RawClient(shim.bootstrap_servers, tls=spoken.client) as client:
             client.send(heartbeat(1))
@@ -177,7 +177,7 @@ def test_a_client_that_hangs_up_takes_its_broker_connection_along(spoken: Spoken
         wait_until(lambda: request.connection.fileno() == -1, "the broker to see the end", seconds=20)
 
 
-def test_a_broker_that_cannot_be_reached_ends_the_connection() -> None:
+def test_an_unreachable_broker_ends_the_connection() -> None:
     (port,) = free_ports(1)
     with Shim(ShimConfig(f"127.0.0.1:{port}")) as shim, RawClient(shim.bootstrap_servers) as client:
         client.send(heartbeat(1))
@@ -224,7 +224,7 @@ def test_a_claimed_request_is_answered_while_others_wait(spoken: Spoken) -> None
 @pytest.mark.parametrize(
     ("error", "why"), [(ProtocolError("p"), "protocol"), (CorruptIndexError("c"), "protocol"), (RuntimeError("r"), "error")]
 )
-def test_a_strategy_that_fails_ends_the_connection_and_nothing_else(error: Exception, why: str) -> None:
+def test_a_strategy_that_raises_ends_its_connection_only(error: Exception, why: str) -> None:
     async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
         raise error
 
@@ -241,7 +241,7 @@ def test_a_strategy_that_fails_ends_the_connection_and_nothing_else(error: Excep
         assert other.read().endswith(b"still here")
 
 
-def test_a_client_that_leaves_while_its_answer_is_made_is_forgotten(spoken: Spoken) -> None:
+def test_an_answer_for_a_client_that_has_left_is_dropped(spoken: Spoken) -> None:
     began = threading.Event()
     ended = threading.Event()
 
@@ -310,7 +310,7 @@ def test_a_broker_that_does_not_read_stops_the_client(spoken: Spoken) -> None:
         assert sent < 100
 
 
-def test_a_client_that_sends_on_while_its_answer_is_made_is_kept_waiting(spoken: Spoken) -> None:
+def test_a_client_that_keeps_sending_during_its_answer_is_paused(spoken: Spoken) -> None:
     release = threading.Event()
 
     async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
@@ -340,7 +340,7 @@ def _send_until_stuck(client: RawClient, data: bytes, at_most: int) -> int:
     return at_most
 
 
-def test_stopped_shim_leaves_no_thread_and_no_connection() -> None:
+def test_a_stopped_shim_leaves_no_thread_and_no_connection() -> None:
     before = set(threading.enumerate())  # shims of other tests may run
     with ScriptedBroker(echo) as broker:
         shim = Shim(ShimConfig(broker.address)).start()
@@ -358,7 +358,7 @@ def test_stopped_shim_leaves_no_thread_and_no_connection() -> None:
 
 
 class FakeTransport(asyncio.Transport):
-    """Closes only by force: what was written never goes out."""
+    """Closes only by force: written bytes are never sent."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("192.0.2.1", 5)})
@@ -478,7 +478,7 @@ def test_a_listener_that_cannot_be_bound_ends_the_connection(monkeypatch: pytest
     asyncio.run(body())
 
 
-def test_a_connection_in_use_is_not_idle_however_old() -> None:
+def test_a_connection_in_use_is_not_idle_at_any_age() -> None:
     async def body() -> None:
         clock = ManualClock()
         connection, _ = await connected(clock, Doorkeeper())
@@ -498,7 +498,7 @@ def test_a_connection_in_use_is_not_idle_however_old() -> None:
     asyncio.run(body())
 
 
-def test_nothing_is_written_to_a_peer_that_has_gone() -> None:
+def test_nothing_is_written_to_a_closed_peer() -> None:
     async def body() -> None:
         connection, transport = await connected(ManualClock(), Doorkeeper())
         connection._broker.connection_made(transport)
@@ -512,7 +512,7 @@ def test_nothing_is_written_to_a_peer_that_has_gone() -> None:
     asyncio.run(body())
 
 
-def test_single_bytes_buy_no_time_for_the_first_request() -> None:
+def test_single_bytes_do_not_extend_the_time_for_the_first_request() -> None:
     async def body() -> None:
         clock = ManualClock()
         connection, _ = await connected(clock, Doorkeeper())

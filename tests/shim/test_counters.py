@@ -1,4 +1,4 @@
-"""Counters count from any thread."""
+"""Counters can be increased from any thread."""
 
 from __future__ import annotations
 

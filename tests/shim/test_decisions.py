@@ -1,4 +1,4 @@
-"""Decisions: one is made once, however often it is asked for, and serves a later request within the bounds it was made in."""
+"""A decision is made once for repeated requests, and serves a later request whose bounds include its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Decided:
         return await self.decisions.of(key, question, bounds, self._decide)
 
     async def pending(self, bounds: PartitionData) -> None:
-        """A request that does not wait for the end."""
+        """A request that does not wait for the decision."""
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(self.of(bounds), 0.001)
 
@@ -44,7 +44,7 @@ def run(body: Callable[[Decided], Awaitable[None]], *, kept: float = KEPT) -> No
     asyncio.run(with_decisions())
 
 
-def test_a_repeated_question_gets_the_pending_decision() -> None:
+def test_a_repeated_request_gets_the_pending_decision() -> None:
     async def body(made: Decided) -> None:
         await made.pending(data())
         await made.pending(data())
@@ -68,7 +68,7 @@ def test_a_decision_that_ends_between_two_requests_is_kept_and_given_once() -> N
     run(body)
 
 
-def test_a_result_is_kept_where_the_request_ends_in_the_same_moment() -> None:
+def test_a_result_is_kept_if_the_request_ends_at_the_same_moment() -> None:
     async def body(made: Decided) -> None:
         asked = asyncio.ensure_future(made.of(data()))
         await asyncio.sleep(0)
@@ -84,7 +84,7 @@ def test_a_result_is_kept_where_the_request_ends_in_the_same_moment() -> None:
     run(body)
 
 
-def test_concurrent_questions_share_one_decision() -> None:
+def test_concurrent_requests_share_one_decision() -> None:
     async def body(made: Decided) -> None:
         both = asyncio.gather(made.of(data()), made.of(data()))
         await asyncio.sleep(0)
@@ -115,7 +115,7 @@ def test_a_decision_serves_a_log_that_includes_its_own_bounds(bounds: PartitionD
 
 
 @pytest.mark.parametrize(("key", "question"), [("another client", "offset 0"), ("client", "offset 1")])
-def test_other_clients_and_other_questions_have_decisions_of_their_own(key: str, question: str) -> None:
+def test_other_clients_and_other_requests_have_their_own_decisions(key: str, question: str) -> None:
     async def body(made: Decided) -> None:
         await made.pending(data())
         made.released.set()
@@ -134,7 +134,7 @@ def test_an_unused_decision_is_dropped() -> None:
     run(body, kept=0.001)
 
 
-def test_what_was_replaced_does_not_drop_its_successor() -> None:
+def test_a_replaced_decision_does_not_drop_its_successor() -> None:
     async def body(made: Decided) -> None:
         first = asyncio.ensure_future(made.of(data()))
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_remote_client.shim.durations import BOUNDS, Durations
 
 
-def test_each_bound_counts_what_is_not_longer() -> None:
+def test_each_bound_counts_durations_up_to_it() -> None:
     durations = Durations()
     for seconds in (0.0005, 0.001, 0.002, 60.0):
         durations.add(seconds)

@@ -1,4 +1,4 @@
-"""The page of metrics is what Prometheus reads."""
+"""The page of metrics has Prometheus's format."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_counters_gauges_and_the_histogram_can_be_read_back() -> None:
     assert samples["kafka_remote_shim_client_bytes_granted_total", 'a"b\n@192.0.2.1', "orders"] == 10
 
 
-def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(MissingExtraError, match=r"kafka-remote-client\[prometheus\]"):
         exposition({}, Durations().snapshot(), {})

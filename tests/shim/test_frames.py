@@ -1,4 +1,4 @@
-"""Frames out of a byte stream: the same ones however the stream is cut, and never more memory than bytes that came."""
+"""Frames of a byte stream: the same for any cut of the stream, in memory bounded by the received bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Recorder:
-    """Streams frames whose body begins with 's', collects the others; wants 'm' frames whole before it decides."""
+    """Streams frames whose body begins with 's', collects the others; needs 'm' frames complete before it decides."""
 
     def __init__(self) -> None:
         self.collected: list[bytes] = []
@@ -53,7 +53,7 @@ bodies = st.lists(
 
 
 @given(bodies, st.data())
-def test_frames_do_not_depend_on_how_the_stream_is_cut(frames: list[bytes], data: st.DataObject) -> None:
+def test_frames_do_not_depend_on_the_cut_of_the_stream(frames: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(framed(body) for body in frames)
     recorder = Recorder()
     made = scanner(recorder)
@@ -67,7 +67,7 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut(frames: list[bytes], data
     assert made.idle
 
 
-def test_byte_by_byte_is_enough() -> None:
+def test_frames_can_arrive_byte_by_byte() -> None:
     recorder = Recorder()
     made = scanner(recorder)
     for byte in framed(b"collect me") + framed(b"stream me"):
@@ -76,7 +76,7 @@ def test_byte_by_byte_is_enough() -> None:
     assert bytes(recorder.streamed) == framed(b"stream me")
 
 
-def test_a_frame_that_is_here_whole_is_handed_on_in_one_piece() -> None:
+def test_a_complete_frame_is_passed_on_in_one_piece() -> None:
     pieces: list[bytes] = []
     recorder = Recorder()
     recorder.stream = lambda data: pieces.append(bytes(data))
@@ -92,7 +92,7 @@ def test_refuses_a_length_outside_its_bounds_before_anything_else(length: int) -
     assert not recorder.fronts
 
 
-def test_memory_grows_with_the_bytes_that_came_not_with_those_announced() -> None:
+def test_memory_grows_with_received_bytes_not_with_announced_ones() -> None:
     recorder = Recorder()
     made = scanner(recorder, max_length=(1 << 31) - 1)
     made.feed(struct.pack(">i", (1 << 31) - 1) + b"collect")
@@ -110,7 +110,7 @@ def test_a_handler_that_never_decides_ends_the_stream() -> None:
         scanner(recorder, max_front=100).feed(struct.pack(">i", 100_000) + b"m" * 500)
 
 
-def test_nothing_is_handled_while_paused_and_everything_after() -> None:
+def test_a_pause_delays_all_frames_until_it_ends() -> None:
     recorder = Recorder()
     recorder.pause_after = b"c-pause"
     made = scanner(recorder)
@@ -148,7 +148,7 @@ def test_a_frame_that_has_to_wait_is_routed_again(body: bytes) -> None:
     assert made.idle
 
 
-def test_bytes_fed_by_the_handler_itself_come_after_those_at_hand() -> None:
+def test_bytes_that_the_handler_feeds_come_after_waiting_ones() -> None:
     recorder = Recorder()
     made = scanner(recorder)
 
@@ -169,7 +169,7 @@ def test_a_request_head_is_the_first_eight_bytes() -> None:
     assert RequestHead.parse(front) == RequestHead(1, 12, -7)
 
 
-def test_front_is_parsed_in_linear_work() -> None:
+def test_the_front_of_a_frame_is_parsed_in_linear_work() -> None:
     recorder = Recorder()
     made = scanner(recorder)
     body = b"m" * 60_000

@@ -1,4 +1,4 @@
-"""Sizes of grants: what the client wants, within what the settings and the topic's policy permit."""
+"""Sizes of grants: the requested size within the limits of settings and the topic's policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUESTION = LocationQuestion(
 @pytest.mark.parametrize(
     ("wanted", "window"), [((0, 0), (3000, 3000)), ((4000, 0), (4000, 3000)), ((9000, 9000), (5000, 3000))]
 )
-def test_a_window_is_as_wanted_within_the_limits(wanted: tuple[int, int], window: tuple[int, int]) -> None:
+def test_a_window_has_the_requested_size_within_the_limits(wanted: tuple[int, int], window: tuple[int, int]) -> None:
     assert GrantLimits(3000, 5000).window(*wanted) == window
 
 

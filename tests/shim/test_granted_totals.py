@@ -15,7 +15,7 @@ def test_adds_up_by_client_and_topic() -> None:
     assert list(totals.snapshot().items()) == [(("a", "x"), (4, 20)), (("a", "y"), (2, 10)), (("b", "x"), (2, 10))]
 
 
-def test_more_pairs_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_over_the_bound_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(totals_module, "_MAX_PAIRS", 1)
     totals = GrantedTotals()
     for client in "abca":

@@ -1,4 +1,4 @@
-"""A location is granted when broker and tier agree on everything; otherwise the client's own request goes to the broker."""
+"""A location is granted if broker and tier agree; otherwise the client's own request goes to the broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ A, B, C = (AbortedTransaction(producer_id, offset) for producer_id, offset in ((
 
 
 class Granter:
-    """A granting broker over fakes."""
+    """A granting broker with fakes."""
 
     def __init__(self, workers: ThreadPoolExecutor) -> None:
         self.tier = FakeTier()
@@ -74,7 +74,7 @@ def granter(workers: ThreadPoolExecutor) -> Granter:
 
 
 @pytest.mark.parametrize("version", [12, 13, 15])
-def test_grants_ranges_with_the_brokers_own_numbers(granter: Granter, version: int) -> None:
+def test_grants_have_ranges_and_the_brokers_offsets(granter: Granter, version: int) -> None:
     granter.ask.throttle_time_ms = 250
     grant, response = granter.granted(tagged_fetch(), version)
     assert [granted.range for granted in grant.ranges] == [ByteRange(1000, 2000), ByteRange(2000, 4500)]
@@ -125,7 +125,7 @@ def test_a_window_off_the_lineage_is_not_granted(granter: Granter, answer: fetch
     assert granter.refused(tagged_fetch()) == "lineage"
 
 
-def test_lineage_is_asked_once_per_window_and_leader_epoch(granter: Granter) -> None:
+def test_lineage_is_requested_once_per_window_and_leader_epoch(granter: Granter) -> None:
     for leader_epoch, probes in ((9, 2), (9, 1), (10, 2), (-1, 2), (-1, 2)):
         granter.ask = FakeAsk()
         granter.granted(tagged_fetch(partition={"current_leader_epoch": leader_epoch}))
@@ -133,7 +133,7 @@ def test_lineage_is_asked_once_per_window_and_leader_epoch(granter: Granter) -> 
 
 
 @pytest.mark.parametrize(("level", "end"), [(COMMITTED, 400), (UNCOMMITTED, 1000)])
-def test_only_the_log_that_the_level_may_read_is_resolved(granter: Granter, level: IsolationLevel, end: int) -> None:
+def test_only_offsets_readable_at_the_isolation_level_are_resolved(granter: Granter, level: IsolationLevel, end: int) -> None:
     granter.ask = FakeAsk(lambda _asked: data(last_stable_offset=400))
     granter.granted(tagged_fetch(isolation_level=level))
     (question,) = granter.tier.calls
@@ -146,7 +146,7 @@ def test_only_the_log_that_the_level_may_read_is_resolved(granter: Granter, leve
     ("wanted", "window"),
     [(0, (3000, 3000)), (1000, (1000, 1000)), (4000, (4000, 3000)), (9000, (5000, 3000))],
 )
-def test_the_window_is_what_the_client_wants_within_our_limits(granter: Granter, wanted: int, window: tuple[int, int]) -> None:
+def test_the_window_has_the_requested_size_within_the_limits(granter: Granter, wanted: int, window: tuple[int, int]) -> None:
     granter.granted(tagged_fetch(max_bytes=wanted))
     (question,) = granter.tier.calls
     assert (question.max_bytes, question.range_bytes) == window
@@ -177,7 +177,7 @@ def test_an_error_for_the_whole_request_is_the_answer(granter: Granter) -> None:
     assert fetch.decode_response(body, 13).error_code == 103
 
 
-def test_an_answer_about_no_partition_is_passed_on(granter: Granter) -> None:
+def test_an_answer_without_the_partition_is_passed_on(granter: Granter) -> None:
     empty = fetch.encode_response(fetch.FetchResponse(()), 13)
 
     async def ask(*_: Any) -> memoryview:
@@ -195,7 +195,7 @@ def test_an_answer_about_no_partition_is_passed_on(granter: Granter) -> None:
         (data(last_stable_offset=120), "not-tiered"),
     ],
 )
-def test_what_the_broker_says_can_rule_a_location_out(granter: Granter, answer: fetch.PartitionData, why: str) -> None:
+def test_the_brokers_answer_can_exclude_a_location(granter: Granter, answer: fetch.PartitionData, why: str) -> None:
     granter.ask = FakeAsk(lambda _asked: answer)
     assert granter.refused(tagged_fetch()) == why
 
@@ -210,7 +210,7 @@ def test_what_the_broker_says_can_rule_a_location_out(granter: Granter, answer: 
         (resolved(metadata=attrs.evolve(SEGMENT, segment_leader_epochs=(EpochEntry(2, 5),))), "inconsistent"),
     ],
 )
-def test_what_the_tier_says_can_rule_a_location_out(granter: Granter, answer: Any, why: str) -> None:
+def test_the_tiers_answer_can_exclude_a_location(granter: Granter, answer: Any, why: str) -> None:
     granter.tier.answer = answer
     assert granter.refused(tagged_fetch()) == why
 
@@ -245,11 +245,11 @@ def test_a_look_up_that_takes_too_long_goes_to_the_broker(granter: Granter) -> N
         (tagged_fetch(partition={"partition": 4}), "not-tiered"),
     ],
 )
-def test_other_requests_are_the_brokers(granter: Granter, request_: fetch.FetchRequest, why: str) -> None:
+def test_other_requests_go_to_the_broker(granter: Granter, request_: fetch.FetchRequest, why: str) -> None:
     assert granter.refused(request_) == why
 
 
-def test_a_segment_in_a_format_that_was_not_offered_is_the_brokers(granter: Granter) -> None:
+def test_a_segment_in_a_format_not_offered_goes_to_the_broker(granter: Granter) -> None:
     granter.tier.formats, granter.tier.located_as = BOTH_FORMATS, "AivenTieredStorageV1"
     assert granter.refused(tagged_fetch()) == "format"
     assert len(granter.ask.fetches) == 1, "the broker is asked no more than it takes to find out"
@@ -257,20 +257,20 @@ def test_a_segment_in_a_format_that_was_not_offered_is_the_brokers(granter: Gran
     assert grant.format == "AivenTieredStorageV1"
 
 
-def test_another_segment_of_that_tier_is_granted_as_it_is(granter: Granter) -> None:
+def test_a_plain_segment_of_a_chunked_tier_is_granted(granter: Granter) -> None:
     granter.tier.formats = BOTH_FORMATS
     grant, _ = granter.granted(tagged_fetch(formats=("ApacheKafkaV1",)))
     assert grant.format == "ApacheKafkaV1"
 
 
-def test_a_data_key_goes_over_encrypted_connections_only(granter: Granter) -> None:
+def test_a_data_key_is_granted_over_encrypted_connections_only(granter: Granter) -> None:
     granter.tier.data_key = DATA_KEY
     assert granter.refused(tagged_fetch()) == "plaintext-data-key"
     grant, _ = granter.granted(tagged_fetch(), secure=True)
     assert [LocationMetadata.decode(one.custom_metadata).data_key for one in grant.ranges] == [DATA_KEY] * 2
 
 
-def test_a_data_key_goes_over_any_connection_where_that_is_allowed(granter: Granter, workers: ThreadPoolExecutor) -> None:
+def test_a_data_key_is_granted_over_any_connection_if_allowed(granter: Granter, workers: ThreadPoolExecutor) -> None:
     limits = GrantLimits(3000, 5000, 30.0, plaintext_data_keys=True)
     granter.broker = GrantingBroker(granter.tier, limits, granter.counters, workers)
     granter.tier.data_key = DATA_KEY
@@ -285,14 +285,14 @@ def test_a_request_without_the_flag_is_not_counted(granter: Granter) -> None:
     assert granter.counters.snapshot() == {}
 
 
-def test_readers_of_everything_get_no_list(granter: Granter) -> None:
+def test_read_uncommitted_gets_no_aborted_transactions(granter: Granter) -> None:
     granter.tier.answer = resolved(aborted_complete=False)
     _, response = granter.granted(tagged_fetch(isolation_level=UNCOMMITTED))
     assert response.responses[0].partitions[0].aborted_transactions is None
     assert granter.counters["aborted_probes"] == 0
 
 
-def test_a_complete_list_is_not_asked_for_again(granter: Granter) -> None:
+def test_a_complete_list_is_not_requested_from_the_broker(granter: Granter) -> None:
     granter.tier.answer = resolved(aborted=(A, B))
     _, response = granter.granted(tagged_fetch())
     assert response.responses[0].partitions[0].aborted_transactions == (A, B)
@@ -319,7 +319,7 @@ def test_an_incomplete_list_is_not_granted(granter: Granter, answer: fetch.Parti
     assert granter.refused(tagged_fetch()) == "aborted-unknown"
 
 
-def test_a_name_stands_for_the_topic_that_has_it_now(granter: Granter) -> None:
+def test_a_name_stands_for_its_current_topic(granter: Granter) -> None:
     granter.granted(tagged_fetch(), 12)
     assert granter.ask.metadata_topics == [TIP.topic]
 
@@ -333,7 +333,7 @@ def test_a_name_stands_for_the_topic_that_has_it_now(granter: Granter) -> None:
         ((MetadataTopic(TIP.topic, topic_id=type(ZERO_UUID)(int=78)),), "not-tiered"),
     ],
 )
-def test_a_name_that_is_another_topics_now_is_not_granted(granter: Granter, topics: Any, why: str) -> None:
+def test_a_name_of_another_topic_by_now_is_not_granted(granter: Granter, topics: Any, why: str) -> None:
     granter.ask.topics = topics
     assert granter.refused(tagged_fetch(), 12) == why
 
@@ -350,7 +350,7 @@ def test_a_request_or_an_answer_that_does_not_parse_ends_the_connection(granter:
         asyncio.run(granter.broker.answer(request, ask))
 
 
-def test_only_small_fetches_with_our_bytes_in_them_are_looked_at(granter: Granter) -> None:
+def test_only_small_fetches_with_our_tags_are_collected(granter: Granter) -> None:
     looks = granter.broker.collects
     assert looks(RequestHead(ApiKey.FETCH, 12, 1), 100)
     assert not looks(RequestHead(ApiKey.FETCH, 11, 1), 100)
@@ -374,7 +374,7 @@ def control(granter: Granter, workers: ThreadPoolExecutor, policies: dict[str, o
     granter.broker.reload(limits, clients)
 
 
-def test_a_topic_that_is_never_granted_is_the_brokers(granter: Granter, workers: ThreadPoolExecutor) -> None:
+def test_a_topic_with_a_policy_of_no_grants_goes_to_the_broker(granter: Granter, workers: ThreadPoolExecutor) -> None:
     control(granter, workers, {"ord*.grant": "never"}, {})
     assert granter.refused(tagged_fetch()) == "topic-policy"
     assert not granter.tier.calls, "nothing is looked up"
@@ -395,7 +395,7 @@ def test_a_client_above_its_limit_is_not_granted(granter: Granter, workers: Thre
     assert not granter.tier.calls
 
 
-def test_a_limit_counts_grants_that_were_made_meanwhile(granter: Granter, workers: ThreadPoolExecutor) -> None:
+def test_a_limit_counts_grants_made_meanwhile(granter: Granter, workers: ThreadPoolExecutor) -> None:
     control(granter, workers, {}, {"me@*.grants_per_second": 1e-6})
 
     async def answer_two() -> list[bytes | None]:

@@ -1,4 +1,4 @@
-"""Probes are answered often and cost what depends on them little."""
+"""Frequent probes cause few checks of the dependencies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.locations import ManualClock
 
 
 class Told:
-    """A check whose finding a test sets; ``asked`` counts."""
+    """A check with a finding that a test sets; ``asked`` counts its calls."""
 
     def __init__(self) -> None:
         self.found: str | None = None
@@ -20,7 +20,7 @@ class Told:
         return self.found
 
 
-def test_finding_is_kept_for_its_time() -> None:
+def test_a_finding_is_kept_for_its_time() -> None:
     clock, told = ManualClock(), Told()
     kept = Kept(told, clock, 5.0)
     assert kept() is None
@@ -32,7 +32,7 @@ def test_finding_is_kept_for_its_time() -> None:
     assert told.asked == 2
 
 
-def test_tier_and_brokers_have_pages_of_their_own() -> None:
+def test_tier_and_brokers_have_their_own_pages() -> None:
     names = ("alive", "listening", "brokers", "tier")
     checks = {name: Told() for name in names}
     given: dict[str, Check] = dict(checks)
@@ -51,7 +51,7 @@ def test_tier_and_brokers_have_pages_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("broken", "page"), [("alive", "/livez"), ("listening", "/readyz"), ("brokers", "/readyz"), ("tier", "/tierz")]
 )
-def test_a_check_that_raises_has_found_that(broken: str, page: str) -> None:
+def test_an_exception_of_a_check_is_its_finding(broken: str, page: str) -> None:
     def raises() -> str | None:
         raise LookupError("https://store.example/?signature=canary")
 

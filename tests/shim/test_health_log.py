@@ -1,4 +1,4 @@
-"""The log says when a shim is ready and when it can grant, once for each change."""
+"""The log reports once for each change whether a shim is ready and whether it can grant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOGGER = "kafka_remote_client.shim.health_log"
 
 
 class Script(ManualClock):
-    """Waiting makes the next findings true; after the last ones the log is stopped."""
+    """Each wait activates the next findings; after the last ones the log is stopped."""
 
     def __init__(self, brokers: Told, tier: Told, later: list[tuple[str | None, str | None]]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def lines(caplog: pytest.LogCaptureFixture, *findings: tuple[str | None, str | N
     return [f"{record.levelname} {record.getMessage()}" for record in caplog.records if record.name == LOGGER]
 
 
-def test_a_shim_whose_broker_is_gone_is_not_announced_as_ready(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shim_without_its_broker_is_not_announced_as_ready(caplog: pytest.LogCaptureFixture) -> None:
     assert lines(caplog, ("no broker answers", "no metadata"), ("no broker answers", "no metadata")) == [
         "WARNING not ready: no broker answers",
         "WARNING locations of some or all partitions are not granted: no metadata",
@@ -59,7 +59,7 @@ def test_each_change_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_the_tier_is_judged_after_its_metadata_was_read_or_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_tier_is_checked_after_its_metadata_or_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
     waits: list[float] = []
     health = Health(alive=Told(), listening=Told(), brokers=Told(), tier=Told(), clock=ManualClock())
     log = HealthLog(health, lambda seconds: bool(waits.append(seconds)), Script(Told(), Told(), []))
@@ -69,7 +69,7 @@ def test_the_tier_is_judged_after_its_metadata_was_read_or_ten_seconds(caplog: p
     assert "the tier can be read" in caplog.text
 
 
-def test_health_log_ends_during_a_check_and_ignores_its_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_ends_during_a_check_and_ignores_its_failure(caplog: pytest.LogCaptureFixture) -> None:
     entered, stopped = threading.Event(), threading.Event()
 
     def slow() -> str | None:
@@ -90,7 +90,7 @@ def test_health_log_ends_during_a_check_and_ignores_its_failure(caplog: pytest.L
     assert not caplog.records
 
 
-def test_a_check_that_raises_is_told_once_and_looked_at_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_of_a_check_is_logged_once_and_checked_again(caplog: pytest.LogCaptureFixture) -> None:
     tier = Told()
 
     def broken_at_first() -> str | None:

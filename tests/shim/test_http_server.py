@@ -22,12 +22,12 @@ def parse(raw: bytes) -> HttpRequest | None:
     return read_request(io.BufferedReader(io.BytesIO(raw)))
 
 
-def test_reads_a_request() -> None:
+def test_a_request_is_parsed() -> None:
     request = parse(b"GET /a%20b?c=d HTTP/1.1\r\nHost: x\r\nRANGE:bytes=0-9 \r\nX: 1\r\nx:\t2\r\n\r\nnext")
     assert request == HttpRequest("GET", "/a%20b?c=d", {"host": "x", "range": "bytes=0-9", "x": "1, 2"}, keep_alive=True)
 
 
-def test_reads_one_request_after_the_other() -> None:
+def test_consecutive_requests_are_parsed() -> None:
     reader = io.BufferedReader(io.BytesIO(b"GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n"))
     assert [read_request(reader).target, read_request(reader).target, read_request(reader)] == ["/1", "/2", None]
 
@@ -41,7 +41,7 @@ def test_reads_one_request_after_the_other() -> None:
         (b"GET / HTTP/1.1\nContent-Length: 0\n\n", True),
     ],
 )
-def test_knows_whether_the_connection_stays(line: bytes, keep_alive: bool) -> None:
+def test_a_request_says_if_the_connection_stays_open(line: bytes, keep_alive: bool) -> None:
     assert parse(line).keep_alive is keep_alive
 
 
@@ -71,13 +71,13 @@ def test_knows_whether_the_connection_stays(line: bytes, keep_alive: bool) -> No
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-def test_takes_no_other_request(raw: bytes) -> None:
+def test_other_requests_are_refused(raw: bytes) -> None:
     with pytest.raises(MalformedRequestError):
         parse(raw)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_request_or_none_of_ours(raw: bytes) -> None:
+def test_any_bytes_are_a_request_or_refused(raw: bytes) -> None:
     try:
         parse(raw)
         parse(b"GET / HTTP/1.1\r\n" + raw)
@@ -85,14 +85,14 @@ def test_any_bytes_are_a_request_or_none_of_ours(raw: bytes) -> None:
         return
 
 
-def test_a_request_does_not_show_its_query() -> None:
+def test_repr_hides_the_query_of_a_request() -> None:
     request = parse(b"GET " + SECRET_TARGET.encode() + b" HTTP/1.1\r\nX-Secret: CANARY\r\n\r\n")
     assert "CANARY" not in repr(request)
     assert "/a/b" in repr(request)
 
 
 def is_ended(client: socket.socket) -> bool:
-    """Whether the other side has closed. One that was never accepted is reset instead."""
+    """Returns whether the other side has closed. A connection that was never accepted is reset instead."""
     try:
         return client.recv(10) == b""
     except ConnectionResetError:
@@ -120,7 +120,7 @@ def listen() -> object:
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("http-")]
 
 
-def test_serves_each_connection(listen: object) -> None:
+def test_each_connection_is_served(listen: object) -> None:
     listener = listen(echo)
     for word in (b"one", b"two"):
         with socket.create_connection(listener.address) as client:
@@ -140,7 +140,7 @@ def test_a_handler_that_fails_ends_its_connection_only(listen: object) -> None:
             assert is_ended(client)
 
 
-def test_stopping_cuts_what_waits_and_frees_the_port(listen: object) -> None:
+def test_stop_cuts_waiting_connections_and_frees_the_port(listen: object) -> None:
     listener = listen(echo)
     address = listener.address
     with socket.create_connection(address) as client:
@@ -155,13 +155,13 @@ def test_stopping_cuts_what_waits_and_frees_the_port(listen: object) -> None:
     socket.create_connection(address).close()
 
 
-def test_cutting_ends_connections_and_takes_new_ones(listen: object) -> None:
+def test_cutting_ends_connections_and_accepts_new_ones(listen: object) -> None:
     listener = listen(echo)
     with socket.create_connection(listener.address) as client:
         client.sendall(b"x")
         assert client.recv(1) == b"x"
     with socket.create_connection(listener.address) as waiting:
-        with socket.create_connection(listener.address) as later:  # accepted in order: the first one is known by now
+        with socket.create_connection(listener.address) as later:  # accepted in order: the first one is registered by now
             later.sendall(b"y")
             assert later.recv(1) == b"y"
         listener.cut_connections()
@@ -171,7 +171,7 @@ def test_cutting_ends_connections_and_takes_new_ones(listen: object) -> None:
         assert client.recv(1) == b"z"
 
 
-def test_a_silent_peer_is_left_after_the_idle_timeout(listen: object) -> None:
+def test_a_silent_peer_is_closed_after_the_idle_time_out(listen: object) -> None:
     listener = listen(echo, idle_timeout=0.05)
     with socket.create_connection(listener.address) as client:
         assert is_ended(client)
@@ -193,7 +193,7 @@ def test_connections_beyond_the_bound_are_closed(listen: object) -> None:
         release.set()
 
 
-def test_serves_tls_and_survives_plaintext_clients(listen: object) -> None:
+def test_tls_is_served_and_plaintext_clients_do_no_harm(listen: object) -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(CERTIFICATES / "good.pem")
     listener = listen(echo, ssl_context=server)
@@ -207,7 +207,7 @@ def test_serves_tls_and_survives_plaintext_clients(listen: object) -> None:
         assert secured.recv(10) == b"hello"
 
 
-def test_missing_handshake_does_not_delay_stopping(listen: object) -> None:
+def test_a_missing_handshake_does_not_delay_stop(listen: object) -> None:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(CERTIFICATES / "good.pem")
     listener = listen(echo, ssl_context=server)
@@ -216,7 +216,7 @@ def test_missing_handshake_does_not_delay_stopping(listen: object) -> None:
         assert is_ended(mute)
 
 
-def test_a_port_that_is_taken_is_an_error(listen: object) -> None:
+def test_a_port_in_use_is_an_error(listen: object) -> None:
     taken = listen(echo).address[1]
     second = ConnectionListener(echo, port=taken)
     with pytest.raises(OSError, match="in use"):
@@ -245,7 +245,7 @@ def test_accepting_survives_a_lack_of_descriptors(listen: object, caplog: pytest
     real, lacking = listener._listener.accept, [OSError(errno.EMFILE, "Too many open files")] * 2
 
     class Lacking:
-        """The listener, at first without a descriptor for the peer, who waits in its queue."""
+        """The listener, at first without a descriptor for the peer that waits in its queue."""
 
         def fileno(self) -> int:
             return listener._listener.fileno()
@@ -291,11 +291,11 @@ def test_accepting_survives_a_lack_of_threads(
     assert [record.getMessage() for record in caplog.records] == ["http: a connection is closed: can't start new thread"]
 
 
-def test_the_certificates_are_there() -> None:
+def test_the_certificates_exist() -> None:
     assert {path.suffix for path in Path(CERTIFICATES).iterdir()} == {".pem", ".sh"}
 
 
 @pytest.mark.parametrize("target", ["/a.log?expires=5&signature=canary", "/a.log7expires=5&signature=canary", "/a.log&canary"])
-def test_a_request_shows_no_signature(target: str) -> None:
-    """Also where the question mark of its URL was damaged on the way: the origin logs requests that it refuses."""
+def test_no_log_of_a_request_shows_a_signature(target: str) -> None:
+    """Also if the question mark of its URL was damaged on the way: the origin logs requests that it refuses."""
     assert "canary" not in repr(HttpRequest("GET", target, {}))

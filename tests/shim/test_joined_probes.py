@@ -1,4 +1,4 @@
-"""Questions of several partitions go to the broker in one Fetch."""
+"""Probes for several partitions go to the broker in one Fetch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Asked = list[tuple[int, int, int]]
 
 
 class Broker:
-    """Answers each Fetch when the test says so."""
+    """Answers each Fetch when the test releases it."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -60,7 +60,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_questions_that_come_while_others_are_answered_go_together() -> None:
+def test_probes_that_arrive_during_a_request_go_together() -> None:
     async def body(broker: Broker, probes: JoinedProbes) -> None:
         tasks = [asyncio.create_task(probes.answer(*question(0)))]
         await turns()
@@ -80,7 +80,7 @@ def test_questions_that_come_while_others_are_answered_go_together() -> None:
     run(body)
 
 
-def test_questions_of_one_moment_go_together() -> None:
+def test_probes_of_one_moment_go_together() -> None:
     async def body(broker: Broker, probes: JoinedProbes) -> None:
         broker.go_on.release()
         assert None not in await asyncio.gather(*(probes.answer(*question(number)) for number in range(3)))
@@ -90,7 +90,7 @@ def test_questions_of_one_moment_go_together() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_the_broker_leaves_out_has_no_answer(whole: bool) -> None:
+def test_a_partition_missing_from_the_answer_has_none(whole: bool) -> None:
     async def body(broker: Broker, probes: JoinedProbes) -> None:
         broker.error_code, broker.left_out = (ErrorCode.UNSUPPORTED_VERSION, set()) if whole else (0, {1})
         broker.go_on.release()
@@ -100,7 +100,7 @@ def test_what_the_broker_leaves_out_has_no_answer(whole: bool) -> None:
     run(body)
 
 
-def test_an_error_is_each_ones_answer_and_the_next_is_asked() -> None:
+def test_an_error_answers_all_probes_and_the_next_request_is_sent() -> None:
     async def body(broker: Broker, probes: JoinedProbes) -> None:
         broker.error = ProtocolError("no Fetch")
         tasks = [asyncio.create_task(probes.answer(*question(number))) for number in (0, 1)]
@@ -117,7 +117,7 @@ def test_an_error_is_each_ones_answer_and_the_next_is_asked() -> None:
     run(body)
 
 
-def test_one_that_is_cancelled_takes_no_answer_from_others() -> None:
+def test_a_cancelled_probe_takes_no_answer_from_others() -> None:
     async def body(broker: Broker, probes: JoinedProbes) -> None:
         kept, given_up = (asyncio.create_task(probes.answer(*question(number))) for number in (0, 1))
         await turns()

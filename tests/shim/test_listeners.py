@@ -1,4 +1,4 @@
-"""Each broker gets its own listener, bound before any client learns its address."""
+"""Each broker gets its own listener, which is bound before any client gets its address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCEPTED: list[int] = []
 
 
 class Accepted(asyncio.Protocol):
-    """Remembers who it belongs to, and hangs up."""
+    """Records its node and disconnects."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
@@ -50,10 +50,10 @@ async def connect(address: tuple[str, int]) -> None:
     await writer.wait_closed()
 
 
-def test_a_new_node_can_be_reached_as_soon_as_its_address_is_known() -> None:
+def test_a_new_node_is_reachable_when_its_address_is_returned() -> None:
     async def test(listeners: Listeners, moved: list[int]) -> None:
         told = listeners.advertise(7, "broker-7", 9092)
-        with socket.create_connection(told, timeout=5):  # before the loop had a turn: the backlog takes it
+        with socket.create_connection(told, timeout=5):  # before the loop had a turn: the backlog accepts it
             pass
         assert listeners.upstream(7) == (("broker-7", 9092),)
         await connect(told)
@@ -76,7 +76,7 @@ def test_a_node_keeps_its_listener_when_its_address_changes() -> None:
     run(ShimConfig("bootstrap:9092"), test)
 
 
-def test_no_node_stays_no_node() -> None:
+def test_a_missing_node_stays_missing() -> None:
     async def test(listeners: Listeners, moved: list[int]) -> None:
         assert listeners.advertise(-1, "", -1) == ("", -1)
         assert listeners.advertise(3, "", -1) == ("", -1)
@@ -105,7 +105,7 @@ def test_ports_follow_the_bootstrap_port_and_node_ids_are_bound_at_start() -> No
     run(config, test)
 
 
-def test_node_never_gets_another_port_than_its_own() -> None:
+def test_a_node_keeps_its_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
 
@@ -116,7 +116,7 @@ def test_node_never_gets_another_port_than_its_own() -> None:
         run(ShimConfig("a:1", node_port_base=port - 4), test)
 
 
-def test_node_id_beyond_all_ports_is_refused() -> None:
+def test_a_node_id_beyond_the_last_port_is_refused() -> None:
     async def test(listeners: Listeners, moved: list[int]) -> None:
         with pytest.raises(OSError, match="is above 65535; set a lower node_port_base"):
             listeners.advertise(1 << 30, "broker", 9092)
@@ -125,7 +125,7 @@ def test_node_id_beyond_all_ports_is_refused() -> None:
 
 
 @pytest.mark.parametrize("node_id", [0, 65_535])
-def test_shim_does_not_start_without_the_ports_of_its_nodes(node_id: int) -> None:
+def test_a_shim_does_not_start_without_the_ports_of_its_nodes(node_id: int) -> None:
     async def test(listeners: Listeners, moved: list[int]) -> None:
         raise AssertionError("it must not start")
 
@@ -135,7 +135,7 @@ def test_shim_does_not_start_without_the_ports_of_its_nodes(node_id: int) -> Non
             run(config, test)
 
 
-def test_node_that_alternates_between_known_addresses_has_not_moved() -> None:
+def test_a_node_that_alternates_between_known_addresses_has_not_moved() -> None:
     async def test(listeners: Listeners, moved: list[int]) -> None:
         for _ in range(5):
             for port in (9092, 9093):
@@ -146,7 +146,7 @@ def test_node_that_alternates_between_known_addresses_has_not_moved() -> None:
     run(ShimConfig("bootstrap:9092"), test)
 
 
-def test_a_cluster_with_more_nodes_than_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_implausible_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MAX_NODES", 2)
 
     async def test(listeners: Listeners, moved: list[int]) -> None:
@@ -158,7 +158,7 @@ def test_a_cluster_with_more_nodes_than_that_is_not_believed(monkeypatch: pytest
     run(ShimConfig("a:1"), test)
 
 
-def test_a_bootstrap_address_that_is_taken_is_said() -> None:
+def test_a_bootstrap_address_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config = ShimConfig("a:1", listen=f"127.0.0.1:{taken.getsockname()[1]}")
 

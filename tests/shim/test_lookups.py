@@ -1,4 +1,4 @@
-"""Look-ups in threads: one for each question of a connection, none waited for past its deadline."""
+"""Look-ups in threads: one for equal requests of a connection, none waited for past its deadline."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run(
     pool: Callable[[], ThreadPoolExecutor] = lambda: ThreadPoolExecutor(4),
     took: Callable[[float], None] = lambda _seconds: None,
 ) -> None:
-    """Runs ``body`` with what makes look-ups that have so many seconds."""
+    """Runs ``body`` with look-ups that have so many seconds."""
 
     async def all_of_it() -> None:
         with pool() as workers:
@@ -99,7 +99,7 @@ def test_time_of_each_look_up_is_reported_once(held: Held) -> None:
     assert min(durations) >= 0
 
 
-def test_equal_questions_of_a_connection_are_looked_up_once(held: Held) -> None:
+def test_equal_requests_of_a_connection_are_looked_up_once(held: Held) -> None:
     async def body(made: Callable[[float], Lookups[int]]) -> None:
         lookups = made(SECONDS)
         same = [asyncio.create_task(lookups.answer("a", attrs.evolve(QUESTION))) for _ in range(3)]
@@ -113,7 +113,7 @@ def test_equal_questions_of_a_connection_are_looked_up_once(held: Held) -> None:
     run(body, held)
 
 
-def test_other_bounds_wait_and_are_looked_up_themselves(held: Held) -> None:
+def test_requests_with_other_bounds_wait_for_their_own_look_up(held: Held) -> None:
     grown = attrs.evolve(QUESTION, end_offset=101)
     held.error = ValueError("of the first")
 
@@ -133,7 +133,7 @@ def test_other_bounds_wait_and_are_looked_up_themselves(held: Held) -> None:
     run(body, held)
 
 
-def test_a_look_up_that_hangs_is_given_up_and_not_begun_again(held: Held) -> None:
+def test_a_hung_look_up_is_given_up_and_not_started_again(held: Held) -> None:
     async def body(made: Callable[[float], Lookups[int]]) -> None:
         lookups = made(0)
         for _ in range(3):
@@ -145,7 +145,7 @@ def test_a_look_up_that_hangs_is_given_up_and_not_begun_again(held: Held) -> Non
     run(body, held, pool=Prompt)
 
 
-def test_what_still_waits_for_a_thread_is_not_begun_past_its_deadline(held: Held) -> None:
+def test_a_queued_look_up_is_not_started_past_its_deadline(held: Held) -> None:
     async def body(made: Callable[[float], Lookups[int]]) -> None:
         running = asyncio.create_task(made(SECONDS).answer("a", QUESTION))
         await held.begun()
@@ -201,7 +201,7 @@ def test_other_work_has_a_deadline_too(held: Held) -> None:
 
 
 class Kept(Held):
-    """Like Held, but its answers about KEPT need no read."""
+    """Like Held, but answers about KEPT need no read."""
 
     def __call__(self, question: LocationQuestion) -> int:
         if question == KEPT:
@@ -213,7 +213,7 @@ class Kept(Held):
 KEPT = attrs.evolve(QUESTION, offset=50)
 
 
-def test_what_is_kept_waits_for_no_look_up_that_reads() -> None:
+def test_cached_answers_wait_for_no_look_up_that_reads() -> None:
     held = Kept()
 
     async def all_of_it() -> None:

@@ -1,4 +1,4 @@
-"""Hundreds of peers that mean no good: each kind is closed and counted, buffers are bounded, others go on."""
+"""Hundreds of misbehaving peers: each kind is closed and counted, buffers are bounded, other clients are served."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROUNDS = 20
 
 
 def answer(request: ReceivedRequest) -> bytes:
-    """Returns as many zeros as a client of a flood wants, and an echo to all other clients."""
+    """Returns as many zeros as a flooding client requests, and an echo to all other clients."""
     return request.answer(bytes(FLOOD)) if request.body.endswith(b"flood") else echo(request)
 
 
@@ -42,7 +42,7 @@ def peers(address: str, first_bytes: bytes = b"", count: int = PEERS) -> Iterato
 
 
 def closed_peers(made: list[socket.socket]) -> int:
-    """How many of them the shim has closed."""
+    """Returns the number of peers that the shim has closed."""
     with selectors.DefaultSelector() as selector:
         for peer in made:
             selector.register(peer, selectors.EVENT_READ)
@@ -50,7 +50,7 @@ def closed_peers(made: list[socket.socket]) -> int:
 
 
 @pytest.mark.parametrize("first_bytes", [b"", struct.pack(">i", 50), heartbeat(1)[:12]], ids=["silent", "length", "12 bytes"])
-def test_peers_without_a_request_cost_no_broker_connection(first_bytes: bytes) -> None:
+def test_peers_without_a_request_open_no_broker_connection(first_bytes: bytes) -> None:
     clock = ManualClock()
     with (
         ScriptedBroker(answer) as broker,
@@ -100,7 +100,7 @@ def test_peers_that_never_read_are_closed_and_the_budget_holds() -> None:
 
 
 @pytest.mark.fault("S12")
-def test_tls_handshakes_that_never_end_are_closed(tmp_path: Path) -> None:
+def test_unfinished_tls_handshakes_are_closed(tmp_path: Path) -> None:
     Authority().issue().write(tmp_path / "shim.pem", "secret")
     clock = ManualClock()
     tls: dict[str, Any] = {"ssl_certificate": str(tmp_path / "shim.pem"), "ssl_key_password": "secret"}

@@ -25,7 +25,7 @@ RANGE = ByteRange(1000, 5000)
 
 
 class SteppedClock(SystemClock):
-    """The wall clock stands until it is moved."""
+    """A wall clock that only the test moves."""
 
     def __init__(self) -> None:
         self.now_ms = 1_795_000_000_000
@@ -35,7 +35,7 @@ class SteppedClock(SystemClock):
 
 
 class StoreOfOne:
-    """A RemoteObjectStore with one object, which can break."""
+    """A RemoteObjectStore with one object, which a test can break."""
 
     def __init__(self) -> None:
         self.data = DATA
@@ -110,7 +110,7 @@ def sign(origin: ObjectOrigin, key: str = KEY, byte_range: ByteRange = RANGE, tt
 
 
 @pytest.mark.parametrize("kind", ["origin", "store_origin"])
-def test_serves_a_signed_range(kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_signed_range_is_served(kind: str, request: pytest.FixtureRequest) -> None:
     origin = request.getfixturevalue(kind)
     reply = ask(origin, sign(origin))
     assert (reply.status, reply.body) == (206, DATA[1000:5000])
@@ -123,7 +123,7 @@ def test_serves_a_signed_range(kind: str, request: pytest.FixtureRequest) -> Non
 
 
 @pytest.mark.parametrize("kind", ["origin", "store_origin"])
-def test_serves_ranges_of_many_pieces_up_to_the_objects_end(kind: str, request: pytest.FixtureRequest) -> None:
+def test_ranges_of_many_pieces_are_served_up_to_the_objects_end(kind: str, request: pytest.FixtureRequest) -> None:
     origin = request.getfixturevalue(kind)
     wide = ByteRange(1, len(DATA) + 1000)
     reply = ask(origin, sign(origin, byte_range=wide), wide)
@@ -131,7 +131,7 @@ def test_serves_ranges_of_many_pieces_up_to_the_objects_end(kind: str, request: 
     assert reply.headers["content-range"] == f"bytes 1-{len(DATA) - 1}/{len(DATA)}"
 
 
-def test_serves_request_after_request_on_one_connection(origin: ObjectOrigin) -> None:
+def test_several_requests_are_served_on_one_connection(origin: ObjectOrigin) -> None:
     connection = http.client.HTTPConnection(*origin.url.removeprefix("http://").split(":"), timeout=10)
     for start in range(0, 5000, 1000):
         byte_range = ByteRange(start, start + 1000)
@@ -142,7 +142,7 @@ def test_serves_request_after_request_on_one_connection(origin: ObjectOrigin) ->
     assert origin.statistics().connections == 1
 
 
-def test_closes_when_the_client_says_so(origin: ObjectOrigin) -> None:
+def test_the_connection_closes_if_the_client_requests_it(origin: ObjectOrigin) -> None:
     reply = ask(origin, sign(origin), Connection="close")
     assert reply.headers["connection"] == "close"
 
@@ -153,7 +153,7 @@ def refused(reply: Reply, status: int, code: str, message: str) -> None:
     assert f"<Code>{code}</Code><Message>{message}</Message>".encode() in reply.body
 
 
-def test_s06_without_a_signature_there_is_nothing(origin: ObjectOrigin) -> None:
+def test_s06_a_request_without_a_signature_is_refused(origin: ObjectOrigin) -> None:
     refused(ask(origin, sign(origin).partition("?")[0]), 403, "AccessDenied", "Access Denied")
 
 
@@ -184,12 +184,12 @@ def test_an_expired_url_is_refused_as_s3_does(origin: ObjectOrigin, clock: Stepp
 
 
 @pytest.mark.parametrize("kind", ["origin", "store_origin"])
-def test_what_is_not_there_is_404(kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_missing_object_is_404(kind: str, request: pytest.FixtureRequest) -> None:
     origin = request.getfixturevalue(kind)
     refused(ask(origin, sign(origin, "topic/absent.log")), 404, "NoSuchKey", "The specified key does not exist.")
 
 
-def test_s17_links_and_devices_are_not_there_either(origin: ObjectOrigin, root: Path, tmp_path: Path) -> None:
+def test_s17_links_and_devices_are_404_too(origin: ObjectOrigin, root: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(DATA)
     (root / "link").symlink_to(tmp_path / "secret")
     (root / "up").symlink_to(tmp_path)
@@ -212,13 +212,13 @@ def test_if_match_names_the_version(kind: str, request: pytest.FixtureRequest) -
     refused(ask(origin, sign(origin), If_Match='"other"'), 412, "PreconditionFailed", "Another version")
 
 
-def test_another_content_is_another_version(origin: ObjectOrigin, root: Path) -> None:
+def test_other_contents_are_another_version(origin: ObjectOrigin, root: Path) -> None:
     etag = ask(origin, sign(origin)).headers["etag"]
     (root / KEY).write_bytes(DATA + b"more")
     assert ask(origin, sign(origin), If_Match=etag).status == 412
 
 
-def test_a_root_that_is_gone_is_500_and_one_without_rights_403(
+def test_a_missing_root_is_500_and_one_without_rights_403(
     origin: ObjectOrigin, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = sign(origin)
@@ -247,7 +247,7 @@ def test_a_store_that_breaks_in_the_middle_cuts_the_answer(store_origin: ObjectO
         ask(store_origin, sign(store_origin, byte_range=whole), whole)
 
 
-def test_a_file_that_shrinks_while_it_is_sent_cuts_the_answer(origin: ObjectOrigin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_shrinks_during_the_answer_cuts_it(origin: ObjectOrigin, monkeypatch: pytest.MonkeyPatch) -> None:
     really_send = socket.socket.sendfile
     monkeypatch.setattr(socket.socket, "sendfile", lambda self, file, at, count: really_send(self, file, at, count // 2))
     with pytest.raises(http.client.IncompleteRead):
@@ -257,7 +257,7 @@ def test_a_file_that_shrinks_while_it_is_sent_cuts_the_answer(origin: ObjectOrig
 @pytest.mark.parametrize(
     "raw", [b"\x16\x03\x01\x02\x00", b"GET /CANARY\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"]
 )
-def test_what_is_no_request_is_400_and_the_end(origin: ObjectOrigin, raw: bytes) -> None:
+def test_bytes_that_are_not_a_request_are_400_and_close(origin: ObjectOrigin, raw: bytes) -> None:
     host, port = origin.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as client:
         client.sendall(raw + b"\r\n")
@@ -339,7 +339,7 @@ def test_stopping_ends_a_delay(origin: ObjectOrigin) -> None:
     assert outcome == ["cut"]
 
 
-def test_a_store_behind_the_origin_decides_what_is_answered(origin: ObjectOrigin) -> None:
+def test_a_store_behind_the_origin_decides_the_answer(origin: ObjectOrigin) -> None:
     sizes: list[int] = []
 
     class EverySecond:
@@ -361,7 +361,7 @@ def test_fault_expire_everything_refuses_good_and_bad_urls(origin: ObjectOrigin)
     refused(ask(origin, sign(origin).partition("?")[0]), 403, "AccessDenied", "Access Denied")
 
 
-def test_comes_back_on_the_same_port(origin: ObjectOrigin) -> None:
+def test_the_origin_restarts_on_the_same_port(origin: ObjectOrigin) -> None:
     url = sign(origin)
     origin.stop()
     origin.stop()
@@ -386,14 +386,14 @@ def test_serves_over_tls(root: Path) -> None:
         connection.close()
 
 
-def test_urls_carry_the_advertised_place(root: Path) -> None:
+def test_urls_have_the_advertised_address(root: Path) -> None:
     with ObjectOrigin(root, SECRET, advertised_url="https://store.example:8443") as origin:
         url = sign(origin)
         assert origin.url == "https://store.example:8443"
         assert url.startswith("https://store.example:8443/topic/")
 
 
-def test_ipv6_addresses_stand_in_brackets(root: Path) -> None:
+def test_ipv6_addresses_are_in_brackets(root: Path) -> None:
     assert ObjectOrigin(root, SECRET, host="::1", port=9000).url == "http://[::1]:9000"
 
 
@@ -401,7 +401,7 @@ def test_shims_with_the_same_secret_share_their_urls(origin: ObjectOrigin, clock
     assert ask(origin, UrlSigner(SECRET, origin.url, clock).sign(KEY, RANGE, 60).url).status == 206
 
 
-def test_key_is_rotated_while_urls_of_the_old_one_are_served(origin: ObjectOrigin, clock: SteppedClock) -> None:
+def test_a_key_is_rotated_while_urls_of_the_old_one_are_served(origin: ObjectOrigin, clock: SteppedClock) -> None:
     signer = origin.signer
     old = signer.sign(KEY, RANGE, 60).url
     origin.rotate(b"fedcba9876543210", 60)

@@ -1,4 +1,4 @@
-"""Tables of fields by pattern: the first pattern that fits decides."""
+"""Tables of fields by pattern: the first matching pattern decides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def tables(given: dict[str, Any]) -> PatternTables[dict[str, Any]]:
     return PatternTables("tables", given, FIELDS, dict, {})
 
 
-def test_the_first_pattern_that_fits_decides_alone() -> None:
+def test_the_first_matching_pattern_decides_alone() -> None:
     made = tables({"a*.size": 1, "a.b.size": "2", "a*.word": "x", "*.size": 3})
     assert made.of("a.b") == {"size": 1, "word": "x"}
     assert made.of("b") == {"size": 3}
@@ -41,11 +41,11 @@ def test_patterns_are_those_of_a_shell(pattern: str, fits: str, fails: str) -> N
 
 
 @pytest.mark.parametrize("key", ["size", ".size", "a.colour", "a"])
-def test_a_key_without_pattern_or_field_is_refused(key: str) -> None:
+def test_a_key_without_a_pattern_or_field_is_refused(key: str) -> None:
     with pytest.raises(ConfigurationError, match=r"not PATTERN\.FIELD with a field of size, word"):
         tables({key: 1})
 
 
-def test_a_wrong_number_is_named() -> None:
+def test_an_invalid_number_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"tables\.a\.size must be int"):
         tables({"a.size": "many"})

@@ -1,4 +1,4 @@
-"""Who may connect, how long nothing may happen, and clients that were sent to the wrong broker."""
+"""Which clients may connect, idle time-outs, and clients that are connected to the wrong broker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.support.waiting import wait_until
 
 
 class Cluster:
-    """Answers Metadata with the brokers that it is given, anything else with an echo."""
+    """Answers Metadata with the given brokers, anything else with an echo."""
 
     def __init__(self) -> None:
         self.brokers: list[tuple[int, int]] = []
@@ -72,7 +72,7 @@ def test_each_broker_is_reached_by_its_own_listener() -> None:
             assert broker.requests[-1].body.endswith(b"%d" % node_id)
 
 
-def test_client_of_another_broker_under_a_nodes_name_must_reconnect() -> None:
+def test_a_client_of_another_broker_under_a_nodes_name_must_reconnect() -> None:
     with two_brokers() as (cluster, one, two, _, client):
         cluster.brokers = [(1, one.port), (2, one.port)]
         told = told_brokers(client)
@@ -87,7 +87,7 @@ def test_client_of_another_broker_under_a_nodes_name_must_reconnect() -> None:
             assert first.read().endswith(b"still here")
 
 
-def test_connections_are_capped_per_address_and_in_all() -> None:
+def test_connections_are_limited_per_address_and_in_all() -> None:
     for caps in ({"max_connections": 2}, {"max_connections_per_ip": 2}):
         with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address, **caps)) as shim:
             with RawClient(shim.bootstrap_servers) as one, RawClient(shim.bootstrap_servers) as two:
@@ -123,7 +123,7 @@ def test_a_client_that_sends_no_request_is_disconnected(sent: bytes) -> None:
     assert not broker.accepted
 
 
-def test_client_that_no_broker_serves_is_sent_away() -> None:
+def test_a_client_without_a_broker_is_disconnected() -> None:
     clock = ManualClock()
     with ScriptedBroker(lambda _: b"", admits=False) as broker, Shim(ShimConfig(broker.address), clock=clock) as shim:
         with RawClient(shim.bootstrap_servers) as client:
@@ -135,7 +135,7 @@ def test_client_that_no_broker_serves_is_sent_away() -> None:
         assert "connections_admitted" not in shim.metrics()
 
 
-def test_clients_without_a_broker_have_a_cap_of_their_own() -> None:
+def test_clients_without_a_broker_have_their_own_limit() -> None:
     with (
         ScriptedBroker(echo) as broker,
         Shim(ShimConfig(broker.address, max_unadmitted_connections=2)) as shim,
@@ -163,7 +163,7 @@ def test_an_idle_client_is_disconnected() -> None:
             client.send(heartbeat(1))
             assert client.read()
             clock.now += 0.6
-            client.send(heartbeat(2)[:-1])  # buys no time
+            client.send(heartbeat(2)[:-1])  # does not extend the time
             clock.now += 0.6
             assert client.closed()
         assert shim.metrics()["connections_dropped.idle"] == 1
@@ -185,7 +185,7 @@ def test_a_client_that_stops_reading_is_disconnected() -> None:
         connections = shim._proxy._connections
 
         def cut() -> bool:
-            """Time passes only while the broker is held back because the client takes nothing."""
+            """Time passes only while the broker is paused because the client reads nothing."""
             if any(one._broker.transport and not one._broker.transport.is_reading() for one in tuple(connections)):
                 clock.now += 2
             return shim.metrics().get("connections_closed") == 1

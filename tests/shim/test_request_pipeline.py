@@ -1,4 +1,4 @@
-"""Requests and answers of one client: in order, never mixed, whatever the bytes are cut into."""
+"""Requests and answers of one client: in order and never mixed, for any cut of the bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEARTBEAT = 12
 
 
 class ClaimingStrategy:
-    """Collects every Fetch and claims those that say so."""
+    """Collects every Fetch and claims those with a mark."""
 
     api_versions: Mapping[int, range] = {}
 
@@ -46,7 +46,7 @@ class ClaimingStrategy:
 
 
 class Ends:
-    """Both ends of an exchange: what left towards each, and what was claimed."""
+    """Both ends of a connection: the bytes sent to each, and the claimed requests."""
 
     def __init__(
         self, *, max_in_flight: int = 100, max_request_bytes: int = 1 << 20, admission: Admission | None = None
@@ -83,7 +83,7 @@ class Ends:
 
 
 def frames(data: bytearray) -> list[bytes]:
-    """Takes the whole frames out of ``data``."""
+    """Takes the complete frames out of ``data``."""
     found = []
     while len(data) >= 4:
         (size,) = struct.unpack_from(">i", data)
@@ -111,7 +111,7 @@ def produce(version: int, acks: int) -> bytes:
     return transactional_id + struct.pack(">h", acks) + b"records" * 30
 
 
-def test_answers_go_to_the_requests_that_they_belong_to() -> None:
+def test_answers_go_to_their_requests() -> None:
     ends = Ends()
     ends.exchange.from_client(request(HEARTBEAT, 0, 7, b"one") + request(HEARTBEAT, 0, 8, b"two"))
     assert ends.requests() == [request(HEARTBEAT, 0, 7, b"one")[4:], request(HEARTBEAT, 0, 8, b"two")[4:]]
@@ -121,20 +121,20 @@ def test_answers_go_to_the_requests_that_they_belong_to() -> None:
 
 
 @pytest.mark.parametrize(("sent", "said"), [(7, 8), (7, -7)])
-def test_an_answer_out_of_order_ends_it(sent: int, said: int) -> None:
+def test_an_answer_out_of_order_ends_the_connection(sent: int, said: int) -> None:
     ends = Ends()
     ends.exchange.from_client(request(HEARTBEAT, 0, sent))
     with pytest.raises(ProtocolError, match="out of order"):
         ends.exchange.from_broker(answer(said))
 
 
-def test_an_answer_to_nothing_ends_it() -> None:
+def test_an_answer_without_a_request_ends_the_connection() -> None:
     with pytest.raises(ProtocolError, match="without a matching request"):
         Ends().exchange.from_broker(answer(1))
 
 
 @pytest.mark.parametrize("length", [-1, 0, 7, (1 << 20) + 1, (1 << 31) - 1])
-def test_refuses_a_request_of_an_impossible_length(length: int) -> None:
+def test_a_request_of_an_impossible_length_is_refused(length: int) -> None:
     with pytest.raises(ProtocolError):
         Ends().exchange.from_client(struct.pack(">i", length) + bytes(8))
 
@@ -155,7 +155,7 @@ def test_a_produce_with_acks_0_has_no_answer(version: int, acks: int) -> None:
     assert len(ends.answers()) == (2 if acks else 1)
 
 
-def test_a_produce_that_never_says_its_acks_ends_it() -> None:
+def test_a_produce_without_its_acks_ends_the_connection() -> None:
     with pytest.raises(ProtocolError, match="does not parse"):
         Ends().exchange.from_client(frame(struct.pack(">hhih", 0, 3, 1, -1), b"\x7f\xff"))
 
@@ -178,14 +178,14 @@ def test_api_versions_announce_the_shim() -> None:
     assert api_versions.decode_response(told[4:], 2).announces_direct_fetch
 
 
-def test_an_answer_that_would_have_to_be_read_is_bounded() -> None:
+def test_an_answer_that_must_be_read_is_bounded() -> None:
     ends = Ends()
     ends.exchange.from_client(request(ApiKey.METADATA, 9, 5))
     with pytest.raises(ProtocolError, match="exceeds the limit"):
         ends.exchange.from_broker(struct.pack(">ii", 1 << 30, 5))
 
 
-def test_a_fetch_that_is_not_claimed_continues_as_it_came() -> None:
+def test_an_unclaimed_fetch_continues_unchanged() -> None:
     ends = Ends()
     sent = request(ApiKey.FETCH, 12, 3, b"ordinary")
     ends.exchange.from_client(sent)
@@ -195,12 +195,12 @@ def test_a_fetch_that_is_not_claimed_continues_as_it_came() -> None:
 
 
 def claiming(*numbers: int) -> bytes:
-    """Requests that the strategy claims."""
+    """Returns requests that the strategy claims."""
     return b"".join(request(ApiKey.FETCH, 12, number, b"claim") for number in numbers)
 
 
 def granted(number: int) -> bytes:
-    """The frame, without its length, that answers one of them."""
+    """Returns the frame, without its length, that answers one of them."""
     return struct.pack(">i", number) + b"\0granted"
 
 
@@ -221,7 +221,7 @@ def test_other_requests_wait_while_a_claimed_one_is_answered(waiting: bytes) -> 
     assert ends.counters["requests"] == 3
 
 
-def test_claimed_requests_are_worked_on_together_and_answered_in_order() -> None:
+def test_claimed_requests_run_in_parallel_and_are_answered_in_order() -> None:
     ends = Ends()
     ends.exchange.from_client(claiming(1, 2, 3))
     assert [claim.request.header.correlation_id for claim in ends.claimed] == [1, 2, 3]
@@ -234,7 +234,7 @@ def test_claimed_requests_are_worked_on_together_and_answered_in_order() -> None
     assert ends.answers() == [granted(1), granted(2), granted(3)]
 
 
-def test_no_more_than_eight_claimed_requests_are_worked_on() -> None:
+def test_at_most_eight_claimed_requests_run_at_once() -> None:
     ends = Ends()
     ends.exchange.from_client(claiming(*range(10)))
     assert len(ends.claimed) == 8
@@ -273,7 +273,7 @@ def test_an_unclaimed_fetch_waits_for_all_claimed_ones() -> None:
     assert bytes(ends.broker) == ordinary
 
 
-def test_a_claimed_request_can_be_left_to_the_broker_unchanged() -> None:
+def test_a_claimed_request_can_go_to_the_broker_unchanged() -> None:
     ends = Ends()
     sent = request(ApiKey.FETCH, 12, 3, b"claim")
     ends.exchange.from_client(sent)
@@ -284,7 +284,7 @@ def test_a_claimed_request_can_be_left_to_the_broker_unchanged() -> None:
 
 
 @pytest.mark.parametrize("cut", [2, 9, 12])
-def test_claimed_requests_left_to_the_broker_keep_their_place(cut: int) -> None:
+def test_claimed_requests_for_the_broker_keep_their_place(cut: int) -> None:
     ends = Ends()
     ends.exchange.from_client(claiming(1, 2, 3))
     one, two, three = ends.claimed
@@ -301,7 +301,7 @@ def test_claimed_requests_left_to_the_broker_keep_their_place(cut: int) -> None:
     assert ends.requests() == [claiming(3)[4:]]
 
 
-def test_questions_of_several_claimed_requests_interleave() -> None:
+def test_probes_of_several_claimed_requests_interleave() -> None:
     ends = Ends()
     ends.exchange.from_client(claiming(1, 2))
     one, two = ends.claimed
@@ -319,7 +319,7 @@ def test_questions_of_several_claimed_requests_interleave() -> None:
     assert told == [("one", b"0"), ("two", b"1"), ("one", b"2")]
 
 
-def test_questions_of_ours_do_not_crowd_a_client_out() -> None:
+def test_the_shims_probes_do_not_crowd_a_client_out() -> None:
     ends = Ends(max_in_flight=2)
     ends.exchange.from_client(claiming(1))
     for _ in range(3):
@@ -330,7 +330,7 @@ def test_questions_of_ours_do_not_crowd_a_client_out() -> None:
     assert len(ends.requests()) == 4
 
 
-def test_own_questions_carry_the_clients_id_and_never_reach_it() -> None:
+def test_probes_have_the_clients_id_and_their_answers_never_reach_it() -> None:
     ends = Ends()
     ends.exchange.from_client(request(HEARTBEAT, 0, 2) + request(ApiKey.FETCH, 12, 3, b"claim"))
     told: list[bytes] = []
@@ -345,7 +345,7 @@ def test_own_questions_carry_the_clients_id_and_never_reach_it() -> None:
 
 
 @pytest.mark.parametrize("cut", [6, 9])
-def test_an_answer_of_our_own_waits_for_those_to_earlier_requests(cut: int) -> None:
+def test_the_shims_answer_waits_for_those_to_earlier_requests(cut: int) -> None:
     ends = Ends()
     ends.exchange.from_client(request(HEARTBEAT, 0, 2) + request(ApiKey.FETCH, 12, 3, b"claim"))
     ends.exchange.answered(ends.claimed[0], b"granted")
@@ -357,7 +357,7 @@ def test_an_answer_of_our_own_waits_for_those_to_earlier_requests(cut: int) -> N
     assert ends.answers() == [late[4:], b"\0\0\0\x03\0granted"]
 
 
-def test_a_crowd_of_requests_waits_until_there_is_room() -> None:
+def test_many_requests_wait_until_there_is_room() -> None:
     ends = Ends(max_in_flight=4)
     ends.exchange.from_client(b"".join(request(HEARTBEAT, 0, number) for number in range(6)))
     assert len(ends.requests()) == 4
@@ -369,7 +369,7 @@ def test_a_crowd_of_requests_waits_until_there_is_room() -> None:
 
 
 def own_question(data: bytearray) -> bytes:
-    """Takes the shim's question off the front of what left for the broker."""
+    """Takes the shim's probe off the front of the bytes for the broker."""
     size = struct.unpack_from(">i", data)[0] + 4
     sent = bytes(data[:size])
     del data[:size]
@@ -379,7 +379,7 @@ def own_question(data: bytearray) -> bytes:
     return frame(struct.pack(">i", header.correlation_id) + b"\0", encode_response(served, QUESTION_VERSION))
 
 
-def test_broker_is_dialled_for_a_whole_header_only() -> None:
+def test_the_broker_is_connected_only_after_a_whole_header() -> None:
     ends = Ends(admission=Admission())
     ends.connects = False
     sent = request(HEARTBEAT, 0, 1, b"x" * 100)
@@ -396,7 +396,7 @@ def test_broker_is_dialled_for_a_whole_header_only() -> None:
     assert ends.dialled == 1
 
 
-def test_broker_is_never_dialled_for_what_is_no_request() -> None:
+def test_the_broker_is_never_connected_for_an_invalid_request() -> None:
     for sent in (frame(struct.pack(">hhih", HEARTBEAT, 0, 1, 50), b""), frame(struct.pack(">hhi", 17, 0, 1), b"\0\0")):
         ends = Ends(admission=Admission())
         with pytest.raises(ProtocolError):
@@ -404,7 +404,7 @@ def test_broker_is_never_dialled_for_what_is_no_request() -> None:
         assert not ends.dialled
 
 
-def test_small_request_follows_the_question_and_gets_its_answer() -> None:
+def test_a_small_request_follows_the_probe_and_gets_its_answer() -> None:
     admission = Admission()
     ends = Ends(admission=admission)
     ends.exchange.from_client(request(ApiKey.API_VERSIONS, 0, 1))
@@ -423,7 +423,7 @@ def test_small_request_follows_the_question_and_gets_its_answer() -> None:
 @pytest.mark.parametrize(
     "sent", [request(ApiKey.FETCH, 12, 1, b"claim"), frame(struct.pack(">hhih", 0, 3, 1, 2) + b"me", produce(3, 0) * 400)]
 )
-def test_location_request_and_large_produce_wait_for_admission(sent: bytes) -> None:
+def test_location_requests_and_large_produces_wait_for_admission(sent: bytes) -> None:
     ends = Ends(admission=Admission())
     ends.exchange.from_client(sent)
     admits = own_question(ends.broker)
@@ -436,7 +436,7 @@ def test_location_request_and_large_produce_wait_for_admission(sent: bytes) -> N
     assert not ends.answers(), "the answer to the question is nobody else's"
 
 
-def test_holds_add_up() -> None:
+def test_held_bytes_add_up() -> None:
     ends = Ends()
     ends.exchange.hold(Hold.CONNECTING)
     ends.exchange.hold(Hold.CROWDED)
@@ -454,7 +454,7 @@ kinds = st.lists(st.sampled_from(["pass", "claim", "claim-ask", "claim-forward",
 @settings(deadline=None)
 @given(kinds, st.randoms(use_true_random=False))
 def test_any_pipeline_is_answered_in_order(script: list[str], random: object) -> None:
-    """A client pipelines everything; the broker and the strategy answer when they like, in pieces of any size."""
+    """A client pipelines everything; the broker and the strategy answer at any time, in pieces of any size."""
     rng = random  # a random.Random that hypothesis controls
     ends = Ends(max_in_flight=5)
     stream = deque(_script_requests(script))

@@ -1,4 +1,4 @@
-"""Resolves what is known and ready, and signs what it resolved."""
+"""Known and ready partitions are resolved, and resolved ranges are signed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUESTION = tier_question(TIP, 12, end_offset=100)
 
 
 class Made:
-    """A tier with one segment of offsets 0 to 19; ``ready`` is a switch."""
+    """A tier with one segment of offsets 0 to 19; a test sets ``ready``."""
 
     def __init__(self) -> None:
         self.ready = True
@@ -54,7 +54,7 @@ def made() -> Made:
     return Made()
 
 
-def test_finds_a_partition_as_soon_as_it_is_known(made: Made) -> None:
+def test_a_partition_is_found_when_it_is_known(made: Made) -> None:
     assert made.tier.find("", TIP.topic_id, TIP.partition) is None
     made.objects.tell(made.store)
     assert made.tier.find("", TIP.topic_id, TIP.partition) == TIP
@@ -91,7 +91,7 @@ def test_a_name_must_belong_to_the_id(made: Made) -> None:
     assert made.tier.find(TIP.topic, UUID(int=1), TIP.partition) is None
 
 
-def test_resolves_below_the_end_that_it_is_given(made: Made) -> None:
+def test_only_offsets_below_the_given_end_are_resolved(made: Made) -> None:
     made.objects.tell(made.store)
     whole, half = made.resolve(3), made.resolve(3, end=10)
     assert isinstance(whole, ResolvedSegment)
@@ -100,14 +100,14 @@ def test_resolves_below_the_end_that_it_is_given(made: Made) -> None:
     assert whole.object_key.startswith("kafka-tiered-storage/orders-7-")
 
 
-def test_nothing_is_resolved_before_all_is_known(made: Made) -> None:
+def test_nothing_is_resolved_before_all_metadata_is_read(made: Made) -> None:
     assert made.resolve(3) == NotRemote("nothing-tiered")
     made.objects.tell(made.store)
     made.ready = False
     assert made.resolve(3) == NotRemote("metadata-not-ready")
 
 
-def test_what_was_read_once_is_resolved_without_a_read(made: Made) -> None:
+def test_cached_objects_are_resolved_without_a_read(made: Made) -> None:
     made.objects.tell(made.store)
     with kept_only(), pytest.raises(NotKeptError):
         made.resolve(3)
@@ -122,7 +122,7 @@ def test_what_was_read_once_is_resolved_without_a_read(made: Made) -> None:
 
 
 def verified(custom_metadata: bytes | None) -> SignedRequest:
-    """What the origin would serve for a range's own URL."""
+    """Returns what the origin would serve for a range's own URL."""
     location = LocationMetadata.decode(custom_metadata)
     assert location.url is not None
     signed = ByteRange(*map(int, location.url.partition("range=")[2].partition("&")[0].split("-")))
@@ -142,7 +142,7 @@ def test_a_location_has_a_url_for_exactly_its_range(made: Made) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_whole_chunks_are_signed_and_their_table_goes_along(encrypted: bool) -> None:
+def test_whole_chunks_are_signed_and_their_table_is_included(encrypted: bool) -> None:
     tier = Tier()
     segment = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1, 2, 3])
     store = MemoryStore()

@@ -1,4 +1,4 @@
-"""Addresses in answers are replaced, and nothing else: judged by kio, which decodes every version in full."""
+"""Addresses in answers are replaced, and nothing else; kio decodes every version in full to check it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def decoded(kind: Any, body: bytes) -> Any:
 
 
 def brokers_of(value: Any) -> Iterator[Any]:
-    """Every structure with a host in it, however deep."""
+    """Returns every structure with a host in it, at any depth."""
     if dataclasses.is_dataclass(value):
         if hasattr(value, "host"):
             yield value
@@ -69,7 +69,7 @@ def brokers_of(value: Any) -> Iterator[Any]:
 
 
 def rewritten(value: Any) -> Any:
-    """The same value, its addresses changed the slow way."""
+    """Returns the same value with its addresses changed field by field."""
     if isinstance(value, tuple):
         return tuple(rewritten(item) for item in value)
     if not dataclasses.is_dataclass(value):
@@ -83,7 +83,7 @@ def rewritten(value: Any) -> Any:
 
 
 def filled(kind: Any, depth: int = 0) -> Any:
-    """A value of a kio class with something in every field: two of each array, texts where texts go."""
+    """A value of a kio class with something in every field: two elements in each array, strings where strings go."""
     hints = get_type_hints(kind)
     return kind(**{field.name: _value(hints[field.name], field, depth) for field in dataclasses.fields(kind)})
 
@@ -102,7 +102,7 @@ def _value(hint: Any, field: Any, depth: int) -> Any:
 
 
 @pytest.mark.parametrize(("key", "module", "name", "version"), REWRITTEN)
-def test_replaces_addresses_and_keeps_everything_else(key: ApiKey, module: str, name: str, version: int) -> None:
+def test_addresses_are_replaced_and_everything_else_is_kept(key: ApiKey, module: str, name: str, version: int) -> None:
     kind = response_class(module, name, version)
     value = filled(kind)
     assert list(brokers_of(value)), "the example must name brokers"
@@ -111,14 +111,14 @@ def test_replaces_addresses_and_keeps_everything_else(key: ApiKey, module: str, 
     assert names_brokers(key, version)
 
 
-def test_leaves_other_answers_alone() -> None:
+def test_other_answers_are_unchanged() -> None:
     assert not names_brokers(ApiKey.FETCH, 15)
     assert not names_brokers(ApiKey.PRODUCE, 9)
     assert not names_brokers(ApiKey.PRODUCE, 14)
     assert not names_brokers(ApiKey.API_VERSIONS, 3)
 
 
-def test_leaves_controllers_alone() -> None:
+def test_controllers_are_unchanged() -> None:
     kind = response_class("describe_cluster", "DescribeClusterResponse", 2)
     body = encoded(dataclasses.replace(filled(kind), endpoint_type=2))
     assert rewrite_addresses(ApiKey.DESCRIBE_CLUSTER, 2, body, advertise) == body
@@ -130,7 +130,7 @@ def test_an_answer_without_node_endpoints_is_copied() -> None:
     assert rewrite_addresses(ApiKey.PRODUCE, 12, body, advertise) == body
 
 
-def test_keeps_unknown_tags_and_fields() -> None:
+def test_unknown_tags_and_fields_are_kept() -> None:
     kind = response_class("metadata", "MetadataResponse", 12)
     value = filled(kind)
     unknown = b"\x01\xf0\x61\x03abc" + b"and a field of the future"
@@ -140,7 +140,7 @@ def test_keeps_unknown_tags_and_fields() -> None:
 
 
 @pytest.mark.parametrize(("key", "module", "name", "version"), REWRITTEN)
-def test_a_cut_answer_raises_or_is_cut_behind_the_addresses(key: ApiKey, module: str, name: str, version: int) -> None:
+def test_a_truncated_answer_raises_or_ends_after_the_addresses(key: ApiKey, module: str, name: str, version: int) -> None:
     body = encoded(filled(response_class(module, name, version)))
     whole = rewrite_addresses(key, version, body, advertise)
     for size in range(len(body)):

@@ -1,4 +1,4 @@
-"""The declarations of the shim's settings: each has what its flag, its field and its row need."""
+"""The declarations of the shim's settings: each has what its flag, its field and its table row need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_flags_are_unique() -> None:
     assert len(set(flags)) == len(flags)
 
 
-def test_what_client_and_shim_share_has_one_default() -> None:
+def test_settings_of_both_client_and_shim_have_one_default() -> None:
     assert shim_default("range_bytes") == default_of("fetch.remote.range.bytes")
     assert shim_default("layout") == default_of("remote.storage.store.layout")
     assert shim_default("metadata_topic") == default_of("fetch.remote.metadata.topic")

@@ -78,7 +78,7 @@ def test_any_key_survives_the_url(signer: UrlSigner) -> None:
     holds()
 
 
-def test_expires_at_its_millisecond(signer: UrlSigner, clock: StoppedClock) -> None:
+def test_a_url_expires_at_its_millisecond(signer: UrlSigner, clock: StoppedClock) -> None:
     target = target_of(signer.sign(KEY, RANGE, 2).url)
     clock.now_ms += 1999
     signer.verify("GET", target, HEADERS)
@@ -87,7 +87,7 @@ def test_expires_at_its_millisecond(signer: UrlSigner, clock: StoppedClock) -> N
 
 
 @pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "POST", "get"])
-def test_opens_for_no_other_method(signer: UrlSigner, method: str) -> None:
+def test_a_url_opens_with_no_other_method(signer: UrlSigner, method: str) -> None:
     target = target_of(signer.sign(KEY, RANGE, 2).url)
     assert refusal(signer, method, target, HEADERS) is SignatureRefusal.WRONG_SIGNATURE
 
@@ -95,7 +95,7 @@ def test_opens_for_no_other_method(signer: UrlSigner, method: str) -> None:
 @pytest.mark.parametrize(
     "value", [None, "bytes=100-198", "bytes=100-200", "bytes=0-199", "bytes=100-", "bytes=-100", "bytes=100-199,300-400", ""]
 )
-def test_opens_no_other_range(signer: UrlSigner, value: str | None) -> None:
+def test_a_url_opens_no_other_range(signer: UrlSigner, value: str | None) -> None:
     target = target_of(signer.sign(KEY, RANGE, 2).url)
     headers = {} if value is None else {"range": value}
     assert refusal(signer, "GET", target, headers) is SignatureRefusal.WRONG_RANGE
@@ -128,7 +128,7 @@ def test_another_secret_does_not_verify(signer: UrlSigner, clock: StoppedClock) 
     assert refusal(other, "GET", target_of(signer.sign(KEY, RANGE, 2).url), HEADERS) is SignatureRefusal.WRONG_SIGNATURE
 
 
-def test_url_of_an_earlier_key_lives_as_long_as_urls_do(clock: StoppedClock) -> None:
+def test_a_url_of_an_earlier_key_is_valid_until_it_expires(clock: StoppedClock) -> None:
     keys = SigningKeys(SECRET)
     signer = UrlSigner(keys, BASE, clock)
     old = target_of(signer.sign(KEY, RANGE, 60).url)
@@ -169,7 +169,7 @@ def test_another_base_url_verifies(signer: UrlSigner, clock: StoppedClock) -> No
         lambda target: target.replace("range=100-199", "range=100-19\uff19"),
     ],
 )
-def test_what_is_not_our_shape_is_unsigned(signer: UrlSigner, mangle: object) -> None:
+def test_a_url_of_another_format_is_unsigned(signer: UrlSigner, mangle: object) -> None:
     target = target_of(signer.sign(KEY, RANGE, 2).url)
     assert refusal(signer, "GET", mangle(target), HEADERS) is SignatureRefusal.UNSIGNED
 
@@ -177,7 +177,7 @@ def test_what_is_not_our_shape_is_unsigned(signer: UrlSigner, mangle: object) ->
 @pytest.mark.parametrize(
     "key", ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "a\nb", "a\0b", "a\\b", "x" * 1025, "a\ud800"]
 )
-def test_refuses_to_sign_what_is_no_object_key(signer: UrlSigner, key: str) -> None:
+def test_refuses_to_sign_an_invalid_object_key(signer: UrlSigner, key: str) -> None:
     with pytest.raises(ValueError, match=r"object key|surrogates"):
         signer.sign(key, RANGE, 1)
 
@@ -195,7 +195,7 @@ def test_refuses_a_short_secret(clock: StoppedClock) -> None:
         UrlSigner(b"short", BASE, clock)
 
 
-def test_shows_no_secret(signer: UrlSigner) -> None:
+def test_repr_shows_no_secret(signer: UrlSigner) -> None:
     signed = SignedUrl("https://store.example/key?signature=secret", (("if-match", "secret"),))
     assert repr(signed) == "SignedUrl(url=<redacted>, headers=<redacted>)"
     assert repr(SignedUrl("")) == "SignedUrl(url='', headers=())"

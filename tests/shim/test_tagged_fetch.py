@@ -1,4 +1,4 @@
-"""Which requests can be granted, and the probes that are made of them."""
+"""Requests that can be granted, and the probes made of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_consumers_sessionless_fetch_of_one_partition_can_be_granted() -> None
     assert wanted.wanted.format_versions == ("Other", "ApacheKafkaV1")
 
 
-def test_a_probe_changes_nothing_but_what_it_must() -> None:
+def test_a_probe_changes_only_the_required_fields() -> None:
     request = tagged_fetch(rack_id="rack")
     (asked,) = read_tagged_fetch(request, 12).partitions
     probe = fetch.decode_request(asked.probe(Probe(ProbeKind.LINEAGE, 7, 3)), 12)
@@ -61,7 +61,7 @@ def test_probes_of_several_topics_and_partitions_are_one_request() -> None:
     assert not asks_for_location(asked)
 
 
-def test_any_partition_can_ask() -> None:
+def test_any_partition_can_request_a_location() -> None:
     quiet, asking = tagged_fetch(requested=False), tagged_fetch()
     assert not asks_for_location(quiet)
     assert asks_for_location(tagged_fetch(topics=(*quiet.topics, *asking.topics)))
@@ -75,7 +75,7 @@ def test_any_partition_can_ask() -> None:
         (tagged_fetch(isolation_level=-1), "not-a-consumer"),
     ],
 )
-def test_says_why_not(request_: fetch.FetchRequest, why: str) -> None:
+def test_a_refusal_has_its_reason(request_: fetch.FetchRequest, why: str) -> None:
     with pytest.raises(NotGrantedError, match=why) as refused:
         read_tagged_fetch(request_, 12)
     assert refused.value.why == why

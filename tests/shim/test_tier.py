@@ -1,4 +1,4 @@
-"""A shim's tier from a configuration: follows, resolves, signs and serves."""
+"""A shim's tier made from a configuration: it follows metadata, resolves, signs and serves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made(**settings: object) -> ShimTier:
     return ShimTier(config, Counters(), SystemClock())
 
 
-def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Path) -> None:
+def test_objects_are_served_and_nothing_is_granted_before_metadata(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri())
     with pytest.raises(RuntimeError, match="is not started"):
         _ = tier.strategy
@@ -48,7 +48,7 @@ def test_serves_objects_and_grants_nothing_before_metadata_is_read(tmp_path: Pat
         tier._reads.submit(int)
 
 
-def test_as_many_look_ups_run_at_once_as_are_configured(tmp_path: Path) -> None:
+def test_look_ups_run_in_parallel_as_configured(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri(), lookup_concurrency=3)
     together, release = threading.Barrier(4), threading.Event()
 
@@ -68,7 +68,7 @@ def test_as_many_look_ups_run_at_once_as_are_configured(tmp_path: Path) -> None:
         tier.close()
 
 
-def test_the_index_cache_is_as_large_as_configured(tmp_path: Path) -> None:
+def test_the_index_cache_has_the_configured_size(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri(), index_cache_bytes=5 << 20)
     tier.start()
     try:
@@ -78,7 +78,7 @@ def test_the_index_cache_is_as_large_as_configured(tmp_path: Path) -> None:
         tier.close()
 
 
-def test_clients_may_see_the_origin_at_another_address(tmp_path: Path) -> None:
+def test_clients_may_get_another_address_of_the_origin(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri(), origin_public_url="https://objects.example", signing_key=b"k" * 32)
     try:
         assert tier.origin_url == "https://objects.example"
@@ -95,7 +95,7 @@ class WholeObjects:
         return SignedUrl(f"https://store.example/{object_key}")
 
 
-def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_urls_that_open_whole_objects_need_permission(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[object] = []
     monkeypatch.setattr(tier_module, "signer_schemes", lambda: ["tape"])
     monkeypatch.setattr(tier_module, "load_signer", lambda *told: asked.append(told) or WholeObjects())
@@ -130,7 +130,7 @@ def test_urls_that_open_whole_objects_have_to_be_permitted(monkeypatch: pytest.M
         ({"store": "HERE", "origin_listen": "shim.example:9193"}, "loopback addresses only"),
     ],
 )
-def test_says_what_cannot_be(tmp_path: Path, settings: dict[str, object], said: str) -> None:
+def test_an_unusable_configuration_is_refused_with_its_reason(tmp_path: Path, settings: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         made(**{name: tmp_path.as_uri() if value == "HERE" else value for name, value in settings.items()})
 
@@ -156,7 +156,7 @@ def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypat
         tier.close()
 
 
-def test_reload_takes_topic_policies_and_client_limits(tmp_path: Path) -> None:
+def test_a_reload_applies_topic_policies_and_client_limits(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri(), topic_policies={"a.url_ttl": 900})
     tier.start()
     try:
@@ -168,7 +168,7 @@ def test_reload_takes_topic_policies_and_client_limits(tmp_path: Path) -> None:
         tier.close()
 
 
-def test_reload_keeps_what_clients_have_overdrawn(tmp_path: Path) -> None:
+def test_a_reload_keeps_overdrafts_of_clients(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri(), client_limits={"*.bytes_per_second": 1})
     tier.start()
     try:

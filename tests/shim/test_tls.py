@@ -60,7 +60,7 @@ def files(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 @pytest.fixture
 def tls(files: dict[str, str]) -> dict[str, Any]:
-    """A listener that speaks TLS. No handshake is given up because the machine is busy."""
+    """A TLS listener. Its handshake time-out is long enough for a busy machine."""
     return {"handshake_timeout": 60, **{name: value for name, value in files.items() if name != "ca"}}
 
 
@@ -103,7 +103,7 @@ def test_bytes_pass_both_ways_unchanged(broker: ScriptedBroker, tls: dict[str, A
         assert not any(name.startswith("connections_dropped") for name in shim.metrics())
 
 
-def test_a_strategy_knows_whether_the_client_speaks_tls(
+def test_a_strategy_gets_whether_the_client_uses_tls(
     broker: ScriptedBroker, tls: dict[str, Any], trusting: ssl.SSLContext
 ) -> None:
     async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
@@ -121,10 +121,10 @@ def test_a_strategy_knows_whether_the_client_speaks_tls(
 
 
 @pytest.mark.parametrize("words", [heartbeat(1, b"plain"), b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05hello"])
-def test_a_client_without_tls_is_hung_up_on_at_once_and_counted(
+def test_a_client_without_tls_is_disconnected_at_once_and_counted(
     broker: ScriptedBroker, tls: dict[str, Any], words: bytes
 ) -> None:
-    # Far beyond a test's patience: what ends the connection is what was said.
+    # Far longer than the test: only the plaintext bytes can end the connection.
     with (
         Shim(ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, admission_timeout=600)) as shim,
         RawClient(shim.bootstrap_servers) as client,
@@ -137,7 +137,7 @@ def test_a_client_without_tls_is_hung_up_on_at_once_and_counted(
     assert not broker.requests
 
 
-def test_a_client_that_never_ends_the_handshake_is_hung_up_on(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
+def test_a_client_that_never_ends_the_handshake_is_disconnected(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
     with (
         Shim(ShimConfig(broker.address, **{**tls, "handshake_timeout": 0.1})) as shim,
         RawClient(shim.bootstrap_servers) as client,
@@ -147,7 +147,7 @@ def test_a_client_that_never_ends_the_handshake_is_hung_up_on(broker: ScriptedBr
         all_gone(shim)
 
 
-def test_a_client_that_leaves_within_the_handshake_leaves_nothing_behind(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
+def test_a_client_that_leaves_during_the_handshake_leaves_nothing(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
     with Shim(ShimConfig(broker.address, **tls)) as shim:
         with RawClient(shim.bootstrap_servers) as client:
             client.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
@@ -155,7 +155,7 @@ def test_a_client_that_leaves_within_the_handshake_leaves_nothing_behind(broker:
         all_gone(shim)
 
 
-def test_connections_within_the_handshake_count_and_end_with_the_shim(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
+def test_connections_in_the_handshake_count_and_end_with_the_shim(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
     config = ShimConfig(broker.address, **{**tls, "handshake_timeout": 600}, max_connections=1, admission_timeout=600)
     with Shim(config) as shim:
         silent = RawClient(shim.bootstrap_servers)
@@ -168,7 +168,7 @@ def test_connections_within_the_handshake_count_and_end_with_the_shim(broker: Sc
     assert shim.metrics()["connections_dropped.stopped"] == 1
 
 
-def test_a_client_that_asks_nothing_over_tls_is_hung_up_on(
+def test_a_tls_client_that_sends_no_request_is_disconnected(
     broker: ScriptedBroker, tls: dict[str, Any], trusting: ssl.SSLContext
 ) -> None:
     clock = ManualClock()
@@ -182,7 +182,7 @@ def test_a_client_that_asks_nothing_over_tls_is_hung_up_on(
         all_gone(shim)
 
 
-def test_what_is_no_request_ends_a_tls_connection_too(
+def test_bytes_that_are_not_a_request_end_a_tls_connection_too(
     broker: ScriptedBroker, tls: dict[str, Any], trusting: ssl.SSLContext
 ) -> None:
     with Shim(ShimConfig(broker.address, **tls)) as shim, RawClient(shim.bootstrap_servers, tls=trusting) as client:
@@ -209,7 +209,7 @@ def test_a_required_client_certificate_admits_only_its_holders(
     assert len(broker.requests) == 1
 
 
-def test_a_client_that_does_not_trust_the_shim_says_so(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
+def test_a_client_that_does_not_trust_the_shim_gets_an_error(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
     with Shim(ShimConfig(broker.address, **tls)) as shim:
         with pytest.raises(ssl.SSLCertVerificationError):
             RawClient(shim.bootstrap_servers, tls=client_context({}))
@@ -229,9 +229,7 @@ def tls_echo(peer: PeerConnection) -> None:
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_brokers_are_spoken_to_over_tls_where_that_is_configured(
-    tls: dict[str, Any], trusting: ssl.SSLContext, both: bool
-) -> None:
+def test_brokers_are_connected_over_tls_if_configured(tls: dict[str, Any], trusting: ssl.SSLContext, both: bool) -> None:
     settings = {"security.protocol": "sasl_ssl", "ssl.ca.location": str(CERTIFICATE)}
     with ScriptedPeer(tls_echo, certificate=CERTIFICATE) as peer:
         config = ShimConfig(f"localhost:{peer.port}", broker_settings=settings, **(tls if both else {}))
@@ -251,7 +249,7 @@ def test_a_broker_with_a_wrong_certificate_receives_no_bytes(caplog: pytest.LogC
     assert "certificate verify failed" in caplog.text
 
 
-def test_a_broker_that_never_ends_the_handshake_costs_the_connect_timeout() -> None:
+def test_an_unfinished_broker_handshake_ends_at_the_connect_time_out() -> None:
     with ScriptedPeer(PeerConnection.hold) as peer:
         settings = {"security.protocol": "ssl"}
         config = ShimConfig(f"localhost:{peer.port}", broker_settings=settings, connect_timeout=0.1)
@@ -261,7 +259,7 @@ def test_a_broker_that_never_ends_the_handshake_costs_the_connect_timeout() -> N
             counted(shim, "connections_dropped.upstream")
 
 
-def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
+def test_the_origin_uses_tls_if_configured_and_requires_no_certificate(
     tmp_path: Path, files: dict[str, str], tls: dict[str, Any], trusting: ssl.SSLContext
 ) -> None:
     config = ShimConfig("127.0.0.1:1", store=tmp_path.as_uri(), **tls, ssl_client_ca=files["ca"], origin_https=True)
@@ -293,12 +291,12 @@ def test_the_origin_speaks_tls_when_asked_and_demands_no_certificate(
         ),
     ],
 )
-def test_what_cannot_be_meant_is_said_before_anybody_can_connect(settings: dict[str, Any], said: str) -> None:
+def test_invalid_settings_are_refused_before_the_listeners_open(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         Shim(ShimConfig("127.0.0.1:1", **settings)).start()
 
 
-def test_brokers_that_are_not_verified_are_warned_of_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_unverified_brokers_are_logged_as_a_warning_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     settings = {"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}
     with ScriptedPeer(tls_echo, certificate=CERTIFICATE) as peer, caplog.at_level(logging.WARNING):
         config = ShimConfig(f"127.0.0.1:{peer.port}", broker_settings=settings, allow_unverified_brokers=True)
@@ -327,9 +325,7 @@ def test_without_any_tls_setting_there_is_no_tls(tls: dict[str, Any]) -> None:
     assert "secret" not in repr(ShimConfig("b:1", **tls))
 
 
-def test_renewed_certificate_is_shown_to_clients_after_a_reload(
-    broker: ScriptedBroker, tmp_path: Path, trusting: ssl.SSLContext
-) -> None:
+def test_a_renewed_certificate_is_used_after_a_reload(broker: ScriptedBroker, tmp_path: Path, trusting: ssl.SSLContext) -> None:
     path = Authority("Somebody else").issue().write(tmp_path / "shim.pem")
     config = ShimConfig(broker.address, ssl_certificate=str(path), handshake_timeout=60)
     with Shim(config) as shim:
@@ -346,7 +342,7 @@ def test_renewed_certificate_is_shown_to_clients_after_a_reload(
             shim.reload(ShimConfig(broker.address))
 
 
-def test_origin_shows_a_renewed_certificate_and_signs_with_a_new_key(tmp_path: Path) -> None:
+def test_the_origin_uses_a_renewed_certificate_and_a_new_key(tmp_path: Path) -> None:
     path = Authority("Somebody else").issue().write(tmp_path / "shim.pem")
     config = ShimConfig("127.0.0.1:1", store=tmp_path.as_uri(), ssl_certificate=str(path), origin_https=True)
     with Shim(config) as shim:
@@ -362,7 +358,7 @@ def test_origin_shows_a_renewed_certificate_and_signs_with_a_new_key(tmp_path: P
         connection.close()
 
 
-def test_connections_with_tls_hold_little_while_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_tls_connections_hold_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SSLProtocol, "max_size", 256 << 10)
     limit_tls_buffers()
     assert SSLProtocol.max_size == TLS_BUFFER_BYTES

@@ -24,7 +24,7 @@ from kafka_remote_client.shim.topic_policies import TopicPolicy, topic_policies
         (None, True, True, True),
     ],
 )
-def test_permits_urls(grant: str | None, whole_objects: bool, whole_object_urls: bool, permitted: bool) -> None:
+def test_a_policy_permits_urls_or_not(grant: str | None, whole_objects: bool, whole_object_urls: bool, permitted: bool) -> None:
     policy = TopicPolicy(grant)
     assert policy.permits(whole_objects=whole_objects, whole_object_urls=whole_object_urls) is permitted
 
@@ -49,6 +49,6 @@ def test_policies_are_read_from_text_and_from_values() -> None:
         ({"a.colour": 1}, "topic_policies: 'a.colour'"),
     ],
 )
-def test_what_is_wrong_is_said(given: dict[str, Any], said: str) -> None:
+def test_an_invalid_policy_is_named(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         topic_policies(given)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from kafka_remote_client.shim.write_progress import WriteProgress
 
 
-def test_nothing_waits_while_all_is_taken() -> None:
+def test_no_deadline_while_all_bytes_are_taken() -> None:
     progress = WriteProgress()
     progress.wrote(100)
     progress.look(0, 1.0)
     assert progress.waited(50.0) == 0.0
 
 
-def test_single_bytes_gain_no_time() -> None:
+def test_single_bytes_do_not_extend_the_deadline() -> None:
     progress = WriteProgress()
     progress.wrote(100)
     progress.look(100, 1.0)
@@ -22,7 +22,7 @@ def test_single_bytes_gain_no_time() -> None:
     assert progress.waited(60.0) == 59.0
 
 
-def test_time_restarts_when_all_waiting_bytes_are_read() -> None:
+def test_the_deadline_restarts_when_all_waiting_bytes_are_read() -> None:
     progress = WriteProgress()
     progress.wrote(100)
     progress.look(100, 1.0)

@@ -1,4 +1,4 @@
-"""What a process of Spark keeps from task to task belongs to one test here."""
+"""Each test here has its own process-wide state of Spark tasks."""
 
 from __future__ import annotations
 

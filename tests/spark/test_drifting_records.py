@@ -1,4 +1,4 @@
-"""Plans of logs whose record sizes drift, with more segments than the driver asks for, against the exact list of segments."""
+"""Plans of logs with changing record sizes and more segments than the driver requests, compared with the exact list."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def planned(found: OffsetRange, splits: Sequence[Split]) -> JobPlan:
 
 
 def bytes_in(log: DriftingLog, start: int, end: int) -> float:
-    """The bytes of the offsets in the log, by the exact list."""
+    """Returns the bytes of the offsets in the log, by the exact list."""
     first = bisect_right(log.spans, start, key=lambda span: span.start) - 1
     total = 0.0
     for span in log.spans[first:]:
@@ -95,7 +95,7 @@ def bytes_in(log: DriftingLog, start: int, end: int) -> float:
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_figures_of_a_plan_are_near_those_of_the_exact_list(drift: str) -> None:
+def test_figures_of_a_plan_are_close_to_those_of_the_exact_list(drift: str) -> None:
     log = DriftingLog.of(drift)
     found = log.learnt(split_bytes=1)
     assert len(log.asked) <= DEFAULT_BUDGET
@@ -110,7 +110,7 @@ def test_figures_of_a_plan_are_near_those_of_the_exact_list(drift: str) -> None:
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_splits_hold_about_the_bytes_that_were_asked_for(drift: str) -> None:
+def test_splits_have_about_the_requested_bytes(drift: str) -> None:
     log = DriftingLog.of(drift)
     split_bytes = 20 * SEGMENT_BYTES
     splits = plan_splits([log.learnt(split_bytes)], split_bytes=split_bytes)
@@ -121,7 +121,7 @@ def test_splits_hold_about_the_bytes_that_were_asked_for(drift: str) -> None:
 
 
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_a_batch_limited_in_bytes_is_near_its_limit(drift: str) -> None:
+def test_a_batch_limited_in_bytes_is_close_to_its_limit(drift: str) -> None:
     log = DriftingLog.of(drift)
     limit = 400 * SEGMENT_BYTES
     end = batch_end_by_bytes([log.learnt(limit)], limit)[TP]

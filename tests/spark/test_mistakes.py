@@ -1,7 +1,7 @@
-"""What a Spark user sees of each typical mistake, by the driver's own code: an error of the query, or one WARNING.
+"""The error or the one WARNING that a Spark user gets for each typical mistake, by the driver's own code.
 
 The settings are the consumer's, under the same names. ``remote.onFallback=fail`` turns each warning into an error. The tables
-are to be read; what is in braces is a place of the world in which the mistakes are made.
+are meant to be read; texts in braces are places of the environment in which the mistakes are made.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def planned(made: World, mistake: str, **more: str) -> Sequence[OffsetRange]:
-    """What the driver learns of the topic before any task starts."""
+    """Returns what the driver learns of the topic before any task starts."""
     settings = made.settings(MISTAKES[mistake])
     own = {name: value for name, value in settings.items() if name.startswith(("fetch.remote.", "remote."))}
     options = {**option_texts(own), "kafka.bootstrap.servers": str(settings["bootstrap.servers"]), "subscribe": TOPIC, **more}
@@ -120,14 +120,14 @@ def test_every_mistake_has_its_text() -> None:
 
 
 @pytest.mark.parametrize("mistake", REFUSED)
-def test_a_mistake_that_can_be_known_is_refused(made: World, mistake: str) -> None:
+def test_a_mistake_that_can_be_detected_is_refused(made: World, mistake: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         planned(made, mistake)
     assert str(refused.value) == made.filled(REFUSED[mistake])
 
 
 @pytest.mark.parametrize("mistake", WARNED)
-def test_each_mistake_is_one_warning_and_the_brokers_serve(
+def test_each_mistake_gives_one_warning_and_the_brokers_serve(
     made: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, mistake: str
 ) -> None:
     hide_packages(monkeypatch, mistake)

@@ -1,6 +1,6 @@
-"""What ``plan`` says of GETs and bytes against what the counters say of tasks that read the same splits, shape by shape.
+"""GETs and bytes in a ``plan``, compared with the counters of tasks that read the same splits, for each shape of log.
 
-The tier is a directory, and locations come from a listing: the whole path of a task, without a broker.
+The tier is a directory, and locations come from a listing: a task's whole path, without a broker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LAYOUTS = {"raw": Shape(), "chunked": Shape(chunk_size=300_000)}
 
 @attrs.frozen
 class GreaterThanOrEqual:
-    """As PySpark's filter of that name."""
+    """Stands for PySpark's filter of that name."""
 
     attribute: tuple[str, ...]
     value: object
@@ -40,14 +40,14 @@ class GreaterThanOrEqual:
 
 @attrs.frozen
 class In:
-    """As PySpark's filter of that name."""
+    """Stands for PySpark's filter of that name."""
 
     attribute: tuple[str, ...]
     value: tuple[object, ...]
 
 
 class TierCluster(FakeCluster):
-    """The log is the tier."""
+    """A cluster whose log is the tier."""
 
     def __init__(self, tier: ShapedTier) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def planned(tier: ShapedTier, options: Mapping[str, str], filters: Sequence[Any]
 
 
 def counted(tier: ShapedTier, options: Mapping[str, str], filters: Sequence[Any] = ()) -> tuple[int, Mapping[str, Any]]:
-    """Reads every split as tasks do: how many splits there are, and their counters."""
+    """Reads every split as tasks do. Returns the number of splits and their counters."""
     parsed = parse_options(dict(options))
     narrowing, _ = narrowing_of(filters)
     splits = plan_batch(parsed, TierCluster(tier), lambda ranges: learn_segments(parsed, ranges), narrowing)
@@ -103,7 +103,7 @@ def tiers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ShapedTier]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("range_bytes", RANGES)
 @pytest.mark.parametrize("min_partitions", [1, 3, 16])
-def test_a_whole_log_is_planned_as_it_is_counted(
+def test_a_whole_log_is_planned_as_counted(
     min_partitions: int, range_bytes: str, layout: str, tiers: dict[str, ShapedTier]
 ) -> None:
     options = {"minPartitions": str(min_partitions), "fetch.remote.range.bytes": str(RANGES[range_bytes])}
@@ -113,7 +113,7 @@ def test_a_whole_log_is_planned_as_it_is_counted(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("range_bytes", RANGES)
 @pytest.mark.parametrize(("first", "last"), [(0.2, 0.45), (0.5, 0.501), (0.31, 1.0)])
-def test_offsets_inside_of_segments_are_planned_as_counted(
+def test_offsets_inside_segments_are_planned_as_counted(
     first: float, last: float, range_bytes: str, layout: str, tiers: dict[str, ShapedTier]
 ) -> None:
     tier = tiers[layout]
@@ -160,10 +160,8 @@ def test_small_and_large_batches_are_planned_as_counted(range_bytes: str, batch_
     assert_true(tier, {"minPartitions": "5", "fetch.remote.range.bytes": str(RANGES[range_bytes])})
 
 
-def test_a_job_of_more_splits_than_questions_is_estimated(
-    tiers: dict[str, ShapedTier], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A quarter of the splits is asked about."""
+def test_a_job_of_more_splits_than_requests_is_estimated(tiers: dict[str, ShapedTier], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver requests a quarter of the splits."""
     monkeypatch.setattr(job_planner, "DEFAULT_BUDGET", 24)
     options = {**tiers["raw"].options, "minPartitions": "96", "fetch.remote.range.bytes": str(64 * KIB)}
     before = planned(tiers["raw"], options)
@@ -176,7 +174,7 @@ def test_a_job_of_more_splits_than_questions_is_estimated(
 
 
 def test_after_a_time_out_ranges_are_smaller_than_planned(tiers: dict[str, ShapedTier]) -> None:
-    """The one case in which tasks ask for other ranges: a store that does not deliver the planned ones in time."""
+    """The one case in which tasks request other ranges: a store that does not deliver the planned ones in time."""
     parsed = parse_options({**tiers["raw"].options, "fetch.remote.range.bytes": str(8 * MIB)})
     engines = TaskEngines()
     with engines.lend(parsed) as engine:

@@ -16,7 +16,7 @@ def fetcher() -> FailingFetcher:
     return FailingFetcher(MemoryFetcher({"key": DATA}))
 
 
-def test_works_until_it_is_told_to_fail(fetcher: FailingFetcher) -> None:
+def test_fetches_until_it_is_set_to_fail(fetcher: FailingFetcher) -> None:
     fetcher.configure({})
     assert read_all(fetcher.fetch_log_segment(METADATA, 0, -1)) == DATA
     fetcher.fail(Failure(RemoteStorageTimeoutError("scripted")), None)
@@ -41,7 +41,7 @@ def test_fails_in_the_middle_of_a_range(fetcher: FailingFetcher, piece: int) -> 
     stream.close()
 
 
-def test_ends_early_without_an_error() -> None:
+def test_a_short_range_ends_without_an_error() -> None:
     fetcher = FailingFetcher(MemoryFetcher({"key": DATA}), Failure(None, after=30), Failure(None))
     assert read_all(fetcher.fetch_log_segment(METADATA, 0, 100)) == DATA[:30]
     assert read_all(fetcher.fetch_log_segment(METADATA, 0, 100)) == b""

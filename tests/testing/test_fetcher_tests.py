@@ -1,4 +1,4 @@
-"""The conformance suite fails for fetchers that are wrong: each of these has one fault, and the named test has to see it."""
+"""The conformance suite fails for wrong fetchers: each one has one fault, which the named test must find."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fault", "test", "arguments"), CASES)
-def test_finds_the_fault(fault: str, test: str, arguments: dict[str, int]) -> None:
+def test_the_suite_finds_the_fault(fault: str, test: str, arguments: dict[str, int]) -> None:
     suite = Suite(fault)
     with pytest.raises((AssertionError, KeyError, RemoteStorageError, RuntimeError, BufferError, pytest.fail.Exception)):
         getattr(suite, test)(suite.made, **arguments)
@@ -116,30 +116,30 @@ def test_finds_the_fault(fault: str, test: str, arguments: dict[str, int]) -> No
     getattr(honest, test)(honest.made, **arguments)
 
 
-def test_every_test_of_the_suite_has_a_fault_that_it_finds() -> None:
+def test_every_test_of_the_suite_finds_a_fault() -> None:
     tests = {name for name in dir(RemoteStorageFetcherTests) if name.startswith("test_")}
     assert tests - {test for _, test, _ in CASES} == {"test_is_a_fetcher"}
 
 
-def test_a_class_without_the_methods_is_no_fetcher() -> None:
+def test_a_class_without_the_methods_is_not_a_fetcher() -> None:
     with pytest.raises(AssertionError):
         Suite("").test_is_a_fetcher(object())
 
 
-def test_the_suite_says_what_it_needs() -> None:
+def test_the_suite_names_what_a_subclass_must_set() -> None:
     bare = RemoteStorageFetcherTests()
     for call in (lambda: bare.put("k", b""), lambda: bare.absent("k")):
         with pytest.raises(NotImplementedError):
             call()
 
 
-def test_the_texts_of_an_error_include_those_behind_it() -> None:
+def test_the_texts_of_an_error_include_those_of_its_causes() -> None:
     cause, outer = ValueError("inner"), KeyError("outer")
     outer.__cause__ = cause
     cause.__context__ = TypeError("innermost")
     assert all(any(word in text for text in texts_of(outer)) for word in ("outer", "inner", "innermost"))
 
 
-def test_everything_shipped_is_exported() -> None:
+def test_all_public_names_are_exported() -> None:
     assert sorted(testing.__all__) == sorted(set(testing.__all__))
     assert all(hasattr(testing, name) for name in testing.__all__)

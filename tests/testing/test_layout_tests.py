@@ -1,4 +1,4 @@
-"""The suite of layouts passes for ours, and fails for layouts that are wrong in one way each."""
+"""The conformance suite of layouts passes for ours, and fails for layouts with one fault each."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("layout", "name"), WRONG, ids=[layout.__name__ for layout, _ in WRONG])
-def test_a_layout_that_is_wrong_fails(layout: type[LocalTieredStorageLayout], name: str) -> None:
+def test_a_faulty_layout_fails(layout: type[LocalTieredStorageLayout], name: str) -> None:
     check = getattr(ObjectLayoutTests(), name)
     check(LocalTieredStorageLayout())
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         check(layout())
 
 
-def test_what_subclasses_must_give_is_asked_for() -> None:
+def test_the_suite_names_what_a_subclass_must_set() -> None:
     with pytest.raises(NotImplementedError, match="layout"):
         ObjectLayoutTests.layout.__wrapped__(ObjectLayoutTests())  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""The scripted origin does what it is told, as a client of plain sockets sees it."""
+"""The scripted origin gives the scripted answers, as a client with plain sockets sees them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_follows_the_script_and_then_the_default(origin: ScriptedOrigin, client:
     assert client.ask(target).status == 500
 
 
-def test_remembers_what_it_did(origin: ScriptedOrigin, client: Client, target: str) -> None:
+def test_exchanges_record_requests_and_answers(origin: ScriptedOrigin, client: Client, target: str) -> None:
     origin.script(Answer(ending=Ending.CUT, at=40))
     with pytest.raises(http.client.IncompleteRead):
         client.ask(target).read()
@@ -112,7 +112,7 @@ def test_remembers_what_it_did(origin: ScriptedOrigin, client: Client, target: s
     assert origin.connections == 2
 
 
-def test_waiting_for_requests_has_an_end(origin: ScriptedOrigin) -> None:
+def test_waiting_for_requests_times_out(origin: ScriptedOrigin) -> None:
     assert not origin.wait_for(1, timeout=0.01)
     assert origin.wait_for(0)
 
@@ -137,7 +137,7 @@ def test_waiting_for_requests_has_an_end(origin: ScriptedOrigin) -> None:
         (error(200, "InternalError"), 200, {"Content-Type": "application/xml"}, None),
     ],
 )
-def test_says_what_the_answer_says(
+def test_the_response_is_the_scripted_answer(
     origin: ScriptedOrigin,
     client: Client,
     target: str,
@@ -154,14 +154,14 @@ def test_says_what_the_answer_says(
     assert body is None or (answered == body if answer.headers.get("Content-Encoding") is None else gzip.decompress(answered))
 
 
-def test_multipart_is_no_plain_range(origin: ScriptedOrigin, client: Client, target: str) -> None:
+def test_a_multipart_answer_is_not_a_plain_range(origin: ScriptedOrigin, client: Client, target: str) -> None:
     origin.script(multipart())
     response = client.ask(target)
     assert response.getheader("Content-Type").startswith("multipart/byteranges")
     assert b"Content-Range: bytes 0-0/10" in response.read()
 
 
-def test_raw_bytes_are_all_there_is(origin: ScriptedOrigin) -> None:
+def test_raw_bytes_are_sent_without_a_header(origin: ScriptedOrigin) -> None:
     origin.script(Answer(raw=b"not http\r\n"))
     with socket.create_connection(("127.0.0.1", origin.port), timeout=10) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
@@ -171,7 +171,7 @@ def test_raw_bytes_are_all_there_is(origin: ScriptedOrigin) -> None:
     assert answer == b"not http\r\n"
 
 
-def test_a_reset_is_a_reset(origin: ScriptedOrigin, client: Client, target: str) -> None:
+def test_a_reset_ending_resets_the_connection(origin: ScriptedOrigin, client: Client, target: str) -> None:
     origin.script(Answer(ending=Ending.RESET, at=10))
     with pytest.raises(ConnectionResetError):
         client.ask(target).read()
@@ -207,7 +207,7 @@ def test_cut_connections_leaves_the_origin_running(origin: ScriptedOrigin, clien
     assert client.ask(target).status == 206
 
 
-def test_comes_back_on_the_same_port_and_keeps_its_script(origin: ScriptedOrigin, client: Client, target: str) -> None:
+def test_restarts_on_the_same_port_and_keeps_its_script(origin: ScriptedOrigin, client: Client, target: str) -> None:
     origin.script(error(503))
     origin.stop()
     with pytest.raises(ConnectionRefusedError):
@@ -217,7 +217,7 @@ def test_comes_back_on_the_same_port_and_keeps_its_script(origin: ScriptedOrigin
     assert client.ask(target).status == 503
 
 
-def test_what_is_no_request_ends_the_connection(origin: ScriptedOrigin) -> None:
+def test_bytes_that_are_not_a_request_end_the_connection(origin: ScriptedOrigin) -> None:
     with socket.create_connection(("127.0.0.1", origin.port), timeout=10) as plain:
         plain.sendall(b"hello\r\n\r\n")
         assert plain.recv(10) == b""
@@ -237,13 +237,13 @@ def test_speaks_tls() -> None:
         client.close()
 
 
-def test_urls_carry_the_signature_that_tests_look_for() -> None:
+def test_urls_have_a_signature_that_tests_can_search_for() -> None:
     origin = ScriptedOrigin(signature="CANARY", host="::1")
     assert origin.url == "http://[::1]:0"
     assert origin.url_for("a b") == "http://[::1]:0/a%20b?X-Amz-Expires=120&X-Amz-Signature=CANARY"
 
 
-def test_a_rule_answers_what_it_matches_so_often(client: Client, target: str, origin: ScriptedOrigin) -> None:
+def test_a_rule_answers_matching_requests_a_given_number_of_times(client: Client, target: str, origin: ScriptedOrigin) -> None:
     origin.rule(error(503, "SlowDown"), matches=lambda request: request.headers.get("range") == "bytes=5-9", times=1)
     origin.rule(gzipped(), matches=lambda request: "c.log" not in request.target)
     statuses = []
@@ -255,7 +255,7 @@ def test_a_rule_answers_what_it_matches_so_often(client: Client, target: str, or
     assert [exchange.status for exchange in origin.fired] == [503]
 
 
-def test_what_is_scripted_comes_before_the_rules(client: Client, target: str, origin: ScriptedOrigin) -> None:
+def test_the_script_comes_before_the_rules(client: Client, target: str, origin: ScriptedOrigin) -> None:
     origin.rule(error(500))
     origin.script(error(404))
     for status in (404, 500, 500):
@@ -282,7 +282,7 @@ def test_a_reset_origin_answers_correctly_without_history(origin: ScriptedOrigin
     assert not origin.fired
 
 
-def test_an_origin_with_a_secret_asks_for_signatures() -> None:
+def test_an_origin_with_a_secret_requires_signatures() -> None:
     clock = ManualClock()
     with ScriptedOrigin({KEY: DATA}, secret=b"s" * 16, clock=clock) as origin:
         signed = origin.signer.sign(KEY, ByteRange(0, 100), 10.0).url.removeprefix(origin.url)

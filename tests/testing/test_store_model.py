@@ -18,7 +18,7 @@ def answers(model: StoreModel, count: int = 20_000, seed: int = 7) -> list[Store
     return [sampler.answer(SIZE, 1, float(number)) for number in range(count)]
 
 
-def test_without_more_said_an_answer_takes_no_time() -> None:
+def test_by_default_an_answer_takes_no_time() -> None:
     assert set(answers(StoreModel(), 10)) == {StoreAnswer(AnswerKind.ANSWERED, 0.0, 0.0)}
 
 
@@ -27,7 +27,7 @@ def test_a_fixed_latency_is_that_of_each_answer() -> None:
     assert (answer.first_byte_seconds, answer.transfer_seconds, answer.seconds) == (0.02, 1.0, 1.02)
 
 
-def test_a_lognormal_latency_has_the_percentiles_that_it_is_made_of() -> None:
+def test_a_lognormal_latency_has_the_given_percentiles() -> None:
     seconds = sorted(answer.first_byte_seconds for answer in answers(StoreModel(LognormalLatency(0.02, 0.1))))
     assert statistics.median(seconds) == pytest.approx(0.02, rel=0.03)
     assert seconds[int(0.99 * len(seconds))] == pytest.approx(0.1, rel=0.1)
@@ -47,7 +47,7 @@ def test_shares_of_late_and_lost_answers_are_those_of_the_model() -> None:
     assert {one.seconds for one in drawn if one.kind is AnswerKind.LOST} == {math.inf}
 
 
-def test_above_its_rate_a_store_answers_503() -> None:
+def test_a_store_above_its_rate_answers_503() -> None:
     sampler = StoreSampler(StoreModel(requests_per_second=3), 1)
     times = [0.0, 0.1, 0.2, 0.3, 0.9, 1.0, 1.05, 1.1]
     throttled = [at for at in times if sampler.answer(SIZE, 1, at).kind is AnswerKind.THROTTLED]
@@ -86,13 +86,13 @@ def test_a_seed_gives_the_same_answers_again() -> None:
         {"requests_per_second": math.nan},
     ],
 )
-def test_a_model_of_no_store_is_refused(given: dict[str, Any]) -> None:
+def test_an_invalid_model_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(given))):
         StoreModel(**given)
 
 
 @pytest.mark.parametrize("latency", [(0.0, 1.0), (0.2, 0.1)])
-def test_percentiles_of_no_distribution_are_refused(latency: tuple[float, float]) -> None:
+def test_invalid_percentiles_are_refused(latency: tuple[float, float]) -> None:
     with pytest.raises(ConfigurationError, match="p50"):
         LognormalLatency(*latency)
 

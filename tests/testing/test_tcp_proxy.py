@@ -1,4 +1,4 @@
-"""The TCP proxy does what it is told to either way of a connection, and says so."""
+"""The TCP proxy applies faults in either direction of a connection and records them."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def received(connection: socket.socket, count: int) -> bytes:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Whether the peer has ended the connection, in whatever way."""
+    """Returns whether the peer has ended the connection, by a close or a reset."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:
         return True
 
 
-def test_passes_everything_in_order(proxy: TcpFaultProxy) -> None:
+def test_passes_all_bytes_in_order(proxy: TcpFaultProxy) -> None:
     data = bytes(range(256)) * 4096
     with connected(proxy) as client:
         sender = threading.Thread(target=client.sendall, args=(data,))
@@ -66,7 +66,7 @@ def test_passes_everything_in_order(proxy: TcpFaultProxy) -> None:
     assert proxy.count(Passage.ACCEPTED) == proxy.connections == 1
 
 
-def test_refuses_new_connections_and_leaves_old_ones_alone(proxy: TcpFaultProxy) -> None:
+def test_refuses_new_connections_and_keeps_old_ones(proxy: TcpFaultProxy) -> None:
     with connected(proxy) as old:
         old.sendall(b"a")
         assert received(old, 1) == b"a"
@@ -101,14 +101,14 @@ def test_a_black_hole_on_an_established_connection_swallows_and_heals(proxy: Tcp
     assert proxy.records[1].at == 6
 
 
-def test_a_new_connection_meets_the_black_hole_too(proxy: TcpFaultProxy) -> None:
+def test_a_black_hole_applies_to_new_connections_too(proxy: TcpFaultProxy) -> None:
     proxy.black_hole()
     with connected(proxy) as client:
         client.sendall(b"x")
         assert proxy.wait_for(Passage.HELD)
 
 
-def test_an_end_is_swallowed_like_bytes(proxy: TcpFaultProxy, echo: ConnectionListener) -> None:
+def test_a_black_hole_holds_the_end_like_bytes(proxy: TcpFaultProxy, echo: ConnectionListener) -> None:
     with connected(proxy) as client:
         client.sendall(b"x")
         assert received(client, 1) == b"x"
@@ -119,7 +119,7 @@ def test_an_end_is_swallowed_like_bytes(proxy: TcpFaultProxy, echo: ConnectionLi
         assert ended(client)
 
 
-def test_trickles(proxy: TcpFaultProxy) -> None:
+def test_a_trickle_passes_a_few_bytes_at_a_time(proxy: TcpFaultProxy) -> None:
     with connected(proxy) as client:
         proxy.trickle(2, 0.01, Direction.DOWN)
         client.sendall(b"abcdef")
@@ -137,7 +137,7 @@ def test_healing_ends_a_trickle_at_once(proxy: TcpFaultProxy) -> None:
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_cuts_after_so_many_bytes_to_the_client(proxy: TcpFaultProxy, reset: bool) -> None:
+def test_cuts_after_a_number_of_bytes_to_the_client(proxy: TcpFaultProxy, reset: bool) -> None:
     proxy.cut_after(4, reset=reset)
     with connected(proxy) as client:
         client.sendall(b"abcdefgh")
@@ -153,17 +153,17 @@ def test_cuts_after_so_many_bytes_to_the_client(proxy: TcpFaultProxy, reset: boo
         assert received(client, 8) == b"abcdefgh"
 
 
-def test_cuts_after_so_many_bytes_to_the_server(proxy: TcpFaultProxy) -> None:
+def test_cuts_after_a_number_of_bytes_to_the_server(proxy: TcpFaultProxy) -> None:
     proxy.cut_after(4, Direction.UP)
     with connected(proxy) as client:
         client.sendall(b"abcdefgh")
         assert proxy.wait_for(Passage.CUT)
-        # What passed before comes back, in pieces of any size.
+        # Bytes that passed earlier come back in pieces of any size.
         assert any(ended(client) for _ in range(5))
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_cuts_every_connection_there_is(proxy: TcpFaultProxy, reset: bool) -> None:
+def test_cuts_all_connections(proxy: TcpFaultProxy, reset: bool) -> None:
     with connected(proxy) as first, connected(proxy) as second:
         assert proxy.wait_for(Passage.ACCEPTED, 2)
         proxy.cut_connections(reset=reset)
@@ -172,7 +172,7 @@ def test_cuts_every_connection_there_is(proxy: TcpFaultProxy, reset: bool) -> No
     assert proxy.count(Passage.CUT) == 2
 
 
-def test_a_target_that_is_not_there_ends_the_connection() -> None:
+def test_an_unreachable_target_ends_the_connection() -> None:
     with socket.socket() as keeper:
         keeper.bind(("127.0.0.1", 0))
         with TcpFaultProxy(keeper.getsockname()) as proxy, connected(proxy) as client:
@@ -180,7 +180,7 @@ def test_a_target_that_is_not_there_ends_the_connection() -> None:
             assert proxy.count(Passage.CUT) == 1
 
 
-def test_waiting_for_what_never_happens_ends(proxy: TcpFaultProxy) -> None:
+def test_waiting_for_a_passage_times_out(proxy: TcpFaultProxy) -> None:
     assert not proxy.wait_for(Passage.REFUSED, timeout=0.01)
 
 
@@ -196,7 +196,7 @@ def test_stopping_leaves_no_thread_and_no_port() -> None:
             assert proxy.wait_for(Passage.HELD)
             proxy.stop()
             assert ended(client)
-            proxy.heal()  # too late: nothing listens any more
+            proxy.heal()  # too late: nothing listens
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(proxy.address, PATIENCE)
     assert threading.active_count() <= before

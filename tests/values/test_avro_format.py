@@ -1,4 +1,4 @@
-"""Avro columns: both decoders give what fastavro's own reader gives, for any records and any bytes."""
+"""Avro columns: both decoders give the values of fastavro's own reader, for any records and any bytes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def parsed(schema: str, values: list[bytes | None], *, compiled: bool) -> Parsed
 
 
 def plain(value: Any) -> Any:
-    """Arrow's values as they were written: maps as dictionaries."""
+    """Converts Arrow's values to the written ones: maps to dictionaries."""
     if isinstance(value, dict):
         return {name: dict(one) if name == "map" and one is not None else plain(one) for name, one in value.items()}
     return value
@@ -86,7 +86,7 @@ BY_VALUE_RECORDS = st.fixed_dictionaries({name: one for name, (_, one) in {**FIE
 
 
 @given(st.lists(RECORDS | st.none(), max_size=4))
-def test_both_decoders_give_what_was_written(records: list[dict[str, Any] | None]) -> None:
+def test_both_decoders_give_the_written_values(records: list[dict[str, Any] | None]) -> None:
     values = [None if one is None else encoded(SCHEMA, one) for one in records]
     found = [parsed(SCHEMA, values, compiled=compiled) for compiled in (True, False)]
     assert found[0].values.equals(found[1].values)
@@ -95,13 +95,13 @@ def test_both_decoders_give_what_was_written(records: list[dict[str, Any] | None
 
 
 @given(st.lists(BY_VALUE_RECORDS, max_size=4))
-def test_the_decoder_reads_what_the_compiled_one_lacks(records: list[dict[str, Any]]) -> None:
+def test_python_reads_types_that_the_compiled_decoder_lacks(records: list[dict[str, Any]]) -> None:
     found = parsed(BY_VALUE_SCHEMA, [encoded(BY_VALUE_SCHEMA, one) for one in records], compiled=True)
     assert [plain(one) for one in found.values.to_pylist()] == records
 
 
 @given(st.lists(st.binary(max_size=24), max_size=4))
-def test_any_bytes_are_a_value_or_an_error_and_cost_no_neighbour(hostile: list[bytes]) -> None:
+def test_any_bytes_give_a_value_or_an_error_and_change_no_other(hostile: list[bytes]) -> None:
     fields = {name: FIELDS[name] for name in ("int", "text", "maybe", "list", "map", "kind", "flag")}
     schema = schema_of(fields)
     mine = {"int": 1, "text": "a", "maybe": None, "list": [None, 2], "map": {"k": 3}, "kind": "B", "flag": True}
@@ -128,7 +128,7 @@ def test_damaged_bytes_are_an_error(data: bytes, compiled: bool) -> None:
     assert found.values.to_pylist() == [{"int": 1, "text": "a"}, None]
 
 
-def test_an_int_beyond_32_bits_is_an_error_and_not_cut() -> None:
+def test_an_int_beyond_32_bits_is_an_error_and_not_truncated() -> None:
     data = encoded('"long"', 2**40)
     for compiled in (True, False):
         assert parsed('"int"', [data], compiled=compiled).errors.keys() == {0}
@@ -141,7 +141,7 @@ def test_a_schema_need_not_be_a_record(compiled: bool) -> None:
     assert parsed(SCHEMA, [], compiled=compiled).values.to_pylist() == []
 
 
-def test_times_that_python_cannot_hold_are_read() -> None:
+def test_times_outside_pythons_range_are_read() -> None:
     schema = schema_of({"day": FIELDS["day"], "at": FIELDS["at"]})
     data = encoded(
         json.dumps({"type": "record", "name": "R", "fields": [{"name": "day", "type": "int"}, {"name": "at", "type": "long"}]}),
@@ -155,7 +155,7 @@ def test_times_that_python_cannot_hold_are_read() -> None:
 
 def test_a_panic_of_the_decoder_is_an_error_of_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
-        """Rust gave up."""
+        """Stands for the exception of a Rust panic."""
 
     def give_up(*_: object) -> None:
         raise PanicException("not implemented")
@@ -171,12 +171,12 @@ def test_a_panic_of_the_decoder_is_an_error_of_the_value(monkeypatch: pytest.Mon
         parsed('"int"', [b"\x02"], compiled=True)
 
 
-def test_without_the_compiled_decoder_values_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_compiled_decoder_python_reads_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avro_format, "pyruhvro", None)
     assert parsed('"int"', [b"\x02"], compiled=True).values.to_pylist() == [1]
 
 
 @pytest.mark.parametrize("schema", ["", "{", "5", '{"type": "record"}', '{"type": "enum", "name": "E"}', '"unknown"', "[]"])
-def test_what_is_no_schema_is_refused(schema: str) -> None:
+def test_an_invalid_schema_is_refused(schema: str) -> None:
     with pytest.raises(UnsupportedFormatError):
         avro_parser(schema)

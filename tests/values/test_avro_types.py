@@ -1,4 +1,4 @@
-"""What Avro schemas become in Arrow, and which are refused."""
+"""The Arrow types of Avro schemas, and the schemas that are refused."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def test_a_reference_is_declared_where_it_is_first_used() -> None:
         (5, "unknown Avro type"),
     ],
 )
-def test_what_arrow_cannot_represent_is_refused(schema: Any, says: str) -> None:
+def test_types_that_arrow_cannot_represent_are_refused(schema: Any, says: str) -> None:
     with pytest.raises((UnsupportedFormatError, ValueError), match=says):
         avro_type(schema)

@@ -11,7 +11,7 @@ from kafka_remote_client.values.dead_letters import append_dead_letters
 from tests.support.arrow_reading import record_table
 
 
-def test_each_line_has_the_record_and_why_it_did_not_parse(tmp_path: Path) -> None:
+def test_each_line_has_the_record_and_its_parse_error(tmp_path: Path) -> None:
     file = tmp_path / "dead.jsonl"
     table = record_table([(b"k", b"\xff"), (None, b"2"), (b"k3", None)], headers=[("h", b"\x00"), ("n", None)])
     append_dead_letters(file, table, {2: {"key": "no"}, 0: {"value": "not text", "key": "no"}})
@@ -29,7 +29,7 @@ def test_each_line_has_the_record_and_why_it_did_not_parse(tmp_path: Path) -> No
     assert (lines[1]["value"], lines[2]["key"]) == (None, None)
 
 
-def test_a_table_of_values_alone_has_no_place(tmp_path: Path) -> None:
+def test_a_table_without_offsets_gives_lines_without_a_place(tmp_path: Path) -> None:
     append_dead_letters(tmp_path / "dead.jsonl", pa.table({"value": [b"a"]}), {0: {"value": "no"}})
     assert json.loads((tmp_path / "dead.jsonl").read_text()) == {"value": "YQ==", "headers": [], "errors": {"value": "no"}}
 

@@ -1,4 +1,4 @@
-"""Tables with decoded keys and values, and the three policies for what does not parse."""
+"""Tables with decoded keys and values, and the three policies for values that do not parse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("n", pa.int64())])
 RECORDS = record_table([(b"a", b'{"n":1}'), (b"\xff", b'{"n":2}'), (None, b"no"), (b"d", None)])
 
 
-def test_keys_and_values_get_types_and_all_else_stays() -> None:
+def test_keys_and_values_get_types_and_other_columns_stay() -> None:
     records = RECORDS.slice(0, 1)
     found = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string").decode(records)
     assert found.column_names == records.column_names
@@ -66,7 +66,7 @@ def test_the_first_record_that_does_not_parse_is_raised_with_its_place() -> None
         ValueDecoder(value_format="string").decode(pa.table({"value": [b"a", b"\xff"]}))
 
 
-def test_error_columns_keep_the_bytes_of_what_does_not_parse() -> None:
+def test_error_columns_keep_the_bytes_of_values_that_do_not_parse() -> None:
     decoder = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string", on_error="column")
     found = decoder.decode(RECORDS)
     assert found["value"].to_pylist() == [{"n": 1}, {"n": 2}, None, None]
@@ -77,7 +77,7 @@ def test_error_columns_keep_the_bytes_of_what_does_not_parse() -> None:
     assert decoder.decode(RECORDS.slice(0, 1)).schema == found.schema
 
 
-def test_dead_letters_leave_the_table(tmp_path: Path) -> None:
+def test_dead_letters_are_removed_from_the_table(tmp_path: Path) -> None:
     file = tmp_path / "dead.jsonl"
     decoder = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string", on_error=file)
     assert decoder.decode(RECORDS)["offset"].to_pylist() == [10, 13]
@@ -86,7 +86,7 @@ def test_dead_letters_leave_the_table(tmp_path: Path) -> None:
     assert len(file.read_text().splitlines()) == 2
 
 
-def test_avro_is_read_by_its_schema_or_by_the_registrys() -> None:
+def test_avro_is_read_by_its_schema_or_the_registrys() -> None:
     with SchemaRegistry() as registry:
         with SchemaRegistryClient({"url": registry.url}) as client:
             number = client.register_schema("orders-value", Schema('"long"', "AVRO"))
@@ -97,7 +97,7 @@ def test_avro_is_read_by_its_schema_or_by_the_registrys() -> None:
     assert registry.url not in repr(decoder)
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_inconsistent_options_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="'xml' is not one of json, avro, string"):
         ValueDecoder(value_format="xml")
     with pytest.raises(ConfigurationError, match="key_schema or a registry"):

@@ -1,4 +1,4 @@
-"""Values that do not parse are found among many that do, and cost those nothing."""
+"""A value that does not parse is found among many and leaves the others unchanged."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_few_calls_find_one_bad_value_among_many() -> None:
     assert len(asked) == 22
 
 
-def test_values_without_a_type_in_common_are_no_bad_values() -> None:
+def test_values_without_a_common_type_are_not_bad_values() -> None:
     def parse(column: pa.Array) -> pa.Array:
         if len(column.unique()) > 1:
             raise ValueError("no type in common")

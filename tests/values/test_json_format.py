@@ -1,4 +1,4 @@
-"""JSON columns, held against Python's own parser: no bytes of one value change what another one becomes."""
+"""JSON columns, compared with Python's own parser: the bytes of one value never change the result of another."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parsed(values: list[bytes | None], kind: pa.DataType | None = ORDER) -> Pars
 
 
 def seen(document: dict[str, Any]) -> dict[str, Any]:
-    """The document as a column of ORDER has it."""
+    """Returns the document as a column of ORDER has it."""
     found = {field.name: document.get(field.name) for field in ORDER}
     if found["at"] is not None:
         found["at"] = {"x": found["at"].get("x")}
@@ -50,7 +50,7 @@ def seen(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(st.lists(st.tuples(DOCUMENTS, st.sampled_from((None, 2)), st.booleans()), max_size=8))
-def test_documents_of_a_schema_are_what_python_reads(documents: list[tuple[dict[str, Any], int | None, bool]]) -> None:
+def test_documents_of_a_schema_equal_pythons(documents: list[tuple[dict[str, Any], int | None, bool]]) -> None:
     values = [json.dumps(one, indent=indent, ensure_ascii=ascii_).encode() for one, indent, ascii_ in documents]
     found = parsed(list(values))
     assert not found.errors
@@ -81,7 +81,7 @@ SPLICES = (
 @example([b'1]}\n{"v":[2', b'{"number":1}'])
 @example([b'{"number":1}{"number":2}', b""])
 @example([b'{"number":1}],"w":[5', b'{"number":1}'])
-def test_no_bytes_change_what_a_neighbour_becomes(hostile: list[bytes]) -> None:
+def test_no_bytes_change_the_result_of_a_neighbour(hostile: list[bytes]) -> None:
     good = b'{"number":7,"text":"mine"}'
     values = [one for value in hostile for one in (good, value)]
     found = parsed([*values, good])
@@ -109,7 +109,7 @@ def test_no_bytes_change_what_a_neighbour_becomes(hostile: list[bytes]) -> None:
         b"5",
     ],
 )
-def test_what_is_not_one_document_of_the_type_is_an_error(value: bytes) -> None:
+def test_bytes_other_than_one_document_of_the_type_are_an_error(value: bytes) -> None:
     found = parsed([b'{"number":1}', value, None])
     assert found.errors.keys() == {1}
     assert found.values.to_pylist() == [seen({"number": 1}), None, None]
@@ -121,12 +121,12 @@ def test_null_is_a_document() -> None:
     assert not found.errors
 
 
-def test_a_schema_of_one_value_reads_numbers_and_texts() -> None:
+def test_a_schema_of_one_value_reads_numbers_and_strings() -> None:
     assert parsed([b"1", b" 2 "], pa.int64()).values.to_pylist() == [1, 2]
     assert parsed([b'"a"', b"null"], pa.string()).values.to_pylist() == ["a", None]
 
 
-def test_without_a_schema_the_type_is_that_of_the_values_together() -> None:
+def test_without_a_schema_the_type_comes_from_all_values_together() -> None:
     found = parsed([b'{"a":1}', b"no", b'{"b":["x"],"a":null}', None], None)
     assert found.values.type == pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
     assert found.values.to_pylist() == [{"a": 1, "b": None}, None, {"a": None, "b": ["x"]}, None]
@@ -151,6 +151,6 @@ def test_without_a_schema_no_depth_overflows_the_stack(brackets: tuple[bytes, by
     assert parsed([b'"' + b"[" * 500 + b'\\""'], None).values.to_pylist() == ["[" * 500 + '"']
 
 
-def test_with_a_schema_depth_is_passed_over() -> None:
+def test_with_a_schema_unknown_fields_may_be_nested_to_any_depth() -> None:
     deep = b'{"more":' + b"[" * 100_000 + b"]" * 100_000 + b',"number":1}'
     assert parsed([deep]).values.to_pylist() == [seen({"number": 1})]

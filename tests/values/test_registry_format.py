@@ -1,4 +1,4 @@
-"""Columns whose values begin with a schema id, against a Schema Registry that answers by HTTP."""
+"""Columns whose values begin with a schema id, with a Schema Registry that answers by HTTP."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def record(*fields: tuple[str, Any]) -> str:
 
 
 def written(client: SchemaRegistryClient, schema: str, value: Any) -> bytes:
-    """As Confluent's serialiser writes it."""
+    """Encodes a value as Confluent's serializer does."""
     serialize = AvroSerializer(client, schema)
     data = serialize(value, SerializationContext("orders", MessageField.VALUE))
     assert isinstance(data, bytes)
@@ -88,7 +88,7 @@ def test_a_column_without_any_value_has_no_type(client: SchemaRegistryClient) ->
     assert (found.values.to_pylist(), found.errors) == ([None, None], {})
 
 
-def test_a_registry_that_does_not_answer_is_no_bad_value(registry: SchemaRegistry) -> None:
+def test_a_registry_without_an_answer_is_not_a_bad_value(registry: SchemaRegistry) -> None:
     registry.forbidden = True
     reader = RegistryFormat(registry_client({"url": registry.url, "max.retries": 0}))
     column = pa.array([struct.pack(">bi", 0, 1) + b"\x02"], pa.binary())
@@ -100,7 +100,7 @@ def test_a_registry_that_does_not_answer_is_no_bad_value(registry: SchemaRegistr
     assert reader.decode(column).values.to_pylist() == [1]
 
 
-def test_schemas_that_a_schema_refers_to_are_asked_for(client: SchemaRegistryClient) -> None:
+def test_schemas_that_a_schema_references_are_requested(client: SchemaRegistryClient) -> None:
     inner = json.dumps({"type": "record", "name": "a.Inner", "fields": [{"name": "n", "type": "int"}]})
     middle = json.dumps({"type": "record", "name": "a.Middle", "fields": [{"name": "inner", "type": "a.Inner"}]})
     outer = json.dumps({"type": "record", "name": "a.Outer", "fields": [{"name": "middle", "type": "a.Middle"}]})
@@ -113,14 +113,14 @@ def test_schemas_that_a_schema_refers_to_are_asked_for(client: SchemaRegistryCli
     assert found.values.to_pylist() == [{"middle": {"inner": {"n": 7}}}]
 
 
-def test_a_client_is_taken_as_it_is_and_time_outs_are_set(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
+def test_a_given_client_is_used_and_time_outs_are_set(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
     assert registry_client(client) is client
     made: Any = registry_client({"url": registry.url})
     assert made._rest_client.max_retries == 2
     assert made._rest_client.timeout == 10
 
 
-def test_fields_that_a_value_lacks_are_null_however_deep() -> None:
+def test_missing_fields_are_null_at_any_depth() -> None:
     narrow = pa.array([{"a": {"x": 1}}, None, {"a": None}])
     wide = pa.struct([("b", pa.string()), ("a", pa.struct([("y", pa.int64()), ("x", pa.float64())]))])
     assert widened(narrow, wide).to_pylist() == [{"b": None, "a": {"y": None, "x": 1.0}}, None, {"b": None, "a": None}]

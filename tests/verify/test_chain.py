@@ -25,13 +25,13 @@ def found(cache: RemoteLogMetadataCache, line: LeaderEpochLineage, doubted: Iter
     ]
 
 
-def test_a_log_without_holes_has_no_problem() -> None:
+def test_a_log_without_gaps_has_no_problem() -> None:
     cache = cache_of(metadata(0, 9, number=1), metadata(10, 19, number=2))
     assert found(cache, lineage((0, 0))) == []
     assert list(gaps(cache, lineage((0, 0)), ())) == []
 
 
-def test_a_copy_that_was_finished_first_is_dead_and_the_other_named() -> None:
+def test_the_copy_finished_first_is_a_duplicate_of_the_other() -> None:
     cache = cache_of(metadata(0, 9, number=1), metadata(0, 9, number=2))
     ((segment, problem),) = chain_problems(cache, lineage((0, 0)))
     assert segment.remote_log_segment_id.id.int == 1
@@ -58,14 +58,14 @@ def test_a_segment_below_the_first_known_epoch_is_outside_the_lineage() -> None:
     assert "not known any more" in problem.message
 
 
-def test_a_segment_whose_front_another_one_holds_is_live_in_part() -> None:
+def test_a_segment_partly_covered_by_another_is_live_in_part() -> None:
     cache = cache_of(metadata(0, 14, number=1), metadata(10, 29, number=2))
     assert found(cache, lineage((0, 0))) == [(2, FindingKind.OVERLAP)]
     (doubted,) = [s.remote_log_segment_id for s in cache.list_all_remote_log_segments() if s.start_offset == 0]
     assert found(cache, lineage((0, 0)), [doubted]) == []
 
 
-def test_a_segment_that_belongs_to_the_log_from_its_middle_on_is_live() -> None:
+def test_a_segment_that_joins_the_log_in_its_middle_is_live() -> None:
     cache = cache_of(
         metadata(0, 9, number=1),
         metadata(5, 19, number=2, epochs=[(1, 5), (2, 10)]),
@@ -81,7 +81,7 @@ def test_a_segment_may_share_only_its_last_offset_with_the_log() -> None:
     assert problem.kind is FindingKind.OUTSIDE_LINEAGE
 
 
-def test_a_hole_is_a_gap_unless_something_in_or_beside_it_was_told() -> None:
+def test_a_gap_is_reported_unless_a_finding_explains_it() -> None:
     cache = cache_of(metadata(0, 9, number=1), metadata(20, 29, number=2))
     line = lineage((0, 0))
     ((before, problem),) = gaps(cache, line, ())
@@ -93,14 +93,14 @@ def test_a_hole_is_a_gap_unless_something_in_or_beside_it_was_told() -> None:
     assert list(gaps(cache, line, (), {before.metadata.remote_log_segment_id})) == []
 
 
-def test_unfinished_and_doubted_copies_are_not_judged() -> None:
+def test_unfinished_and_damaged_copies_are_not_checked() -> None:
     cache = cache_of(metadata(0, 9, number=1), metadata(0, 9, number=2))
     cache.add_copy_in_progress_segment(metadata(0, 9, number=3))
     dead = next(s for s in cache.list_all_remote_log_segments() if s.remote_log_segment_id.id.int == 1)
     assert found(cache, lineage((0, 0)), [dead.remote_log_segment_id]) == []
 
 
-def test_lineage_is_the_newest_checkpoint_and_what_segments_add() -> None:
+def test_the_lineage_is_the_newest_checkpoint_and_later_segments() -> None:
     first, second = metadata(0, 9, number=1), metadata(10, 19, number=2)
     third = metadata(20, 29, number=3, epochs=[(0, 20), (5, 25)])
     stale = metadata(30, 39, number=4, epochs=[(4, 30)])

@@ -49,14 +49,14 @@ WHOLE, FRONT, HOLE = stored("log", "index", "snapshot"), stored("log", "index"),
         (HOLE, known(DELETING, age=0), CopyState.BUSY),
     ],
 )
-def test_what_is_there_and_what_metadata_say_decide(
+def test_objects_and_metadata_together_give_the_verdict(
     segment: StoredSegment, told: Known | None, expected: CopyState | FindingKind
 ) -> None:
     verdict = judge_copy(segment, told)
     assert (verdict.kind if isinstance(verdict, Problem) else verdict) is expected
 
 
-def test_an_object_that_need_not_be_there_is_not_missing() -> None:
+def test_a_missing_optional_object_is_not_reported() -> None:
     assert WHOLE.missing == ()
     assert stored("log").missing == ("index", "snapshot")
     assert (stored("log").is_front, stored("index").is_front, stored().is_front) == (True, False, True)

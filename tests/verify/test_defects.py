@@ -1,4 +1,4 @@
-"""Each way to damage a tier is found, as what it is and as nothing else."""
+"""Each way to damage a tier gives its own kind of finding and no other."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LOCAL, PLAIN, ZSTD, AES = "local", "aiven-plain", "aiven-zstd", "aiven-zstd-aes"
 
 @attrs.frozen
 class Defect:
-    """``damage`` is done to the ``topic`` of a golden tier; ``found`` are the kinds that a check lists, each so often."""
+    """``damage`` changes the ``topic`` of a golden tier; ``found`` has the kinds that a check then reports, and how often."""
 
     name: str
     mode: str
@@ -416,7 +416,7 @@ DEFECTS = [
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
-def test_planted_defect_is_found_as_what_it_is(defect: Defect) -> None:
+def test_a_planted_defect_gives_its_own_kind_of_finding(defect: Defect) -> None:
     tier = GoldenTier.of(defect.mode, defect.topic)
     defect.damage(tier)
     verdict = tier.verify(metadata=defect.metadata, quick=defect.quick)

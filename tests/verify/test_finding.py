@@ -38,7 +38,7 @@ def test_the_page_has_every_field_of_the_json() -> None:
     assert set(Unchecked("a", "b").as_json()) == {"type", "what", "reason"}
 
 
-def test_what_belongs_to_no_segment_has_nulls() -> None:
+def test_a_finding_without_a_segment_has_nulls() -> None:
     told = Finding(FindingKind.FOREIGN_OBJECT, "stray", 7, object_key="x").as_json()
     assert [told[name] for name in ("topic", "topic_id", "partition", "segment_id", "position")] == [None] * 5
     bare = Finding(FindingKind.FOREIGN_OBJECT, "stray", 7).as_json()

@@ -6,7 +6,7 @@ from kafka_remote_client.verify.first_of_many import FirstOfMany
 KIND = FindingKind.OFFSET_INDEX_MISMATCH
 
 
-def test_nothing_is_no_problem() -> None:
+def test_no_finding_gives_no_problem() -> None:
     assert FirstOfMany().problems(KIND, 9, "entries") == []
 
 
@@ -16,7 +16,7 @@ def test_a_single_finding_is_unchanged() -> None:
     assert found.problems(KIND, 9, "entries") == [Problem(KIND, "odd", 7, 8)]
 
 
-def test_the_first_of_several_has_their_number() -> None:
+def test_the_first_of_several_findings_has_their_number() -> None:
     found = FirstOfMany()
     for message in ("odd", "even", "odd again"):
         found.add(message)

@@ -1,4 +1,4 @@
-"""Each layout is inspected by what it says of itself, or by an inspector of its own."""
+"""A layout is inspected by its own inspector, or by the general one from the layout's own data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OfAVendor(LocalTieredStorageLayout):
     name = "vendor"
 
 
-def test_a_layout_has_its_own_inspector_or_the_one_of_all() -> None:
+def test_a_layout_has_its_own_inspector_or_the_general_one() -> None:
     own, local, vendor = AivenLayout(), LocalTieredStorageLayout(), OfAVendor()
     assert isinstance(inspector_of(own), AivenInspector)
     for layout in (local, vendor):
@@ -33,13 +33,13 @@ def test_an_inspector_that_fails_to_load_is_an_error(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("mode", ["aiven-plain", "aiven-zstd", "aiven-zstd-aes"])
-def test_what_a_layout_tells_is_enough_to_find_its_segments_sound(mode: str) -> None:
+def test_the_general_inspector_finds_valid_segments_valid(mode: str) -> None:
     tier = GoldenTier.of(mode, "epochs")
     tier.inspector = PlainInspector(tier.inspector.layout)
     for key in [key for key in tier.store.objects if key.endswith(".rsm-manifest")]:
         assert key.startswith(tier.inspector.prefix)
     kinds = tier.verify(metadata=True).kinds
-    assert kinds <= {"foreign-object"}  # the manifests, of which only the layout's own inspector knows
+    assert kinds <= {"foreign-object"}  # the manifests, which only the layout's own inspector knows
 
 
 def test_a_chunk_that_cannot_be_restored_is_damage_of_the_log() -> None:
@@ -53,7 +53,7 @@ def test_a_chunk_that_cannot_be_restored_is_damage_of_the_log() -> None:
     assert {finding.object_key for finding in found} == {key}
 
 
-def test_a_manifest_that_makes_no_sense_closes_its_segment() -> None:
+def test_an_invalid_manifest_closes_its_segment() -> None:
     tier = GoldenTier.of("aiven-plain", "epochs")
     tier.inspector = PlainInspector(tier.inspector.layout)
     segment = tier.segments()[0]
@@ -62,7 +62,7 @@ def test_a_manifest_that_makes_no_sense_closes_its_segment() -> None:
     assert "manifest-unreadable" in tier.verify().kinds
 
 
-def test_an_index_that_does_not_open_is_reported_and_not_used() -> None:
+def test_an_unreadable_index_is_reported_and_not_used() -> None:
     tier = GoldenTier.of("aiven-zstd-aes", "epochs")
     tier.inspector = PlainInspector(tier.inspector.layout)
     key = tier.segments()[0].keys["offset index"]

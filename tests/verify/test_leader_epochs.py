@@ -11,7 +11,7 @@ WRONG, BATCH = FindingKind.LEADER_EPOCHS_MISMATCH, FindingKind.BATCH_LEADER_EPOC
 
 
 def problems(epochs: Sequence[int], *claims: tuple[FindingKind, Sequence[tuple[int, int]]], magic: int = 2) -> list[Problem]:
-    """Batch n has the offset n and the n-th of ``epochs``."""
+    """Checks batches: batch n has offset n and the n-th of ``epochs``."""
     made = [EpochClaim(kind.label, kind, LeaderEpochLineage([EpochEntry(*e) for e in told])) for kind, told in claims]
     check = LeaderEpochsCheck(made)
     for number, epoch in enumerate(epochs):
@@ -20,33 +20,33 @@ def problems(epochs: Sequence[int], *claims: tuple[FindingKind, Sequence[tuple[i
     return check.problems()
 
 
-def test_batches_of_the_claimed_epochs_are_right() -> None:
+def test_batches_with_the_claimed_epochs_have_no_problem() -> None:
     assert problems([0, 0, 2, 2], (WRONG, [(0, 0), (2, 2)])) == []
     assert problems([0, 0]) == []
 
 
-def test_a_few_batches_that_differ_are_damaged() -> None:
+def test_a_few_batches_with_other_epochs_are_damaged() -> None:
     (one,) = problems([0, 0, 5, 0, 0], (WRONG, [(0, 0)]))
     assert (one.kind, one.position, one.offset, one.size) == (BATCH, 100, 2, 50)
     assert [p.position for p in problems([5, 0, 0, 5, 0], (WRONG, [(0, 0)]))] == [0, 150]
 
 
-def test_a_claim_that_most_batches_differ_from_is_wrong() -> None:
+def test_a_claim_that_most_batches_contradict_is_wrong() -> None:
     (one,) = problems([1, 1, 0], (WRONG, [(0, 0)]))
     assert one.kind is WRONG
     assert one.message == f"{WRONG.label}: epoch 0 for offset 0, whose batch has 1 (2 of 3 batches differ)"
 
 
-def test_a_claim_that_a_run_of_batches_differs_from_is_wrong() -> None:
+def test_a_claim_that_a_run_of_batches_contradicts_is_wrong() -> None:
     assert [p.kind for p in problems([0] * 20 + [2, 2, 2], (WRONG, [(0, 0)]))] == [WRONG]
 
 
-def test_a_claim_is_wrong_where_another_one_is_right() -> None:
+def test_a_claim_is_wrong_if_another_one_fits() -> None:
     right, wrong = (FindingKind.METADATA_MISMATCH, [(0, 0), (1, 3)]), (WRONG, [(0, 0)])
     assert [p.kind for p in problems([0, 0, 0, 1], right, wrong)] == [WRONG]
 
 
-def test_a_batch_that_differs_from_two_claims_is_reported_once() -> None:
+def test_a_batch_that_contradicts_two_claims_is_reported_once() -> None:
     claims = (FindingKind.METADATA_MISMATCH, [(0, 0)]), (WRONG, [(0, 0)])
     assert [p.kind for p in problems([0, 0, 7, 0, 0], *claims)] == [BATCH]
 

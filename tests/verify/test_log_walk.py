@@ -24,7 +24,7 @@ KINDS_OF_BATCH = {
 
 @attrs.define
 class Heard:
-    """A BatchListener that writes down what it hears."""
+    """A BatchListener that records its calls."""
 
     batches: list[BatchHeader] = attrs.field(factory=list)
     losses: list[tuple[int, int, int, int]] = attrs.field(factory=list)
@@ -38,7 +38,7 @@ class Heard:
 
 
 def log_of(count: int, records: int = 2, codec: int = 0) -> list[bytes]:
-    """Batches of ``records`` records each, from offset 100 on."""
+    """Returns batches of ``records`` records each, from offset 100 on."""
     return [
         batch(100 + number * records, [Rec(offset=at, value=b"v" * 40) for at in range(records)], codec=codec)
         for number in range(count)
@@ -46,7 +46,7 @@ def log_of(count: int, records: int = 2, codec: int = 0) -> list[bytes]:
 
 
 def damaged(batches: Sequence[bytes], *numbers: int, byte: int = 70, flip: int = 1) -> bytes:
-    """The log with bits flipped in one byte of each of these batches, by default in its records."""
+    """Returns the log with flipped bits in one byte of each of these batches, by default in its records."""
     at, data = positions(batches), bytearray(b"".join(batches))
     for number in numbers:
         data[at[number] + byte] ^= flip
@@ -67,7 +67,7 @@ def walk(data: bytes, *, piece: int = 1 << 20, end: int = MAX_OFFSET - 1, **more
 
 @pytest.mark.parametrize("piece", [1, 7, 61, 100, 1000, 1 << 20])
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
-def test_every_batch_is_told_once_whatever_the_pieces(piece: int, codec: int) -> None:
+def test_every_batch_is_reported_once_for_any_piece_size(piece: int, codec: int) -> None:
     batches = log_of(9, codec=codec)
     walked, end, heard = walk(b"".join(batches), piece=piece)
     assert (walked.problems, heard.losses) == ([], [])
@@ -75,7 +75,7 @@ def test_every_batch_is_told_once_whatever_the_pieces(piece: int, codec: int) ->
     assert end == LogEnd(whole=True, next_offset=118, batches=9)
 
 
-def test_memory_holds_a_piece_and_a_batch_and_never_the_log() -> None:
+def test_memory_holds_a_piece_and_a_batch_but_not_the_log() -> None:
     batches = log_of(200)
     store = MemoryStore()
     store.objects["log"] = b"".join(batches)
@@ -98,14 +98,14 @@ def test_an_empty_log_is_whole() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 4, 8])
-def test_every_bit_of_a_header_is_one_problem_or_another_batch_s_epoch(number: int) -> None:
+def test_each_flipped_header_bit_is_one_problem_or_another_epoch(number: int) -> None:
     batches = log_of(9)
     data, at = b"".join(batches), positions(batches)
     for bit in range(61 * 8):
         damaged = bytearray(data)
         damaged[at[number] + bit // 8] ^= 1 << bit % 8
         walked, end, heard = walk(bytes(damaged), end=117, resync=at[1:])
-        if 12 <= bit // 8 < 16:  # the leader epoch, which others look at
+        if 12 <= bit // 8 < 16:  # the leader epoch, which another check covers
             assert end.whole
             continue
         assert len(walked.problems) == 1, (bit, walked.problems)
@@ -116,7 +116,7 @@ def test_every_bit_of_a_header_is_one_problem_or_another_batch_s_epoch(number: i
 
 
 @pytest.mark.parametrize("resync", [True, False], ids=["index", "no index"])
-def test_every_byte_of_a_body_is_one_problem(resync: bool) -> None:
+def test_each_flipped_body_byte_is_one_problem(resync: bool) -> None:
     batches = log_of(5)
     data, at = b"".join(batches), positions(batches)
     for place in range(at[2] + 61, at[3]):
@@ -142,7 +142,7 @@ def test_every_truncation_is_reported() -> None:
             assert walked.problems[0].size == length - max(begin for begin in at if begin < length)
 
 
-def test_a_wrong_size_without_an_index_loses_what_follows() -> None:
+def test_without_an_index_a_wrong_size_loses_the_rest_of_the_log() -> None:
     batches = log_of(5)
     at = positions(batches)
     data = damaged(batches, 2, byte=11, flip=0x20)
@@ -152,7 +152,7 @@ def test_a_wrong_size_without_an_index_loses_what_follows() -> None:
     assert (end.next_offset, end.batches) == (104, 2)
 
 
-def test_a_negative_size_field_says_nothing_about_the_size() -> None:
+def test_a_negative_size_field_gives_a_problem_without_a_size() -> None:
     batches = log_of(5)
     at = positions(batches)
     data = damaged(batches, 2, byte=8, flip=0x80)
@@ -161,14 +161,14 @@ def test_a_negative_size_field_says_nothing_about_the_size() -> None:
     assert heard.losses == [(at[2], len(data), 104, MAX_OFFSET)]
 
 
-def test_damaged_neighbours_are_one_problem_and_two_apart_are_two() -> None:
+def test_adjacent_damaged_batches_are_one_problem() -> None:
     batches = log_of(9)
     at = positions(batches)
     assert len(walk(damaged(batches, 2, 3), resync=at)[0].problems) == 1
     assert len(walk(damaged(batches, 2, 4), resync=at)[0].problems) == 2
 
 
-def test_a_log_of_nothing_but_damage_is_given_up() -> None:
+def test_a_fully_damaged_log_is_given_up() -> None:
     count = 2 * MAX_PROBLEMS + 20
     batches = log_of(count)
     at = positions(batches)
@@ -178,7 +178,7 @@ def test_a_log_of_nothing_but_damage_is_given_up() -> None:
     assert heard.losses[-1][1:] == (len(data), end.next_offset, MAX_OFFSET)
 
 
-def test_a_batch_above_the_bound_is_not_looked_into_and_the_next_is() -> None:
+def test_a_batch_above_the_bound_is_skipped_and_the_next_is_checked() -> None:
     small, large = log_of(1)[0], batch(102, [Rec(value=bytes(5000))])
     last = batch(103)
     data = small + large + last
@@ -188,7 +188,7 @@ def test_a_batch_above_the_bound_is_not_looked_into_and_the_next_is() -> None:
     assert [header.base_offset for header in heard.batches] == [100, 103]
 
 
-def test_unparsable_records_are_damage_despite_a_right_checksum() -> None:
+def test_unparsable_records_are_damage_despite_a_valid_checksum() -> None:
     batches = log_of(3)
     bad = bytearray(batches[1])
     bad[61] ^= 1
@@ -198,7 +198,7 @@ def test_unparsable_records_are_damage_despite_a_right_checksum() -> None:
     assert len(heard.batches) == 2
 
 
-def test_damage_is_told_where_it_is_when_records_fill_more_than_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_after_a_full_block_is_reported_at_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_walk, "DEFAULT_MAX_DECOMPRESSED_BYTES", 1)
     batches = [*log_of(3), batch(106, b"", count=1, payload=b"\x02\x00")]
     walked, _, heard = walk(b"".join(batches))
@@ -206,13 +206,13 @@ def test_damage_is_told_where_it_is_when_records_fill_more_than_a_block(monkeypa
     assert len(heard.batches) == 3
 
 
-def test_log_above_its_segments_start_is_out_of_chain_without_gaps() -> None:
+def test_a_log_after_its_segments_start_is_out_of_chain_without_gaps() -> None:
     data = b"".join(log_of(3)[1:])
     assert [problem.kind for problem in walk(data)[0].problems] == [FindingKind.BATCH_CHAIN]
     assert walk(data, allow_offset_gaps=True)[1].whole
 
 
-def test_a_batch_of_one_record_that_comes_twice_is_out_of_chain() -> None:
+def test_a_repeated_batch_of_one_record_is_out_of_chain() -> None:
     (data,) = log_of(1, records=1)
     (problem,) = walk(data * 2, end=100)[0].problems
     assert (problem.kind, problem.position) == (FindingKind.BATCH_CHAIN, len(data))
@@ -242,7 +242,7 @@ class Pieces:
         return self.data[position : third if position < third else len(self.data)]
 
 
-def test_damage_behind_a_damaged_piece_is_the_same_problem() -> None:
+def test_damage_right_after_a_damaged_piece_is_the_same_problem() -> None:
     batches = log_of(9)
     at, data = positions(batches), bytearray(b"".join(batches))
     data[at[6] + 70] ^= 1
@@ -266,7 +266,7 @@ def test_a_damaged_piece_is_reported_and_the_walk_continues() -> None:
     assert blind.run([Heard()]).next_offset == 106
 
 
-def test_a_size_field_that_reaches_beyond_the_last_byte_is_told_from_a_cut() -> None:
+def test_a_size_field_past_the_last_byte_is_damage_not_a_cut() -> None:
     batches = log_of(2)
     data = bytearray(b"".join(batches))
     at = len(batches[0])
@@ -277,7 +277,7 @@ def test_a_size_field_that_reaches_beyond_the_last_byte_is_told_from_a_cut() -> 
 
 @attrs.define
 class CountedLog:
-    """Counts the bytes that are read of it, and is never asked beyond its end."""
+    """Counts the bytes that are read, and fails for a read past its end."""
 
     data: bytes
     nbytes: int = 0
@@ -293,7 +293,7 @@ class CountedLog:
         return piece
 
 
-def test_a_cut_log_is_not_read_beyond_its_end() -> None:
+def test_a_truncated_log_is_not_read_past_its_end() -> None:
     log = CountedLog(b"".join(log_of(3))[:-5])
     walked = LogWalk(log, 100)
     walked.run()
@@ -301,7 +301,7 @@ def test_a_cut_log_is_not_read_beyond_its_end() -> None:
     assert log.nbytes == log.size
 
 
-def test_the_rest_is_not_read_twice_where_the_index_knows_a_size_is_wrong() -> None:
+def test_the_rest_is_read_once_if_the_index_reveals_a_wrong_size() -> None:
     batches = log_of(40)
     at, data = positions(batches), bytearray(b"".join(batches))
     struct.pack_into(">i", data, at[1] + 8, len(data))

@@ -7,7 +7,7 @@ from tests.support.ports import free_ports
 from tests.support.tier import TIP, metadata, update
 
 
-def test_what_was_deleted_for_good_is_remembered() -> None:
+def test_deleted_segments_are_remembered() -> None:
     store, segment = RememberingStore(), metadata(0, 9)
     store.apply(segment)
     for state in list(RemoteLogSegmentState)[1:]:
@@ -19,14 +19,14 @@ def test_what_was_deleted_for_good_is_remembered() -> None:
     assert cache.list_all_remote_log_segments() == []
 
 
-def test_settings_that_librdkafka_refuses_are_a_matter_of_configuration() -> None:
+def test_a_setting_that_librdkafka_refuses_is_a_configuration_error() -> None:
     topic = MetadataTopic({"bootstrap.servers": "127.0.0.1:1", "no.such.setting": "1"})
     with pytest.raises(ConfigurationError, match=r"no\.such\.setting"):
         topic.read(1)
     topic.close()
 
 
-def test_a_broker_that_does_not_answer_ends_the_wait() -> None:
+def test_a_broker_without_an_answer_ends_the_wait() -> None:
     (port,) = free_ports(1)
     topic = MetadataTopic({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": "0"})
     try:

@@ -10,13 +10,13 @@ NOTHING = memoryview(b"")
 
 
 def header(number: int) -> BatchHeader:
-    """Batch ``number``: offsets 100 + 10·number to 109 + 10·number, at position 50·number."""
+    """Returns batch ``number``: offsets 100 + 10·number to 109 + 10·number, at position 50·number."""
     base = 100 + 10 * number
     return BatchHeader(50 * number, 50, base, base + 9, 2, 0, 0, 1000, 1000, -1, 10)
 
 
 def check(entries: Sequence[tuple[int, int]], batches: Sequence[int | None] = range(6)) -> OffsetIndexCheck:
-    """``None`` in the place of a batch: it was lost."""
+    """Checks an index of entries against batches; ``None`` stands for a lost batch."""
     made = OffsetIndexCheck(OffsetIndex(offset_entries(*entries), 100))
     for place, number in enumerate(batches):
         if number is None:
@@ -32,12 +32,12 @@ def words(entries: Sequence[tuple[int, int]], batches: Sequence[int | None] = ra
     return [problem.message for problem in problems]
 
 
-def test_an_entry_for_each_batch_or_for_some_is_right() -> None:
+def test_entries_for_all_or_some_batches_are_valid() -> None:
     assert words([]) == []
     assert words([(19, 50), (29, 100), (59, 250)]) == []
 
 
-def test_index_entry_of_several_batches_has_the_offset_of_the_last() -> None:
+def test_an_entry_of_several_batches_has_the_offset_of_the_last() -> None:
     assert words([(39, 50), (59, 200)]) == []
 
 
@@ -51,19 +51,19 @@ def test_an_offset_that_ends_no_batch_is_reported() -> None:
     assert words([(90, 250)]) == ["offset 190 at position 250: no batch at or after that position ends with that offset"]
 
 
-def test_an_entry_behind_the_log_is_reported() -> None:
+def test_an_entry_after_the_end_of_the_log_is_reported() -> None:
     made = check([(19, 50), (90, 300)])
     assert made.ends_before_index
     assert [problem.message for problem in made.problems()] == ["offset 190 at position 300: the log ends before it"]
 
 
-def test_many_are_one_problem() -> None:
+def test_several_wrong_entries_are_one_problem() -> None:
     assert words([(18, 50), (28, 100), (39, 150)]) == [
         "2 of 3 entries; the first: offset 118 at position 50: no batch at or after that position ends with that offset"
     ]
 
 
-def test_what_points_into_the_lost_is_not_judged() -> None:
+def test_entries_for_lost_batches_are_not_checked() -> None:
     assert words([(19, 50), (25, 101), (39, 150)], [0, 1, None, 3, 4, 5]) == []
     assert words([(29, 50), (49, 200)], [0, 1, None, 3, 4, 5]) == []
     assert words([(19, 60), (39, 150)], [0, 1, None, 3]) == ["offset 119 at position 60: no batch begins there"]

@@ -5,7 +5,7 @@ from kafka_remote_client.verify.seen_store import SeenStore
 from tests.support.tier import MemoryStore
 
 
-def test_the_listing_stays_as_it_was_and_reads_are_counted() -> None:
+def test_the_listing_does_not_change_and_reads_are_counted() -> None:
     store = MemoryStore()
     store.objects |= {"a/1": b"12", "a/2": b"345", "b/1": b"6", "c": b""}
     told: list[int] = []

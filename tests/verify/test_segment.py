@@ -40,7 +40,7 @@ def problems(found: OpenSegment) -> list[tuple[str, FindingKind]]:
     return [(role, problem.kind) for role, problem in found.problems]
 
 
-def test_a_segment_of_unknown_end_reaches_to_where_the_next_one_starts() -> None:
+def test_a_segment_of_unknown_end_ends_where_the_next_one_starts() -> None:
     report = SegmentReport(STORED, described=described(120), open_lineage=LINEAGE)
     reaching = report.ending_before(301)
     assert reaching is not None
@@ -52,7 +52,7 @@ def test_a_segment_of_unknown_end_reaches_to_where_the_next_one_starts() -> None
     )
 
 
-def test_a_segment_of_known_end_or_without_a_next_one_stays_as_it_is() -> None:
+def test_a_known_end_or_a_missing_next_segment_changes_nothing() -> None:
     known = described(120)
     assert SegmentReport(STORED, described=known, open_lineage=LINEAGE).ending_before(None) is known
     assert SegmentReport(STORED, described=known).ending_before(301) is known
@@ -62,7 +62,7 @@ def test_a_segment_of_known_end_or_without_a_next_one_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("role", "size", "expected"), [("log", None, 1000), ("log", 7, 7), ("txn", None, 0), (None, None, 1024), ("index", 0, 0)]
 )
-def test_a_finding_affects_the_problem_the_object_or_the_segment(role: str | None, size: int | None, expected: int) -> None:
+def test_a_finding_affects_the_bytes_of_its_range_object_or_segment(role: str | None, size: int | None, expected: int) -> None:
     found = finding_of(STORED, role, Problem(FindingKind.LOG_CUT, "cut", 40, 150, size))
     assert found.bytes == expected
     assert found.object_key == {"log": "the.log", "index": "the.index"}.get(role or "")
@@ -83,7 +83,7 @@ def test_a_finding_affects_the_problem_the_object_or_the_segment(role: str | Non
         (199, NO_TIMESTAMP, False, 0),
     ],
 )
-def test_the_logs_end_is_held_against_the_metadata(last: int, highest: int, gaps: bool, count: int) -> None:
+def test_the_end_of_the_log_is_compared_with_the_metadata(last: int, highest: int, gaps: bool, count: int) -> None:
     found = opened()
     end = LogEnd(whole=True, next_offset=last + 1, batches=3)
     checker._compare_end(found, attrs.evolve(TOLD, max_timestamp_ms=5000), end, highest, allow_offset_gaps=gaps)
@@ -94,7 +94,7 @@ def test_the_logs_end_is_held_against_the_metadata(last: int, highest: int, gaps
 
 
 @pytest.mark.parametrize("changes", [{"start_offset": 99}, {"end_offset": 198}, {"max_timestamp_ms": 1}])
-def test_manifest_and_metadata_topic_have_to_agree(changes: dict[str, int]) -> None:
+def test_manifest_and_metadata_topic_must_agree(changes: dict[str, int]) -> None:
     found = opened()
     checker._compare(TOLD, attrs.evolve(TOLD, segment_size_in_bytes=7, broker_id=9), found)
     assert problems(found) == []
@@ -102,7 +102,7 @@ def test_manifest_and_metadata_topic_have_to_agree(changes: dict[str, int]) -> N
     assert problems(found) == [("manifest", FindingKind.METADATA_MISMATCH)]
 
 
-def test_without_the_log_the_indexes_are_held_against_the_metadata() -> None:
+def test_without_the_log_indexes_are_compared_with_the_metadata() -> None:
     told = attrs.evolve(TOLD, max_timestamp_ms=5000, segment_size_in_bytes=1000)
     sound = checker._Indexes(
         offsets=OffsetIndex(offset_entries((50, 500)), 100), times=TimeIndex(time_entries((5000, 60)), 100), lineage=LINEAGE
@@ -127,7 +127,7 @@ def test_without_the_log_the_indexes_are_held_against_the_metadata() -> None:
     ]
 
 
-def test_what_the_files_tell_describes_a_segment_that_no_object_describes() -> None:
+def test_without_metadata_the_files_describe_the_segment() -> None:
     indexes = checker._Indexes(
         OffsetIndex(offset_entries((50, 500)), 100), TimeIndex(time_entries((5000, 60)), 100), lineage=LINEAGE
     )

@@ -27,7 +27,7 @@ def stored(*there: str) -> StoredSegment:
         (("manifest",), ("log", "indexes"), False),
     ],
 )
-def test_a_copy_that_stopped_lacks_its_last_objects(there: tuple[str, ...], missing: tuple[str, ...], is_front: bool) -> None:
+def test_an_interrupted_copy_lacks_its_last_objects(there: tuple[str, ...], missing: tuple[str, ...], is_front: bool) -> None:
     segment = stored(*there)
     assert (segment.missing, segment.is_front, segment.nbytes) == (missing, is_front, 10 * len(there))
 
@@ -44,7 +44,7 @@ def test_pieces_and_indexes_are_bounded() -> None:
     assert MAX_INDEX_BYTES == 256 * _MIB
 
 
-def test_another_size_than_declared_is_told_with_the_difference() -> None:
+def test_a_size_that_differs_from_the_declared_one_is_a_problem() -> None:
     found = OpenSegment()
     found.check_log_size(100, 100, "manifest")
     assert found.problems == []
@@ -54,7 +54,7 @@ def test_another_size_than_declared_is_told_with_the_difference() -> None:
     assert problem.message == "the log object has 100 bytes; the manifest says 130"
 
 
-def test_nothing_is_known_of_a_segment_that_was_not_opened() -> None:
+def test_an_unopened_segment_has_no_data() -> None:
     found = OpenSegment()
     assert (found.log, found.described, found.indexes, found.roles, found.closed) == (None, None, {}, {}, None)
     assert found.log_end_known

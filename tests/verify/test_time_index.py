@@ -11,7 +11,7 @@ TIMES = (1000, 3000, 2000, 4000)
 
 
 def check(entries: Sequence[tuple[int, int]], lost: int | None = None) -> TimeIndexCheck:
-    """Batches of ten offsets from 100 on, with TIMES as their highest timestamps."""
+    """Checks an index against batches of ten offsets from 100 on, with TIMES as their highest timestamps."""
     made = TimeIndexCheck(TimeIndex(time_entries(*entries), 100))
     for number, time in enumerate(TIMES):
         base = 100 + 10 * number
@@ -28,12 +28,12 @@ def words(entries: Sequence[tuple[int, int]], lost: int | None = None) -> list[s
     return [problem.message for problem in problems]
 
 
-def test_entries_of_the_batches_that_raise_the_highest_timestamp_are_right() -> None:
+def test_entries_for_batches_that_raise_the_maximum_are_valid() -> None:
     assert words([(1000, 9), (3000, 19), (4000, 39)]) == []
     assert words([(4000, 30)]) == []
 
 
-def test_another_timestamp_than_the_batch_s_is_reported() -> None:
+def test_a_timestamp_other_than_the_batchs_is_reported() -> None:
     assert words([(3001, 19), (4000, 39)]) == ["timestamp 3001 at offset 119: the highest timestamp of that batch is 3000"]
 
 
@@ -41,19 +41,19 @@ def test_an_entry_below_an_earlier_timestamp_is_reported() -> None:
     assert words([(2000, 29), (4000, 39)]) == ["timestamp 2000 at offset 129: a batch before has the timestamp 3000"]
 
 
-def test_the_last_entry_has_to_be_the_highest_of_all() -> None:
+def test_the_last_entry_must_have_the_highest_timestamp() -> None:
     assert words([(3000, 19)]) == ["its last entry has the timestamp 3000, the highest of all batches is 4000"]
     assert words([]) == ["its last entry has the timestamp -1, the highest of all batches is 4000"]
 
 
-def test_an_entry_behind_the_log_is_reported() -> None:
+def test_an_entry_after_the_end_of_the_log_is_reported() -> None:
     made = check([(4000, 39), (5000, 60)])
     assert made.ends_before_index
     assert made.highest == 4000
     assert [problem.message for problem in made.problems()] == ["timestamp 5000 at offset 160: the log ends before it"]
 
 
-def test_what_is_lost_is_not_judged() -> None:
+def test_entries_for_lost_batches_are_not_checked() -> None:
     assert words([(1000, 9), (3000, 19), (9000, 39)], lost=3) == []
     assert words([(1000, 9), (2500, 15)], lost=1) == []
     assert words([(1000, 9)], lost=3) == []

@@ -20,7 +20,7 @@ def check(
     aborted: Sequence[tuple[int, int, int, int]] | None = (),
     open_transactions: Sequence[tuple[int, int]] | None = None,
 ) -> list[tuple[FindingKind, str]]:
-    """Batches have the offsets 100, 101 …; None = lost. ``aborted`` None: no index can be read."""
+    """Checks batches with offsets 100, 101, ...; None = a lost batch. ``aborted`` None: the index is unreadable."""
     index = None if aborted is None else TransactionIndex.parse(txn_entries(*aborted), START, START + 999)
     snapshot = None if open_transactions is None else tuple(AbortedTransaction(*one) for one in open_transactions)
     made = TransactionsCheck(index, snapshot, START)
@@ -46,12 +46,12 @@ def kinds(*args: object) -> list[FindingKind]:
 INDEX, SNAPSHOT = FindingKind.TRANSACTION_INDEX_MISMATCH, FindingKind.PRODUCER_SNAPSHOT_MISMATCH
 
 
-def test_an_abort_that_is_in_the_index_is_right() -> None:
+def test_an_abort_in_the_index_is_valid() -> None:
     assert check(ABORTED, [(7, 100, 102, 103)], []) == []
     assert check(COMMITTED, [], []) == []
 
 
-def test_an_abort_that_is_not_in_the_index_is_reported() -> None:
+def test_an_abort_missing_from_the_index_is_reported() -> None:
     ((kind, message),) = check(ABORTED)
     assert kind is INDEX
     assert message == "the transaction of producer 7 from offset 100 on, aborted at 102, is not in the index"
@@ -61,7 +61,7 @@ def test_a_marker_without_records_needs_no_entry() -> None:
     assert check([abort_marker(100, 7)]) == []
 
 
-def test_entries_that_no_marker_stands_for_are_reported() -> None:
+def test_index_entries_without_their_marker_are_reported() -> None:
     assert "there is no marker" in check(ABORTED, [(7, 100, 101, 102), (7, 100, 102, 103)])[0][1]
     assert "that is a COMMIT marker" in check(COMMITTED, [(7, 100, 101, 102)])[0][1]
     assert "that marker is of producer 7" in check(ABORTED, [(8, 100, 102, 103)])[0][1]
@@ -71,14 +71,14 @@ def test_entries_that_no_marker_stands_for_are_reported() -> None:
     assert "its last stable offset 104 is after it" in check(ABORTED, [(7, 100, 102, 104)])[0][1]
 
 
-def test_a_transaction_may_have_begun_in_an_earlier_segment_once() -> None:
+def test_a_transaction_may_begin_in_an_earlier_segment_once() -> None:
     assert check(ABORTED, [(7, 40, 102, 103)]) == []
     twice = [data(100, 7), abort_marker(101, 7), data(102, 7), abort_marker(103, 7)]
     assert check(twice, [(7, 40, 101, 102), (7, 102, 103, 104)]) == []
     assert kinds(twice, [(7, 40, 101, 102), (7, 50, 103, 104)]) == [INDEX]
 
 
-def test_what_is_open_at_the_end_is_in_the_snapshot() -> None:
+def test_transactions_open_at_the_end_are_in_the_snapshot() -> None:
     still = [data(100, 7), data(101, 8), abort_marker(102, 8)]
     aborted = [(8, 101, 102, 103)]
     assert check(still, aborted, [(7, 100)]) == []
@@ -89,24 +89,24 @@ def test_what_is_open_at_the_end_is_in_the_snapshot() -> None:
     assert "which is not open in the log" in check(still, aborted, [(7, 100), (8, 40)])[0][1]
 
 
-def test_an_index_or_snapshot_that_cannot_be_read_is_not_judged() -> None:
+def test_an_unreadable_index_or_snapshot_is_not_checked() -> None:
     assert check(ABORTED, None) == []
     assert check(ABORTED, [(7, 100, 102, 103)], None) == []
 
 
-def test_what_is_lost_is_not_judged() -> None:
+def test_lost_batches_are_not_checked() -> None:
     assert check([None, None, abort_marker(102, 7)], [(7, 100, 102, 103)], [(7, 100)]) == []
     assert check([*ABORTED[:2], None], [(7, 100, 102, 103)], []) == []
     assert kinds([*ABORTED, None], [(7, 100, 101, 102), (7, 100, 102, 103)]) == [INDEX]
 
 
-def test_an_entry_behind_what_is_lost_is_judged() -> None:
+def test_an_entry_after_lost_batches_is_checked() -> None:
     log = [data(100, 7), None, data(102, 8), abort_marker(103, 8)]
     assert check(log, [(7, 100, 101, 102), (8, 102, 103, 104)]) == []
     assert kinds(log, [(7, 100, 101, 102)]) == [INDEX]
 
 
-def test_control_batches_that_end_no_transaction_are_passed_over() -> None:
+def test_control_batches_that_end_no_transaction_are_skipped() -> None:
     leader_change = control_batch(100, 7, 2)
     broken = control_batch(101, 7, 0, key=b"\0")
     assert check([leader_change, broken]) == []

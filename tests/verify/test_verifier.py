@@ -27,7 +27,7 @@ MODES = ("local", *AIVEN_MODES)
 @pytest.mark.parametrize("quick", [False, True], ids=["all", "quick"])
 @pytest.mark.parametrize("metadata", [False, True], ids=["listing", "metadata"])
 @pytest.mark.parametrize("mode", MODES)
-def test_nothing_is_found_in_what_a_broker_wrote(mode: str, metadata: bool, quick: bool) -> None:
+def test_a_tier_written_by_a_broker_has_no_finding(mode: str, metadata: bool, quick: bool) -> None:
     tier = GoldenTier.of(mode)
     verdict = tier.verify(metadata=metadata and mode == "local", quick=quick)
     assert verdict.findings == []
@@ -39,7 +39,7 @@ def test_nothing_is_found_in_what_a_broker_wrote(mode: str, metadata: bool, quic
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_what_aivens_plugin_wrote_agrees_with_the_metadata_topic(mode: str) -> None:
+def test_segments_of_aivens_plugin_agree_with_the_metadata_topic(mode: str) -> None:
     tier = GoldenTier.of(mode, "epochs", "txn", "codec-none-rdk")
     verdict = tier.verify(metadata=True)
     assert verdict.findings == []
@@ -47,7 +47,7 @@ def test_what_aivens_plugin_wrote_agrees_with_the_metadata_topic(mode: str) -> N
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_quick_reads_no_log_and_says_before_how_much_it_reads(mode: str) -> None:
+def test_quick_reads_no_log_and_estimates_its_reads_first(mode: str) -> None:
     tier = GoldenTier.of(mode, "epochs")
     verdict = tier.verify(quick=True)
     assert verdict.summary.bytes_read == verdict.summary.bytes_estimated
@@ -57,7 +57,7 @@ def test_quick_reads_no_log_and_says_before_how_much_it_reads(mode: str) -> None
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_estimate_is_what_is_read(mode: str) -> None:
+def test_the_estimate_equals_the_bytes_read(mode: str) -> None:
     tier = GoldenTier.of(mode, "txn")
     summary = tier.verify().summary
     assert summary.bytes_estimated == summary.bytes_stored
@@ -80,7 +80,7 @@ def test_a_log_is_never_read_whole() -> None:
     assert not any(method == "get" and key.endswith(".log") for method, key, _, _ in tier.store.calls)
 
 
-def test_encrypted_segments_without_a_key_are_no_finding() -> None:
+def test_encrypted_segments_without_a_key_are_not_a_finding() -> None:
     verdict = GoldenTier.of("aiven-zstd-aes", "epochs", keys=False).verify()
     assert verdict.findings == []
     assert len(verdict.unchecked) == verdict.summary.segments
@@ -88,7 +88,7 @@ def test_encrypted_segments_without_a_key_are_no_finding() -> None:
     assert verdict.summary.exit_status == 2
 
 
-def test_what_is_wrong_with_objects_is_found_without_a_key() -> None:
+def test_wrong_objects_are_found_without_a_key() -> None:
     tier = GoldenTier.of("aiven-zstd-aes", "epochs", keys=False)
     tier.change(0, LOG, lambda log: log[:-1])
     verdict = tier.verify()
@@ -96,12 +96,12 @@ def test_what_is_wrong_with_objects_is_found_without_a_key() -> None:
     assert verdict.summary.exit_status == 1
 
 
-def test_a_topic_that_is_nowhere_is_refused() -> None:
+def test_an_unknown_topic_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="nope"):
         GoldenTier.of("local", "epochs").verify(topics=("nope",))
 
 
-def test_only_the_topics_asked_for_are_looked_at() -> None:
+def test_only_the_requested_topics_are_checked() -> None:
     tier = GoldenTier.of("local", "epochs", "txn")
     tier.change(0, LOG, lambda log: log[:-1])
     key = tier.segments("txn")[0].keys[LOG].rpartition("/")[0]
@@ -111,7 +111,7 @@ def test_only_the_topics_asked_for_are_looked_at() -> None:
     assert verdict.summary.topics == 1
 
 
-def test_an_unreadable_object_makes_its_segment_unchecked_and_no_other() -> None:
+def test_an_unreadable_object_leaves_only_its_segment_unchecked() -> None:
     tier = GoldenTier.of("local", "epochs")
     tier.store = _FailingStore(tier.store, tier.key(550), RemoteStorageUnavailableError("the store is gone"))
     verdict = tier.verify()
@@ -121,7 +121,7 @@ def test_an_unreadable_object_makes_its_segment_unchecked_and_no_other() -> None
     assert verdict.summary.exit_status == 2
 
 
-def test_an_object_that_retention_removed_meanwhile_is_no_finding() -> None:
+def test_an_object_removed_by_retention_meanwhile_is_not_a_finding() -> None:
     tier = GoldenTier.of("local", "epochs")
     key = tier.key(0)
     tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))
@@ -130,14 +130,14 @@ def test_an_object_that_retention_removed_meanwhile_is_no_finding() -> None:
     assert verdict.summary.segments_busy == 1
 
 
-def test_vanished_object_of_a_finished_segment_is_missing() -> None:
+def test_a_removed_object_of_a_finished_segment_is_missing() -> None:
     tier = GoldenTier.of("local", "epochs")
     key = tier.key(0)
     tier.store = _FailingStore(tier.store, key, ObjectNotFoundError(key))
     assert tier.verify(metadata=True).kinds == {"missing-object"}
 
 
-def test_a_segment_that_is_being_copied_is_no_finding() -> None:
+def test_a_segment_being_copied_is_not_a_finding() -> None:
     tier = GoldenTier.of("local", "epochs")
     cache, segment_id = tier.cache(880)
     started = RemoteLogSegmentState.COPY_SEGMENT_STARTED
@@ -149,7 +149,7 @@ def test_a_segment_that_is_being_copied_is_no_finding() -> None:
     assert verdict.summary.segments_busy == 1
 
 
-def test_what_came_after_the_listing_is_not_missing() -> None:
+def test_objects_added_after_the_listing_are_not_missing() -> None:
     tier = GoldenTier.of("local", "epochs")
     whole = tier.segments()[-1]
     index = whole.keys["time index"]
@@ -161,7 +161,7 @@ def test_what_came_after_the_listing_is_not_missing() -> None:
     assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
 
 
-def test_what_was_deleted_since_the_listing_is_no_finding() -> None:
+def test_objects_deleted_after_the_listing_are_not_a_finding() -> None:
     tier = GoldenTier.of("local", "epochs")
     _, segment_id = tier.cache(0)
     seen = SeenStore(tier.store)
@@ -174,7 +174,7 @@ def test_what_was_deleted_since_the_listing_is_no_finding() -> None:
     assert verifier.summary.segments_busy == 1
 
 
-def test_segment_deleted_during_the_look_up_is_not_missing() -> None:
+def test_a_segment_deleted_during_the_check_is_not_missing() -> None:
     tier = GoldenTier.of("local", "epochs")
     _, segment_id = tier.cache(0)
     keys = tier.segments()[0].keys.values()
@@ -192,7 +192,7 @@ def test_segment_deleted_during_the_look_up_is_not_missing() -> None:
     assert (verdict.findings, verdict.summary.segments_busy) == ([], 1)
 
 
-def test_missing_timestamps_are_not_held_against_metadata() -> None:
+def test_missing_timestamps_are_not_compared_with_metadata() -> None:
     tier = Tier()
     segment = tier.add([legacy_message(0, b"v", magic=0)], number=1, max_timestamp_ms=1_700_000_000_000)
     form = PlainInspector(LocalTieredStorageLayout())
@@ -203,7 +203,7 @@ def test_missing_timestamps_are_not_held_against_metadata() -> None:
         assert check_segment(form, tier.store, stored, segment, quick=quick).findings == ()
 
 
-def test_objects_under_another_prefix_are_named_as_not_looked_at() -> None:
+def test_objects_under_another_prefix_are_reported_as_unchecked() -> None:
     tier = GoldenTier.of("aiven-plain", "epochs")
     tier.inspector.prefix = "elsewhere/"
     verdict = tier.verify(metadata=True)
@@ -211,7 +211,7 @@ def test_objects_under_another_prefix_are_named_as_not_looked_at() -> None:
     assert {"another prefix" in item.reason for item in verdict.unchecked} == {True}
 
 
-def test_custom_metadata_that_name_no_object_are_a_finding() -> None:
+def test_custom_metadata_without_an_object_are_a_finding() -> None:
     tier = GoldenTier.of("aiven-plain", "epochs")
     cache, segment_id = tier.cache(0)
     for key in tier.segments()[0].keys.values():
@@ -222,7 +222,7 @@ def test_custom_metadata_that_name_no_object_are_a_finding() -> None:
     assert tier.verify(metadata=True).kinds == {"missing-segment"}
 
 
-def test_partition_with_untrusted_metadata_is_judged_by_the_listing() -> None:
+def test_a_partition_with_distrusted_metadata_is_checked_by_listing() -> None:
     tier = GoldenTier.of("local", "epochs")
     tier.metadata.ready = lambda tip: False
     verdict = tier.verify(metadata=True)
@@ -231,14 +231,14 @@ def test_partition_with_untrusted_metadata_is_judged_by_the_listing() -> None:
     assert verdict.summary.segments_checked == verdict.summary.segments
 
 
-def test_segments_are_looked_at_side_by_side() -> None:
+def test_segments_are_checked_in_parallel() -> None:
     tier = GoldenTier.of("local", "epochs")
     tier.store = _MeetingStore(tier.store, parties=2)
     assert tier.verify(jobs=2).findings == []
     assert tier.store.met
 
 
-def test_a_check_that_is_given_up_leaves_no_thread() -> None:
+def test_a_cancelled_check_leaves_no_thread() -> None:
     tier = GoldenTier.of("local", "epochs")
     tier.change(0, LOG, lambda log: log[:-1])
     verifier = TierVerifier(SeenStore(tier.store), tier.inspector, VerifyRequest(jobs=3))
@@ -248,14 +248,14 @@ def test_a_check_that_is_given_up_leaves_no_thread() -> None:
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("verify")]
 
 
-def test_deleted_segments_of_the_topic_before_are_known_as_such() -> None:
+def test_deleted_segments_of_an_earlier_topic_are_not_a_finding() -> None:
     tier = GoldenTier.of("local", "deleted")
     gone = [tip for tip in tier.metadata.partitions() if not tier.metadata.cache(tip).list_all_remote_log_segments()]
     assert len(gone) == 1
     assert tier.verify(metadata=True).findings == []
 
 
-def test_gaps_are_allowed_where_a_topic_was_compacted() -> None:
+def test_gaps_are_allowed_in_a_compacted_topic() -> None:
     tier = GoldenTier.of("local", "epochs")
     for key in tier.segments()[2].keys.values():
         tier.store.objects.pop(key, None)
@@ -263,7 +263,7 @@ def test_gaps_are_allowed_where_a_topic_was_compacted() -> None:
     assert tier.verify(allow_offset_gaps=True).findings == []
 
 
-def test_an_update_of_an_unknown_segment_says_nothing_of_deletion() -> None:
+def test_an_update_of_an_unknown_segment_is_not_a_deletion() -> None:
     tier = GoldenTier.of("local", "epochs")
     _, segment_id = tier.cache(0)
     foreign = attrs.evolve(segment_id, topic_id_partition=TopicIdPartition(segment_id.id, "epochs", 9))
@@ -281,7 +281,7 @@ class _Wrapped:
 
 
 class _FailingStore(_Wrapped):
-    """Reads of one object fail."""
+    """A store in which reads of one object fail."""
 
     def __init__(self, store: object, key: str, error: Exception) -> None:
         super().__init__(store)
@@ -294,7 +294,7 @@ class _FailingStore(_Wrapped):
 
 
 class _LateStore(_Wrapped):
-    """Some objects are not listed yet."""
+    """A store that does not list some objects yet."""
 
     def __init__(self, store: object, late: set[str]) -> None:
         super().__init__(store)
@@ -305,7 +305,7 @@ class _LateStore(_Wrapped):
 
 
 class _MeetingStore(_Wrapped):
-    """The first reads of logs wait for each other."""
+    """A store in which the first reads of logs wait for each other."""
 
     def __init__(self, store: object, parties: int) -> None:
         super().__init__(store)

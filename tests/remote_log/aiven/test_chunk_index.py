@@ -54,7 +54,7 @@ def test_golden_texts_are_written_and_read(sizes, texts):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, MAX_SIZE), min_size=1, max_size=50))
-def test_what_is_written_is_read(sizes):
+def test_written_sizes_are_read_back(sizes):
     assert decode_sizes(encode_sizes(sizes), len(sizes)) == sizes
 
 
@@ -76,13 +76,13 @@ def test_what_is_written_is_read(sizes):
         (struct.pack(">iiBBi", -2, 5, 1, 0, 5), 2),
     ],
 )
-def test_a_payload_that_is_not_so_many_sizes_is_refused(payload, count):
+def test_a_payload_with_another_count_of_sizes_is_refused(payload, count):
     with pytest.raises(RemoteLogMetadataError):
         decode_sizes(framed(payload), count)
 
 
 @pytest.mark.fault("S19")
-def test_a_bomb_is_refused_without_being_unpacked():
+def test_a_decompression_bomb_is_refused_without_being_unpacked():
     bomb = framed(struct.pack(">ii", 1, 5) + bytes(50_000_000))
     assert len(bomb) < 20_000
     with pytest.raises(RemoteLogMetadataError, match="at most 13 bytes"):
@@ -92,7 +92,7 @@ def test_a_bomb_is_refused_without_being_unpacked():
 
 
 @pytest.mark.fault("S19")
-def test_more_chunks_than_a_reader_takes_on_are_refused():
+def test_more_chunks_than_the_limit_are_refused():
     count = (1 << 20) + 1
     sound = struct.pack(">iiB", count, 1, 1) + bytes(count - 1) + struct.pack(">i", 1)
     for refused in (count, MAX_SIZE):
@@ -103,7 +103,7 @@ def test_more_chunks_than_a_reader_takes_on_are_refused():
 
 
 @pytest.mark.parametrize("text", ["", "!", "KLUv", "ä", "AAAA", VECTORS[10, 20, 30][0][:-4]])
-def test_a_text_that_is_no_frame_is_refused(text):
+def test_a_text_that_is_not_a_zstd_frame_is_refused(text):
     with pytest.raises(RemoteLogMetadataError):
         decode_sizes(text, 3)
 
@@ -117,7 +117,7 @@ def test_any_payload_gives_sizes_or_a_typed_error(payload, count):
         return
 
 
-def test_chunks_lie_back_to_back_in_both():
+def test_chunks_are_adjacent_in_segment_and_object():
     chunks = example()
     assert list(chunks) == [
         Chunk(0, 1_000_000, 0, 364369),
@@ -138,7 +138,7 @@ def test_adjacent_chunks_of_a_range_are_one_range_of_the_object():
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 5), (5, 4), (0, 2_500_001)])
-def test_a_range_outside_is_a_value_error(start, end):
+def test_a_range_outside_the_segment_is_a_value_error(start, end):
     with pytest.raises(ValueError, match="not within"):
         example().select(start, end)
     with pytest.raises(ValueError, match="not within"):
@@ -148,25 +148,25 @@ def test_a_range_outside_is_a_value_error(start, end):
 @pytest.mark.parametrize(
     ("encoding", "stored", "last"), [(AES, 1_000_028, 500_028), (PLAIN, 1_000_000, 500_000), (ZSTD, 5, 6), (BOTH, 29, 30)]
 )
-def test_fixed_chunks_are_those_of_their_two_sizes(encoding, stored, last):
+def test_fixed_chunks_have_one_size_and_a_last_size(encoding, stored, last):
     chunks = ChunkIndex.fixed(encoding, chunk_size=1_000_000, file_size=2_500_000, stored_size=stored, last_stored_size=last)
     assert [chunk.object_size for chunk in chunks] == [stored, stored, last]
     assert chunks.object_end == 2 * stored + last
     assert chunks.nbytes == 0
 
 
-def test_one_fixed_chunk_has_the_last_size_only():
+def test_a_single_fixed_chunk_has_the_last_size_only():
     chunks = ChunkIndex.fixed(PLAIN, chunk_size=16384, file_size=16037, stored_size=16384, last_stored_size=16037)
     assert list(chunks) == [Chunk(0, 16037, 0, 16037)]
     assert list(chunks.select(5, 6)) == [Chunk(0, 16037, 0, 16037)]
 
 
-def test_nothing_at_all_is_one_empty_chunk():
+def test_an_empty_segment_is_one_empty_chunk():
     chunks = ChunkIndex.fixed(AES, chunk_size=10, file_size=0, stored_size=38, last_stored_size=28)
     assert list(chunks) == [Chunk(0, 0, 0, 28)]
 
 
-def test_very_many_fixed_chunks_cost_nothing():
+def test_very_many_fixed_chunks_need_no_memory():
     chunks = ChunkIndex.fixed(PLAIN, chunk_size=1, file_size=MAX_SIZE, stored_size=1, last_stored_size=1)
     assert len(chunks) == MAX_SIZE
     assert chunks.select(2_000_000_000, 2_000_000_002).object_range == ByteRange(2_000_000_000, 2_000_000_002)
@@ -188,7 +188,7 @@ def test_very_many_fixed_chunks_cost_nothing():
         (BOTH, 10, 28),
     ],
 )
-def test_sizes_that_cannot_be_are_refused(encoding, original, stored):
+def test_impossible_sizes_are_refused(encoding, original, stored):
     with pytest.raises(RemoteLogMetadataError, match="cannot be stored"):
         encoding.check(original, stored)
     with pytest.raises(RemoteLogMetadataError):
@@ -197,13 +197,13 @@ def test_sizes_that_cannot_be_are_refused(encoding, original, stored):
         ChunkIndex.of_sizes(encoding, [stored], chunk_size=original, original_start=0, original_end=original)
 
 
-def test_a_size_of_full_chunks_that_cannot_be_is_refused():
+def test_an_impossible_size_of_full_chunks_is_refused():
     with pytest.raises(RemoteLogMetadataError):
         ChunkIndex.fixed(PLAIN, chunk_size=10, file_size=15, stored_size=9, last_stored_size=5)
 
 
 @pytest.mark.parametrize(("chunk_size", "size"), [(0, 5), (-1, 5), (MAX_SIZE + 1, 5), (5, -1), (5, MAX_SIZE + 1)])
-def test_sizes_that_are_no_sizes_are_refused(chunk_size, size):
+def test_values_that_are_not_sizes_are_refused(chunk_size, size):
     with pytest.raises(RemoteLogMetadataError):
         chunk_count(chunk_size, size)
 
@@ -214,7 +214,7 @@ def test_chunks_that_do_not_tile_are_refused(sizes, start):
         ChunkIndex.of_sizes(PLAIN, sizes, chunk_size=10, original_start=start, original_end=start + 15)
 
 
-def test_ranges_are_cut_where_chunks_end():
+def test_ranges_are_cut_at_chunk_borders():
     ranges = [ByteRange(150, 420), ByteRange(420, 450), ByteRange(450, 800), ByteRange(800, 950)]
     chunks = ChunkIndex.fixed(PLAIN, chunk_size=100, file_size=1000, stored_size=100, last_stored_size=100)
     assert aligned(ranges, chunks) == (ByteRange(150, 500), ByteRange(500, 800), ByteRange(800, 950))

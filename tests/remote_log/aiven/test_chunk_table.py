@@ -47,20 +47,20 @@ def test_golden_bytes_are_written_and_read(text, table):
         "01 64 00 32 00 00 02",  # a size is missing
         "01 64 00 32 00 00 01",  # no chunks
         "01 64 00 32 00 00 00",  # null chunks
-        "01 64 00 32 00 01 02 14",  # additional data where nothing is encrypted
-        "03 64 00 32 00 00 02 32",  # none where something is
-        "01 00 00 32 00 00 02 14",  # chunks of no bytes
+        "01 64 00 32 00 01 02 14",  # additional data without encryption
+        "03 64 00 32 00 00 02 32",  # no additional data with encryption
+        "01 00 00 32 00 00 02 14",  # chunks of zero bytes
         "01 64 05 32 00 00 02 14",  # a start inside a chunk
         "01 64 00 96 01 00 00 02 14",  # too few chunks
         "01 64 00 32 00 00 03 14 14",  # too many
-        "01 64 00 32 00 00 02 00",  # a chunk stored as nothing
-        "01 64 00 32 00 00 02 ffffff7f",  # a chunk stored as much more
+        "01 64 00 32 00 00 02 00",  # a chunk stored in zero bytes
+        "01 64 00 32 00 00 02 ffffff7f",  # a chunk stored in many more bytes
         "00 64 00 32 00 00 02 33",  # a plain chunk of another size
         "01 64 00 ffffffff7f 00 00 02 14",  # more bytes than a segment can have
-        "01 64 00 32 00 00 ffffffff7f 14",  # a count that is believed by nobody
+        "01 64 00 32 00 00 ffffffff7f 14",  # an implausible count
     ],
 )
-def test_tables_that_make_no_sense_are_refused(text):
+def test_inconsistent_tables_are_refused(text):
     with pytest.raises(RemoteLogMetadataError):
         ChunkTable.decode(bytes.fromhex(text))
 
@@ -93,7 +93,7 @@ def test_an_encrypted_table_needs_a_data_key():
             table.transform(data_key)
 
 
-def test_a_reader_takes_on_chunks_of_a_bounded_size():
+def test_chunks_larger_than_the_limit_are_refused():
     encoding = ChunkEncoding(compressed=True)
 
     def table(chunk_size: int, size: int) -> ChunkTable:

@@ -19,7 +19,7 @@ CHUNKED = WRITERS[1:]
 
 
 class Laid:
-    """One segment in chunks: ``data`` is what Kafka wrote."""
+    """One segment in chunks: ``data`` is the log that Kafka wrote."""
 
     def __init__(self, writer: AivenWriter) -> None:
         tier = Tier()
@@ -34,7 +34,7 @@ class Laid:
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=str)
-def test_reads_what_kafka_wrote(writer):
+def test_reads_the_log_that_kafka_wrote(writer):
     laid = Laid(writer)
     logs = laid.logs()
     assert logs.size(laid.key) == len(laid.data)
@@ -55,7 +55,7 @@ def test_one_read_fetches_all_chunks_and_the_next_one_none(writer):
     assert logs.get(laid.key) == laid.data
 
 
-def test_a_read_of_other_chunks_does_not_wait_for_one_that_is_under_way():
+def test_a_read_of_other_chunks_does_not_wait_for_one_in_progress():
     laid = Laid(CHUNKED[0])
     reads, entered, released = laid.store.get_range, threading.Event(), threading.Event()
 
@@ -78,7 +78,7 @@ def test_a_read_of_other_chunks_does_not_wait_for_one_that_is_under_way():
         assert first.result() == laid.data[:10]
 
 
-def test_chunks_that_are_not_kept_are_read_again():
+def test_chunks_that_are_not_cached_are_read_again():
     laid = Laid(CHUNKED[0])
     logs = laid.logs(max_bytes=1)
     for start in (0, 100, 0):
@@ -86,7 +86,7 @@ def test_chunks_that_are_not_kept_are_read_again():
     assert laid.store.reads(".log") == 3
 
 
-def test_a_plain_log_is_read_where_it_is_asked_for_and_needs_no_key():
+def test_a_plain_log_is_read_directly_and_needs_no_key():
     laid = Laid(WRITERS[0])
     laid.logs(KeyRing()).get_range(laid.key, 150, 160)
     assert laid.store.calls[-1] == ("get_range", laid.key, 150, 160)
@@ -99,7 +99,7 @@ def test_an_encrypted_log_needs_its_key():
 
 
 @pytest.mark.parametrize("writer", CHUNKED, ids=str)
-def test_a_log_that_is_cut_is_found_out(writer):
+def test_a_truncated_log_raises(writer):
     laid = Laid(writer)
     laid.store.objects[laid.key] = laid.store.objects[laid.key][:-1]
     logs = laid.logs()
@@ -108,7 +108,7 @@ def test_a_log_that_is_cut_is_found_out(writer):
         logs.get_range(laid.key, len(laid.data) - 1, len(laid.data))
 
 
-def test_a_flipped_bit_is_found_out():
+def test_a_flipped_bit_raises():
     laid = Laid(AivenWriter("p/", 100, encrypted=True))
     damaged = bytearray(laid.store.objects[laid.key])
     damaged[130] ^= 1
@@ -119,7 +119,7 @@ def test_a_flipped_bit_is_found_out():
         logs.get_range(laid.key, 0, 101)
 
 
-def test_lists_as_the_store_does_and_leaves_it_open():
+def test_lists_as_the_store_does_and_does_not_close_it():
     laid = Laid(WRITERS[0])
     logs = laid.logs()
     assert [info.key for info in logs.list("p/")] == sorted(laid.store.objects)
@@ -129,7 +129,7 @@ def test_lists_as_the_store_does_and_leaves_it_open():
         logs.size("p/other.log")
 
 
-def test_a_read_that_comes_just_after_another_one_takes_what_that_kept(monkeypatch):
+def test_a_second_read_uses_the_chunks_that_the_first_one_kept(monkeypatch):
     laid = Laid(CHUNKED[0])
     logs = laid.logs()
     logs.get_range(laid.key, 150, 420)

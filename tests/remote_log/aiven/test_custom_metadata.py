@@ -34,7 +34,7 @@ def test_unknown_tags_are_skipped():
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_what_the_plugin_wrote_names_the_objects_in_the_store(mode):
+def test_the_plugins_metadata_names_the_objects_in_the_store(mode):
     root = golden_aiven(mode)
     serde = RemoteLogMetadataSerde()
     events = [serde.deserialize(bytes.fromhex(line["value"])) for line in read_jsonl(root / "remote_log_metadata.jsonl.gz")]
@@ -59,15 +59,15 @@ def test_what_the_plugin_wrote_names_the_objects_in_the_store(mode):
     [
         "01",  # a field is missing
         "00 00",  # a byte after the end
-        "01 00 00",  # a size of no bytes
-        "01 00 01 80",  # that does not end
-        "01 00 02 02 00",  # that ends early
-        "01 00 0b 8080808080808080808001",  # of eleven bytes
-        "01 02 01 00",  # a null text
-        "01 02 02 05 61",  # a text that is cut
-        "01 02 03 02 61 00",  # a byte after a text
+        "01 00 00",  # a size without bytes
+        "01 00 01 80",  # a size that does not end
+        "01 00 02 02 00",  # a size that ends early
+        "01 00 0b 8080808080808080808001",  # a size of eleven bytes
+        "01 02 01 00",  # a null string
+        "01 02 02 05 61",  # a truncated string
+        "01 02 03 02 61 00",  # a byte after a string
         "01 02 02 02 ff",  # not UTF-8
-        "02 02 02 02 61 01 02 02 61",  # tags fall
+        "02 02 02 02 61 01 02 02 61",  # tags out of order
     ],
 )
 def test_other_bytes_are_refused(text):
@@ -84,7 +84,7 @@ def test_other_bytes_are_refused(text):
         object_key=st.none() | st.text(),
     )
 )
-def test_what_is_written_is_read(value):
+def test_written_fields_are_read_back(value):
     assert AivenCustomMetadata.decode(value.encode()) == value
 
 

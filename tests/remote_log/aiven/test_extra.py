@@ -12,7 +12,7 @@ def test_the_error_has_the_pip_command():
     assert str(error) == "encrypted segments need Crypto: pip install 'kafka-remote-client[aiven]'"
 
 
-def test_whether_chunks_can_be_decrypted_is_whether_the_package_is_there(monkeypatch):
+def test_can_decrypt_tells_if_the_package_is_installed(monkeypatch):
     assert can_decrypt()
     monkeypatch.setitem(sys.modules, "cryptography", None)
     assert not can_decrypt()

@@ -28,12 +28,12 @@ def wrapped_by_the_plugin() -> bytes:
 @pytest.mark.parametrize(
     "data", [private_key(), pem(private_key()), pem(private_key(), "ANY LABEL")], ids=["DER", "PEM", "PEM with another label"]
 )
-def test_opens_what_the_plugin_wrapped(data):
+def test_opens_a_key_that_the_plugin_wrapped(data):
     assert len(KeyRing({"key1": data}).unwrap("key1", wrapped_by_the_plugin())) == 32
     assert KeyRing({"key1": data}).unwrap("key1", wrap(DATA_KEY)) == DATA_KEY
 
 
-def test_keys_come_from_files(tmp_path):
+def test_keys_are_read_from_files(tmp_path):
     (tmp_path / "k.pem").write_bytes(pem(private_key()))
     ring = KeyRing.of_files({"old": tmp_path / "k.pem", "key1": str(tmp_path / "k.pem")})
     assert ring.unwrap("old", wrap(DATA_KEY)) == DATA_KEY
@@ -42,14 +42,14 @@ def test_keys_come_from_files(tmp_path):
         KeyRing.of_files({"gone": tmp_path / "gone"})
 
 
-def test_a_key_that_is_not_on_the_ring_is_named():
+def test_an_error_names_a_key_that_is_not_on_the_ring():
     with pytest.raises(DataKeyError, match="for key 'key2', whose private key is not configured; known keys: key1"):
         key_ring().unwrap("key2", wrap(DATA_KEY))
     with pytest.raises(DataKeyError, match="known keys: none"):
         KeyRing().unwrap("key1", wrap(DATA_KEY))
 
 
-def test_the_wrong_key_is_found_out():
+def test_the_wrong_key_raises():
     from Crypto.PublicKey import RSA
 
     other = RSA.generate(2048).export_key("DER", pkcs=8)
@@ -58,7 +58,7 @@ def test_the_wrong_key_is_found_out():
 
 
 @pytest.mark.parametrize("wrapped", [b"", b"short", bytes(256), bytes(257), b"\xff" * 256])
-def test_other_bytes_are_no_wrapped_key(wrapped):
+def test_other_bytes_are_not_a_wrapped_key(wrapped):
     with pytest.raises(DataKeyError):
         key_ring().unwrap("key1", wrapped)
 
@@ -95,12 +95,12 @@ def locked_key() -> bytes:
     ],
     ids=["nothing", "words", "zeros", "cut", "cut PEM", "not base64", "public", "weak", "locked"],
 )
-def test_what_is_no_private_key_is_refused(data):
+def test_a_file_without_a_private_key_is_refused(data):
     with pytest.raises(ConfigurationError, match="'key1' is not an unencrypted RSA private key"):
         KeyRing({"key1": data})
 
 
-def test_a_missing_package_is_named_with_the_pip_command(monkeypatch):
+def test_a_missing_package_is_an_error_with_the_pip_command(monkeypatch):
     for name in [name for name in sys.modules if name == "Crypto" or name.startswith("Crypto.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "Crypto", None)

@@ -14,13 +14,13 @@ MAIN = f"topic-{TOPIC_ID}/7/00000000000000001234-{SEGMENT}"
 SEGMENT_ID = RemoteLogSegmentId(TopicIdPartition(uuid_from_text(TOPIC_ID), "topic", 7), uuid_from_text(SEGMENT))
 
 
-def test_names_are_the_plugins():
+def test_names_equal_the_plugins():
     assert main_path(SEGMENT_ID, 1234) == MAIN
 
 
 @pytest.mark.parametrize("prefix", ["", "someprefix/", "no-slash", "a/b/"])
 @pytest.mark.parametrize("suffix", [LOG, INDEXES, MANIFEST])
-def test_a_name_says_which_segment_it_belongs_to(prefix, suffix):
+def test_a_name_gives_its_segment(prefix, suffix):
     parsed = parse_key(f"{prefix}{MAIN}.{suffix}", prefix)
     assert parsed is not None
     assert (parsed.remote_log_segment_id, parsed.start_offset, parsed.suffix) == (SEGMENT_ID, 1234, suffix)
@@ -50,7 +50,7 @@ def test_other_names_belong_to_no_segment(key):
     assert parse_key(key, "") is None
 
 
-def test_what_lies_beside_the_prefix_belongs_to_no_segment():
+def test_objects_outside_the_prefix_belong_to_no_segment():
     assert parse_key(f"other/{MAIN}.log", "some/") is None
 
 
@@ -63,7 +63,7 @@ def test_what_lies_beside_the_prefix_belongs_to_no_segment():
     st.uuids(),
     st.sampled_from(["", "p", "p/", "p-/_."]),
 )
-def test_names_are_parsed_whatever_topics_and_ids_hold(topic, topic_id, partition, start, segment, prefix):
+def test_names_are_parsed_for_any_topic_and_id(topic, topic_id, partition, start, segment, prefix):
     segment_id = RemoteLogSegmentId(TopicIdPartition(topic_id, topic, partition), segment)
     parsed = parse_key(f"{prefix}{main_path(segment_id, start)}.{LOG}", prefix)
     assert parsed is not None
@@ -76,14 +76,14 @@ def test_any_text_gives_a_key_or_none(text):
     parse_key(text, "")
 
 
-def test_a_logs_key_gives_those_of_its_neighbours():
+def test_a_logs_key_gives_those_of_its_other_objects():
     assert with_suffix("p/a.b/c.log", MANIFEST) == "p/a.b/c.rsm-manifest"
     for key in ("log", "a.indexes", ""):
         with pytest.raises(ValueError, match="not the key of a log object"):
             with_suffix(key, MANIFEST)
 
 
-def test_ids_with_dashes_at_their_edges_are_kept_apart():
+def test_ids_with_dashes_at_their_ends_are_distinguished():
     odd = UUID(int=(0b111110 << 122) | 0b1111)
     segment_id = RemoteLogSegmentId(TopicIdPartition(odd, "a-", 0), odd)
     assert "-" in main_path(segment_id, 0).split("/")[0][2:4]

@@ -33,7 +33,7 @@ PLAIN, AES, ZSTD, BOTH = WRITERS
 
 
 class Laid:
-    """A tier and the same in Aiven's layout."""
+    """A tier, and its copy in Aiven's layout."""
 
     def __init__(self, *writers: AivenWriter, aborted=()) -> None:
         self.tier = Tier()
@@ -61,7 +61,7 @@ class Laid:
         self.store.objects[self.key(suffix)] = change(self.store.objects[self.key(suffix)])
 
     def state(self):
-        """(listed, readable, reasons of the others)"""
+        """Returns (listed, readable, reasons of the others)."""
         listing = TierListing(self.store, self.layout)
         readable = [m.start_offset for m in listing.cache(TIP).list_all_remote_log_segments()]
         return len(listing.segments(TIP)), readable, list(listing.unreadable(TIP).values())
@@ -71,7 +71,7 @@ def edited(data: bytes, **changes) -> bytes:
     return json.dumps({**json.loads(data), **changes}).encode()
 
 
-def test_keys_are_those_of_the_identity_below_the_prefix():
+def test_keys_are_computed_from_the_segment_below_the_prefix():
     laid = Laid(PLAIN)
     assert laid.layout.object_key(laid.segment, ObjectKind.LOG) in laid.store.objects
     assert {laid.layout.object_key(laid.segment, kind) for kind in INDEX_KINDS} == {laid.key(".indexes")}
@@ -85,13 +85,13 @@ def test_keys_are_those_of_the_identity_below_the_prefix():
         (AivenCustomMetadata(object_prefix="old-", object_key="a/b"), "old-a/b.log"),
     ],
 )
-def test_custom_metadata_says_where_the_objects_are(custom, key):
+def test_custom_metadata_gives_the_objects_keys(custom, key):
     laid = Laid(PLAIN)
     segment = attrs.evolve(laid.segment, custom_metadata=custom.encode())
     assert laid.layout.object_key(segment, ObjectKind.LOG) == key
 
 
-def test_a_prefix_alone_is_put_before_the_computed_name():
+def test_a_prefix_in_the_metadata_precedes_the_computed_name():
     laid = Laid(PLAIN)
     segment = attrs.evolve(laid.segment, custom_metadata=AivenCustomMetadata(object_prefix="old/").encode())
     assert laid.layout.object_key(segment, ObjectKind.LOG) == "old/" + laid.key(".log").removeprefix("p/")
@@ -107,7 +107,7 @@ def test_indexes_are_slices_of_one_object(writer):
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=str)
-def test_an_index_that_was_never_there_and_an_empty_one_have_no_bytes(writer):
+def test_a_missing_and_an_empty_index_have_no_bytes(writer):
     laid = Laid(writer)
     assert laid.layout.read_index(laid.store, laid.segment, ObjectKind.TRANSACTION_INDEX) == b""
     empty = Laid()
@@ -118,7 +118,7 @@ def test_an_index_that_was_never_there_and_an_empty_one_have_no_bytes(writer):
 
 @pytest.mark.parametrize("kind", [ObjectKind.OFFSET_INDEX, ObjectKind.TRANSACTION_INDEX])
 @pytest.mark.parametrize("writer", WRITERS, ids=str)
-def test_missing_indexes_are_not_empty_ones(writer, kind):
+def test_missing_indexes_are_distinguished_from_empty_ones(writer, kind):
     laid = Laid(writer, aborted=[(7, 0, 9, 10)])
     del laid.store.objects[laid.key(".indexes")]
     with pytest.raises(ObjectNotFoundError, match="indexes"):
@@ -126,14 +126,14 @@ def test_missing_indexes_are_not_empty_ones(writer, kind):
 
 
 @pytest.mark.parametrize("writer", WRITERS, ids=str)
-def test_indexes_that_are_cut_are_found_out(writer):
+def test_truncated_indexes_raise(writer):
     laid = Laid(writer, aborted=[(7, 0, 9, 10)])
     laid.damage(".indexes", lambda data: data[:-1])
     with pytest.raises(CorruptIndexError, match="of the transaction index"):
         laid.layout.read_index(laid.store, laid.segment, ObjectKind.TRANSACTION_INDEX)
 
 
-def test_a_flipped_tag_of_an_index_is_found_out():
+def test_a_flipped_bit_of_an_indexes_tag_raises():
     laid = Laid(AES)
     laid.damage(".indexes", lambda data: data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(CorruptIndexError, match=r"leader epoch checkpoint at .* fails authentication"):
@@ -148,7 +148,7 @@ def test_indexes_of_an_encrypted_segment_need_its_key():
 
 
 @pytest.mark.parametrize("suffix", [".rsm-manifest", ".log", ".indexes"])
-def test_a_segment_that_lacks_an_object_is_listed_and_not_read(suffix):
+def test_a_segment_with_a_missing_object_is_listed_and_not_read(suffix):
     laid = Laid(PLAIN, BOTH)
     del laid.store.objects[laid.key(suffix)]
     listed, readable, reasons = laid.state()
@@ -181,7 +181,7 @@ def test_a_segment_with_a_damaged_manifest_is_listed_and_not_read(change):
     assert (listed, readable, len(reasons)) == (2, [50], 1)
 
 
-def test_a_manifest_of_another_segment_is_found_out():
+def test_a_manifest_of_another_segment_is_refused():
     laid = Laid(PLAIN, PLAIN)
     laid.store.objects[laid.key(".rsm-manifest")] = laid.store.objects[laid.key(".rsm-manifest", 1)]
     assert laid.state()[1] == [50]
@@ -189,7 +189,7 @@ def test_a_manifest_of_another_segment_is_found_out():
 
 
 @pytest.mark.parametrize("suffix", [".log", ".indexes"])
-def test_objects_of_another_size_than_the_manifest_says_are_found_out(suffix):
+def test_objects_of_another_size_than_in_the_manifest_are_refused(suffix):
     laid = Laid(PLAIN, PLAIN)
     laid.damage(suffix, lambda data: data + b"x")
     assert laid.state()[1] == [50]
@@ -205,7 +205,7 @@ def test_a_manifest_of_another_size_than_the_metadata_is_refused():
         laid.layout.locate(laid.store, other, [ByteRange(0, 10)])
 
 
-def test_a_listing_needs_no_key_and_tells_what_the_metadata_would():
+def test_a_listing_needs_no_key_and_equals_the_metadata():
     laid = Laid(*WRITERS)
     listing = TierListing(laid.store, AivenLayout("p/"))
     found = listing.cache(TIP).list_all_remote_log_segments()
@@ -232,7 +232,7 @@ def test_topics_of_any_name_are_distinguished(topic):
     assert {found.topic for found in everything} == {"orders", topic}
 
 
-def test_a_plain_segment_is_located_as_it_is():
+def test_a_plain_segment_is_located_unchanged():
     laid = Laid(PLAIN)
     ranges = [ByteRange(0, 150), ByteRange(150, 420)]
     located = laid.layout.locate(laid.store, laid.segment, ranges)
@@ -242,7 +242,7 @@ def test_a_plain_segment_is_located_as_it_is():
 
 
 @pytest.mark.parametrize("writer", [AES, ZSTD, BOTH], ids=str)
-def test_a_segment_in_chunks_is_located_with_what_restores_it(writer):
+def test_a_chunked_segment_is_located_with_key_and_chunk_table(writer):
     laid = Laid(writer)
     located = laid.layout.locate(laid.store, laid.segment, [ByteRange(10, 150), ByteRange(150, 420)])
     assert located.format == CHUNKED_FORMAT == laid.layout.format_name
@@ -264,7 +264,7 @@ def test_a_segment_in_chunks_is_located_with_what_restores_it(writer):
         assert restored[one.range.start - begin : one.range.end - begin] == log[one.range.start : one.range.end]
 
 
-def test_formats_differ_from_segment_to_segment():
+def test_formats_may_differ_between_segments():
     laid = Laid(ZSTD, PLAIN)
     formats = [laid.layout.locate(laid.store, segment, [ByteRange(0, 10)]).format for segment in laid.segments]
     assert formats == [CHUNKED_FORMAT, ORIGINAL_FORMAT]
@@ -289,7 +289,7 @@ def test_the_resolver_gives_the_same_answers_as_for_the_other_layout(writer):
     assert ours.offset_for_time(laid.tier.cache, 1030) == theirs.offset_for_time(laid.tier.cache, 1030)
 
 
-def test_chunks_that_changed_places_are_found_by_the_batches_in_them():
+def test_swapped_chunks_are_detected_by_their_batches():
     laid = Laid(AES)
     at = len(batch(0, 10)) // 100 * 128
 
@@ -304,7 +304,7 @@ def test_chunks_that_changed_places_are_found_by_the_batches_in_them():
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_what_the_plugin_wrote_is_found_by_metadata_and_by_listing_alike(mode):
+def test_the_plugins_segments_are_found_by_metadata_and_by_listing_alike(mode):
     root = golden_aiven(mode)
     store, layout = DirectoryStore(root / "remote"), AivenLayout("some-prefix/" if "aes" in mode else "", key_ring())
     metadata, serde = RemoteLogMetadataStore(), RemoteLogMetadataSerde()
@@ -331,7 +331,7 @@ def test_what_the_plugin_wrote_is_found_by_metadata_and_by_listing_alike(mode):
             assert (answers[0].ranges, answers[0].aborted) == (answers[1].ranges, answers[1].aborted)
 
 
-def test_an_index_is_parsed_as_what_it_is_when_several_lie_in_one_object():
+def test_each_index_in_one_object_is_parsed_by_its_kind():
     laid = Laid(BOTH, aborted=[(7, 0, 9, 10)])
     indexes = RemoteSegmentResolver(laid.store, laid.layout).indexes
     assert [e.producer_id for e in indexes.transaction_index(laid.segment)] == [7]

@@ -67,7 +67,7 @@ def parse(value: object):
 
 
 def changed(path: str, value: object, base: dict[str, Any] = MANIFEST) -> dict[str, Any]:
-    """The manifest with another value at a dotted path."""
+    """Returns the manifest with another value at a dotted path."""
     copy = deepcopy(base)
     *outer, name = path.split(".")
     holder = copy
@@ -80,7 +80,7 @@ def changed(path: str, value: object, base: dict[str, Any] = MANIFEST) -> dict[s
     return copy
 
 
-def test_says_how_the_objects_are_stored():
+def test_a_manifest_describes_how_its_objects_are_stored():
     manifest = parse(MANIFEST)
     assert manifest.encoding == ChunkEncoding(compressed=True, encrypted=True)
     assert [chunk.object_size for chunk in manifest.chunks] == [364369, 364278, 179823]
@@ -105,7 +105,7 @@ def test_a_segment_without_encryption_and_compression_is_plain():
         assert manifest.chunks.object_end == 2_500_000
 
 
-def test_segment_may_be_encrypted_or_compressed_alone():
+def test_a_segment_may_be_encrypted_or_compressed_only():
     sizes = {**FIXED, "transformedChunkSize": 1_000_028, "finalTransformedChunkSize": 500_028}
     encrypted = parse({**MANIFEST, "chunkIndex": sizes, "compression": False})
     assert encrypted.encoding == ChunkEncoding(encrypted=True)
@@ -135,7 +135,7 @@ def test_unknown_fields_are_skipped():
 
 
 @pytest.mark.parametrize("version", ["2", 1, None, "", "1 ", _REMOVED])
-def test_another_version_means_no_location(version):
+def test_an_unknown_version_gives_no_location(version):
     with pytest.raises(RemoteLogMetadataError, match="version other than '1'"):
         parse(changed("version", version))
 
@@ -143,19 +143,19 @@ def test_another_version_means_no_location(version):
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"null", b'"1"', b"\xff", b"[" * 100_000, b'{"version": ' + b"9" * 5000 + b"}", b"NaN"]
 )
-def test_what_is_no_json_object_is_refused(data):
+def test_bytes_other_than_a_json_object_are_refused(data):
     with pytest.raises(RemoteLogMetadataError):
         parse_manifest(data)
 
 
-def test_a_manifest_cut_anywhere_is_refused():
+def test_a_manifest_truncated_anywhere_is_refused():
     data = json.dumps(MANIFEST).encode()
     for size in range(len(data)):
         with pytest.raises(RemoteLogMetadataError):
             parse_manifest(data[:size])
 
 
-def test_a_manifest_beyond_all_bounds_is_refused():
+def test_a_manifest_over_the_size_limit_is_refused():
     with pytest.raises(RemoteLogMetadataError, match="more than"):
         parse_manifest(bytes(MAX_MANIFEST_BYTES + 1))
 
@@ -164,7 +164,7 @@ _NO_SIZES = [_REMOVED, None, -1, 2**31, 2**63, 1e3, "5", True, [], {}]
 
 
 @pytest.mark.parametrize("value", [*_NO_SIZES, 0, 700_000])
-def test_a_chunk_size_that_is_none_is_refused(value):
+def test_an_invalid_chunk_size_is_refused(value):
     with pytest.raises(RemoteLogMetadataError):
         parse(changed("chunkIndex.originalChunkSize", value))
 
@@ -173,7 +173,7 @@ def test_a_chunk_size_that_is_none_is_refused(value):
     "path", ["originalFileSize", "transformedChunkSize", "finalTransformedChunkSize", "originalChunkSize", "type"]
 )
 @pytest.mark.parametrize("value", [*_NO_SIZES, 1])
-def test_fixed_sizes_that_are_none_or_do_not_tile_are_refused(path, value):
+def test_invalid_fixed_sizes_are_refused(path, value):
     with pytest.raises(RemoteLogMetadataError):
         parse(changed(f"chunkIndex.{path}", value, PLAIN))
 
@@ -192,7 +192,7 @@ def test_fixed_sizes_that_are_none_or_do_not_tile_are_refused(path, value):
         base64.b64encode(b"\x28\xb5\x2f\xfd" + bytes(50)).decode(),
     ],
 )
-def test_variable_sizes_that_are_none_or_do_not_tile_are_refused(value):
+def test_invalid_variable_sizes_are_refused(value):
     with pytest.raises(RemoteLogMetadataError):
         parse(changed("chunkIndex.transformedChunks", value))
 
@@ -201,12 +201,12 @@ def test_variable_sizes_that_are_none_or_do_not_tile_are_refused(value):
 @pytest.mark.parametrize(
     "value", [None, _REMOVED, 5, [], {}, {"position": 1}, {"position": -1, "size": 5}, {"position": 0, "size": 2**31}]
 )
-def test_an_index_without_its_place_is_refused(name, value):
+def test_an_index_without_position_and_size_is_refused(name, value):
     with pytest.raises(RemoteLogMetadataError):
         parse(changed(f"segmentIndexes.{name}", value))
 
 
-def test_a_transaction_index_need_not_be_there_but_must_have_its_place():
+def test_a_transaction_index_may_be_null_but_not_left_out():
     assert ObjectKind.TRANSACTION_INDEX not in parse(changed("segmentIndexes.transaction", _REMOVED)).indexes
     with pytest.raises(RemoteLogMetadataError):
         parse(changed("segmentIndexes.transaction", {"position": 5}))
@@ -233,7 +233,7 @@ def test_a_transaction_index_need_not_be_there_but_must_have_its_place():
         ("encryption.dataKey", "a:=="),
     ],
 )
-def test_a_manifest_that_does_not_say_how_is_refused(path, value):
+def test_a_manifest_without_a_known_encoding_is_refused(path, value):
     with pytest.raises(RemoteLogMetadataError):
         parse(changed(path, value))
 
@@ -275,7 +275,7 @@ def test_segment_fields_are_checked_only_when_requested(path, value):
         manifest.segment_metadata()
 
 
-def test_a_manifest_may_lack_the_segments_metadata():
+def test_the_segments_metadata_may_be_missing():
     manifest = parse(changed("remoteLogSegmentMetadata", _REMOVED))
     with pytest.raises(RemoteLogMetadataError):
         manifest.segment_metadata()
@@ -304,7 +304,7 @@ def test_any_value_anywhere_gives_a_manifest_or_a_typed_error(path, value):
 
 
 @pytest.mark.parametrize("mode", AIVEN_MODES)
-def test_manifest_of_the_plugin_agrees_with_metadata_topic_and_objects(mode):
+def test_the_plugins_manifest_agrees_with_metadata_topic_and_objects(mode):
     root = golden_aiven(mode)
     serde = RemoteLogMetadataSerde()
     started = {}
@@ -327,5 +327,5 @@ def encoding_of(mode: str) -> ChunkEncoding:
     return ChunkEncoding(compressed="zstd" in mode, encrypted="aes" in mode)
 
 
-def test_golden_names_are_where_they_are_looked_for():
+def test_golden_names_are_the_computed_ones():
     assert Path(golden_aiven("aiven-zstd-aes") / "remote" / "some-prefix").is_dir()

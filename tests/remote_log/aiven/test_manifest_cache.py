@@ -16,7 +16,7 @@ def tier():
 
 
 def laid_out(tier, writer):
-    """A store with one segment, and its log's key."""
+    """Returns a store with one segment, and its log's key."""
     segment = tier.add([batch(0, 5), batch(5, 5)], number=1, indexed=[1])
     store = MemoryStore()
     store.objects = writer.objects(tier.store, segment)
@@ -44,14 +44,14 @@ def test_a_manifest_is_read_without_any_key(tier):
 
 
 @pytest.mark.parametrize("writer", [AivenWriter(), AivenWriter(compressed=True)], ids=str)
-def test_a_segment_in_the_clear_needs_no_key(tier, writer):
+def test_an_unencrypted_segment_needs_no_key(tier, writer):
     store, key = laid_out(tier, writer)
     stored = ManifestCache(KeyRing()).stored_log(store, key)
     assert (stored.data_key, stored.cipher()) == (None, None)
     assert stored.table(5, 6).aad is None
 
 
-def test_stores_are_kept_apart(tier):
+def test_stores_are_cached_separately(tier):
     store, key = laid_out(tier, AivenWriter())
     cache = ManifestCache(KeyRing())
     cache.manifest(store, key)
@@ -59,7 +59,7 @@ def test_stores_are_kept_apart(tier):
         cache.manifest(MemoryStore(), key)
 
 
-def test_a_manifest_that_is_missing_or_damaged_is_asked_for_again(tier):
+def test_a_missing_or_damaged_manifest_is_requested_again(tier):
     store, key = laid_out(tier, AivenWriter())
     manifest = key.replace(".log", ".rsm-manifest")
     sound = store.objects.pop(manifest)
@@ -73,7 +73,7 @@ def test_a_manifest_that_is_missing_or_damaged_is_asked_for_again(tier):
     assert cache.manifest(store, key).encoding.is_plain
 
 
-def test_what_is_kept_is_bounded(tier):
+def test_the_cache_is_bounded(tier):
     store, key = laid_out(tier, AivenWriter())
     other = key.replace("00.log", "01.log").replace("00000000000000000000-", "00000000000000000001-")
     store.objects[other.replace(".log", ".rsm-manifest")] = store.objects[key.replace(".log", ".rsm-manifest")]

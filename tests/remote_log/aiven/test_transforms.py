@@ -34,7 +34,7 @@ def restored(encoding: ChunkEncoding, chunk: bytes, size: int, **changes) -> byt
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=str)
 @pytest.mark.parametrize("data", [DATA, b"x", b"", bytes(1_000_000)], ids=len)
-def test_what_was_stored_is_restored(encoding, data):
+def test_stored_chunks_are_restored(encoding, data):
     assert restored(encoding, stored(data, encoding), len(data)) == data
 
 
@@ -47,7 +47,7 @@ def test_a_chunk_of_another_size_is_refused(encoding, difference):
 
 @pytest.mark.parametrize("at", [0, 11, 12, 40, -17, -16, -1])
 @pytest.mark.fault("S20")
-def test_flipped_bit_of_an_encrypted_chunk_is_refused_before_any_use(at):
+def test_a_flipped_bit_of_an_encrypted_chunk_is_refused_before_any_use(at):
     chunk = bytearray(stored(DATA, ChunkEncoding(encrypted=True)))
     chunk[at] ^= 1
     target = bytearray(len(DATA))
@@ -63,12 +63,12 @@ def test_another_key_or_other_additional_data_is_refused(change):
 
 
 @pytest.mark.parametrize("size", [0, 12, 27])
-def test_too_few_bytes_are_no_encrypted_chunk(size):
+def test_too_few_bytes_are_not_an_encrypted_chunk(size):
     with pytest.raises(CorruptChunkError, match=f"{size} bytes"):
         restored(ChunkEncoding(encrypted=True), bytes(size), 0)
 
 
-def test_a_bomb_is_refused_at_the_size_that_the_table_gives():
+def test_a_decompression_bomb_is_refused_at_the_size_of_the_table():
     bomb = bytes(cramjam.zstd.compress(bytes(50_000_000)))
     with pytest.raises(CorruptChunkError):
         restored(ChunkEncoding(compressed=True), bomb, 1000)
@@ -77,7 +77,7 @@ def test_a_bomb_is_refused_at_the_size_that_the_table_gives():
 
 
 @pytest.mark.parametrize("chunk", [b"", b"\x28\xb5\x2f\xfd", DATA, b"\x28\xb5\x2f\xfd\x20\x05\x29\0\0"])
-def test_what_is_no_frame_is_refused(chunk):
+def test_bytes_other_than_a_frame_are_refused(chunk):
     with pytest.raises(CorruptChunkError):
         restored(ChunkEncoding(compressed=True), chunk, 5)
 
@@ -96,18 +96,18 @@ def test_a_key_of_another_size_is_refused():
         ChunkCipher(bytes(31), AAD)
 
 
-def test_an_encrypted_form_needs_a_cipher():
+def test_an_encrypted_chunk_needs_a_cipher():
     with pytest.raises(DataKeyError):
         ChunkTransform(ChunkEncoding(encrypted=True), None)
 
 
-def test_nothing_shows_the_key():
+def test_no_repr_shows_the_key():
     cipher = ChunkCipher(DATA_KEY, AAD)
     assert repr(cipher) == "ChunkCipher()"
     assert str(DATA_KEY) not in repr(ChunkTransform(ChunkEncoding(encrypted=True), cipher))
 
 
-def test_a_missing_package_is_named_with_the_pip_command(monkeypatch):
+def test_a_missing_package_is_an_error_with_the_pip_command(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("cryptography")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)

@@ -25,29 +25,29 @@ def resolved(bound: OffsetBound, no_match: NoMatch = NoMatch.ERROR) -> list[int]
     return list(found.values())
 
 
-def test_the_ends_of_the_log() -> None:
+def test_the_ends_of_the_log_become_offsets() -> None:
     assert resolved(OffsetName.EARLIEST) == [10, 20]
     assert resolved(OffsetName.LATEST) == [100, 200]
 
 
-def test_offsets_with_the_ends_by_number() -> None:
+def test_offsets_may_name_the_ends_by_number() -> None:
     assert resolved(SpecificOffsets({A0: EARLIEST, A1: 50})) == [10, 50]
     assert resolved(SpecificOffsets({A0: 7, A1: LATEST})) == [7, 200]
 
 
-def test_offsets_of_whole_topics() -> None:
+def test_offsets_of_whole_topics_apply_to_their_partitions() -> None:
     assert resolved(SpecificOffsets({A1: 50}, {"a": EARLIEST})) == [10, 50]
     with pytest.raises(ConfigurationError, match="anOption names b, which is not read"):
         resolved(SpecificOffsets({}, {"a": LATEST, "b": LATEST}))
 
 
-def test_timestamps() -> None:
+def test_timestamps_become_offsets() -> None:
     assert resolved(GlobalTimestamp(60)) == [60, 60]
     assert resolved(SpecificTimestamps({A0: 30, A1: 40})) == [30, 40]
     assert resolved(GlobalTimestamp(150), NoMatch.LATEST) == [100, 150]
 
 
-def test_what_does_not_fit_the_partitions_is_refused_by_the_option_s_name() -> None:
+def test_bounds_of_other_partitions_are_refused_by_the_option_s_name() -> None:
     with pytest.raises(ConfigurationError, match="anOption must name all partitions"):
         resolved(SpecificTimestamps({A0: 30}))
     with pytest.raises(ConfigurationError, match="anOption: no record at or after the timestamp in a-0"):

@@ -74,12 +74,12 @@ def subscribed(**option: str) -> list[TopicPartition]:
     return found.partitions(parse_options({"kafka.bootstrap.servers": "b:1", name: value}).subscription)
 
 
-def test_consumers_settings_are_not_shown_to_an_admin_client() -> None:
+def test_consumer_settings_are_not_given_to_an_admin_client() -> None:
     _, admin, _ = cluster()
     assert admin.settings == {"bootstrap.servers": "b:1", "client.id": "c"}
 
 
-def test_partitions_of_a_subscription() -> None:
+def test_a_subscription_gives_its_partitions() -> None:
     assert subscribed(subscribe="b1,a") == [A0, A1, B0]
     assert subscribed(assign='{"a":[1]}') == [A1]
     assert subscribed(subscribePattern="b.*|_.*") == [B0]
@@ -90,12 +90,12 @@ def test_partitions_of_a_subscription() -> None:
 @pytest.mark.parametrize(
     ("option", "missing"), [({"subscribe": "a,x,broken"}, "broken, x"), ({"assign": '{"a":[0,7]}'}, "a-7")]
 )
-def test_what_is_not_there_is_named(option: dict[str, str], missing: str) -> None:
+def test_missing_topics_and_partitions_are_named(option: dict[str, str], missing: str) -> None:
     with pytest.raises(BrokerResponseError, match=f"unknown partitions: {missing}"):
         subscribed(**option)
 
 
-def test_offsets_are_asked_for_all_partitions_at_once() -> None:
+def test_offsets_of_all_partitions_are_one_request() -> None:
     found, admin, _ = cluster()
     assert found.starts([A0, A1]) == {A0: 100, A1: 101}
     assert found.ends([A0]) == {A0: 100}
@@ -110,20 +110,20 @@ def test_the_end_is_that_of_the_isolation_level() -> None:
     assert admin.asked[0][1] == confluent_kafka.IsolationLevel.READ_COMMITTED
 
 
-def test_no_partition_is_no_question() -> None:
+def test_no_partition_needs_no_request() -> None:
     found, admin, _ = cluster()
     assert found.ends([]) == {}
     assert not admin.asked
 
 
-def test_failures_are_tried_again_after_a_pause() -> None:
+def test_failures_are_retried_after_a_pause() -> None:
     found, admin, clock = cluster(fetchOffset_numRetries="2", fetchOffset_retryIntervalMs="500")
     admin.failures = [KafkaError._TRANSPORT, KafkaError._TIMED_OUT]
     assert found.starts([A0]) == {A0: 100}
     assert clock.now == 1001.0
 
 
-def test_failures_have_an_end() -> None:
+def test_retries_end() -> None:
     found, admin, _ = cluster(fetchOffset_numRetries="1")
     admin.failures = [KafkaError._TRANSPORT] * 2
     with pytest.raises(LocationError, match="the cluster did not answer: reason"):
@@ -138,7 +138,7 @@ def test_a_refusal_is_final() -> None:
     assert clock.now == 1000.0
 
 
-def test_is_closed() -> None:
+def test_close_closes_the_client() -> None:
     found, _, _ = cluster()
     found.close()
     assert not hasattr(found, "_admin")

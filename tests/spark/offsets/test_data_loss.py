@@ -14,7 +14,7 @@ TP = TopicPartition("t", 3)
 OFFSET = st.integers(0, 50)
 
 
-def test_a_range_that_the_log_holds_stays_as_it_is() -> None:
+def test_a_range_within_the_log_does_not_change() -> None:
     assert DataLoss().bounded(TP, 5, 10, 5, 10) == (5, 10)
 
 
@@ -23,7 +23,7 @@ def test_an_empty_or_backward_range_reads_nothing_and_loses_nothing() -> None:
     assert DataLoss().bounded(TP, 5, 5, 7, 9) == (5, 5)
 
 
-def test_fails_where_records_are_gone() -> None:
+def test_fails_if_records_are_gone() -> None:
     with pytest.raises(
         DataLossError, match="t-3: the offsets 5 to 7 were deleted; the log starts at 8; set failOnDataLoss=false"
     ) as raised:
@@ -31,7 +31,7 @@ def test_fails_where_records_are_gone() -> None:
     assert raised.value.action is Action.STOP
 
 
-def test_fails_where_the_log_ends_too_soon() -> None:
+def test_fails_if_the_log_ends_too_soon() -> None:
     with pytest.raises(DataLossError, match="t-3: the offsets 8 to 9 are not in the log; the log ends at 8"):
         DataLoss().bounded(TP, 5, 10, 0, 8)
 
@@ -44,7 +44,7 @@ def test_continues_with_the_remaining_records_and_warns(caplog: pytest.LogCaptur
 
 
 @given(OFFSET, OFFSET, OFFSET, OFFSET)
-def test_what_is_left_is_what_both_hold(start: int, end: int, log_start: int, size: int) -> None:
+def test_the_remaining_range_is_the_part_in_the_log(start: int, end: int, log_start: int, size: int) -> None:
     log_end = log_start + size
     first, last = DataLoss(fail=False).bounded(TP, start, end, log_start, log_end)
     assert list(range(first, last)) == [n for n in range(start, end) if log_start <= n < log_end]
@@ -57,11 +57,11 @@ def test_continues_at_the_log_s_start_when_the_broker_has_lost_an_offset() -> No
 
 
 @pytest.mark.parametrize("log_start", [20, 25, 3])
-def test_ends_when_nothing_of_the_range_is_left(log_start: int) -> None:
+def test_ends_if_nothing_of_the_range_is_left(log_start: int) -> None:
     assert DataLoss(fail=False).resumed(TP, 5, 20, log_start) == 20
 
 
-def test_a_partition_that_is_gone_has_nothing_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_deleted_partition_has_nothing_left(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(DataLossError, match="deleted with the offsets 5 to 8"):
         DataLoss().gone(TP, 5, 9)
     with caplog.at_level(logging.WARNING):

@@ -43,7 +43,7 @@ def test_writes_sorted_without_blanks() -> None:
 
 
 @given(st.dictionaries(PARTITIONS, st.integers(EARLIEST, 2**63 - 1)))
-def test_what_is_written_is_read_again(offsets: dict[TopicPartition, int]) -> None:
+def test_written_offsets_are_read_back(offsets: dict[TopicPartition, int]) -> None:
     assert parse_offsets("o", format_offsets(offsets)) == offsets
 
 
@@ -51,7 +51,7 @@ def test_what_is_written_is_read_again(offsets: dict[TopicPartition, int]) -> No
     st.text()
     | st.recursive(st.none() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)).map(json.dumps)
 )
-def test_any_text_is_offsets_or_a_configuration_error(text: str) -> None:
+def test_any_text_gives_offsets_or_a_configuration_error(text: str) -> None:
     for parse in (parse_offsets, parse_timestamps, parse_assignment, parse_bound):
         with suppress(ConfigurationError):
             parse("o", text)
@@ -122,12 +122,12 @@ def test_a_checkpoint_names_no_whole_topic() -> None:
 @pytest.mark.parametrize(
     ("text", "name"), [('{"a":"earliest","b":"latest","a":{"0":1}}', "a"), ('{"a":{"0":1,"1":2,"1":3}}', "1")]
 )
-def test_what_is_named_twice_is_refused(text: str, name: str) -> None:
+def test_duplicate_names_are_refused(text: str, name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"^o names {name} twice$"):
         parse_bound("o", text)
 
 
-def test_a_start_lies_before_its_end_and_names_the_same_partitions() -> None:
+def test_a_start_is_before_its_end_and_has_the_same_partitions() -> None:
     check_order("s", {A0: 5, A1: EARLIEST}, "e", {A0: LATEST, A1: 0})
     check_order("s", {A0: 5}, "e", {A0: 5})
     with pytest.raises(ConfigurationError, match=r"^a-0: s begins at offset 6, after the end at 5 \(e\)$"):
@@ -136,7 +136,7 @@ def test_a_start_lies_before_its_end_and_names_the_same_partitions() -> None:
         check_order("s", {A0: 6}, "e", {A0: 5, A1: 5})
 
 
-def test_strategies() -> None:
+def test_strategies_have_spark_s_names() -> None:
     assert parse_strategy("s", "LATEST") is NoMatch.LATEST
     with pytest.raises(ConfigurationError, match="s must be error or latest"):
         parse_strategy("s", "earliest")
@@ -152,7 +152,7 @@ def test_refuses_other_assignments(text: str) -> None:
         parse_assignment("assign", text)
 
 
-def test_offsets_must_name_exactly_what_is_read() -> None:
+def test_offsets_must_name_exactly_the_partitions_read() -> None:
     assert per_partition("o", {A0: 1, A1: 2}, [A0, A1]) == {A0: 1, A1: 2}
     with pytest.raises(ConfigurationError, match=r"it leaves out a-1$"):
         per_partition("o", {A0: 1}, [A0, A1])
@@ -160,12 +160,12 @@ def test_offsets_must_name_exactly_what_is_read() -> None:
         per_partition("o", {A1: 1, B0: 1}, [A0, A1])
 
 
-def test_a_long_list_of_partitions_is_cut() -> None:
+def test_a_long_list_of_partitions_is_shortened() -> None:
     with pytest.raises(ConfigurationError, match="t-0, t-1, t-2, t-3, t-4 and 2 more"):
         per_partition("o", {}, [TopicPartition("t", n) for n in range(7)])
 
 
-def test_a_timestamp_that_no_record_reaches() -> None:
+def test_a_timestamp_without_a_record_follows_the_strategy() -> None:
     assert after_lookup("o", {A0: 5, A1: 6}, {A0: 10, A1: -1}, NoMatch.LATEST) == {A0: 10, A1: LATEST}
     assert after_lookup("o", {A0: 5}, {A0: 10}, NoMatch.ERROR) == {A0: 10}
     assert after_lookup("o", {A0: 5}, {A0: 0}, NoMatch.LATEST) == {A0: 0}

@@ -31,7 +31,7 @@ def test_shows_what_spark_s_own_source_reports() -> None:
     assert (OffsetsBehind({}).highest, OffsetsBehind({}).lowest, OffsetsBehind({}).average) == (0, 0, 0.0)
 
 
-def test_several_sources_are_added_up_and_others_passed_over() -> None:
+def test_several_sources_are_added_up_and_others_skipped() -> None:
     other = {"endOffset": END, "latestOffset": "null"}
     second = {"endOffset": '{"b":{"0":1}}', "latestOffset": '{"b":{"0":3}}'}
     found = offsets_behind({"sources": [other, {"endOffset": "[1]", "latestOffset": '{"x":1}'}, second]})
@@ -39,9 +39,9 @@ def test_several_sources_are_added_up_and_others_passed_over() -> None:
 
 
 @pytest.mark.parametrize("progress", [None, {}, {"sources": []}, {"sources": [{"endOffset": END, "latestOffset": None}]}])
-def test_nothing_is_known_where_progress_does_not_show_it(progress: Any) -> None:
+def test_nothing_is_returned_if_progress_has_no_offsets(progress: Any) -> None:
     assert offsets_behind(progress) is None
 
 
-def test_is_a_public_name() -> None:
+def test_the_function_is_public() -> None:
     assert spark.offsets_behind is offsets_behind

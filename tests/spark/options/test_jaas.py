@@ -19,7 +19,7 @@ def test_reads_a_module_with_quoted_and_bare_options() -> None:
     assert module.options == {"username": "alice", "password": "secret"}
 
 
-def test_blanks_and_lines_between_words_do_not_matter() -> None:
+def test_blanks_and_line_breaks_between_words_are_ignored() -> None:
     assert parse_jaas(f'\n  {PLAIN}\n  Required\n  a = "b"\n ;  \n').options == {"a": "b"}
 
 
@@ -69,11 +69,11 @@ def test_any_text_gives_a_module_or_a_configuration_error(text: str) -> None:
 
 
 @given(st.dictionaries(st.from_regex(r"[a-zA-Z_]+", fullmatch=True), st.text(), max_size=4))
-def test_what_is_quoted_comes_back(options: dict[str, str]) -> None:
+def test_quoted_text_is_read_back(options: dict[str, str]) -> None:
     quoted = {key: value.replace("\\", "\\\\").replace('"', '\\"') for key, value in options.items()}
     text = "M required " + " ".join(f'{key}="{value}"' for key, value in quoted.items()) + ";"
     assert parse_jaas(text).options == options
 
 
-def test_no_secret_is_in_its_repr() -> None:
+def test_no_repr_shows_a_secret() -> None:
     assert "hunter2" not in repr(parse_jaas('M required password="hunter2";'))

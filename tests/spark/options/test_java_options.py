@@ -15,7 +15,7 @@ SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 
 
 def settings(**options: str) -> dict[str, str]:
-    """Returns the settings of options with ``_`` for ``.``, beside the bootstrap servers."""
+    """Returns the settings of options with ``_`` for ``.``, with the bootstrap servers added."""
     given = {f"kafka.{key.replace('_', '.')}": value for key, value in options.items()}
     return dict(translate(SERVERS | given).settings)
 
@@ -36,7 +36,7 @@ def test_names_that_differ_are_translated() -> None:
     assert found["socket.receive.buffer.bytes"] == "65536"
 
 
-def test_numbers_are_cut_to_what_librdkafka_takes() -> None:
+def test_numbers_are_limited_to_librdkafkas_bounds() -> None:
     found = settings(fetch_max_bytes="1", fetch_max_wait_ms="9999999", retry_backoff_ms="0")
     assert (found["fetch.max.bytes"], found["fetch.wait.max.ms"], found["retry.backoff.ms"]) == ("1000000", "300000", "1")
 
@@ -52,17 +52,17 @@ def test_large_answers_get_room() -> None:
 
 
 @pytest.mark.parametrize(("text", "level"), [("read_committed", 1), (" READ_UNCOMMITTED ", 0)])
-def test_isolation_level_is_ours(text: str, level: int) -> None:
+def test_the_isolation_level_is_one_of_our_settings(text: str, level: int) -> None:
     found = translate(SERVERS | {"kafka.isolation.level": text})
     assert found.isolation_level == level
     assert "isolation.level" not in found.settings
 
 
-def test_api_timeout_is_ours() -> None:
+def test_the_api_time_out_is_one_of_our_settings() -> None:
     assert translate(SERVERS | {"kafka.default.api.timeout.ms": "5000"}).api_timeout_ms == 5000
 
 
-def test_switches_are_read_as_java_reads_them() -> None:
+def test_booleans_are_read_as_java_reads_them() -> None:
     assert settings(check_crcs=" FALSE ")["check.crcs"] == "false"
     with pytest.raises(ConfigurationError, match=r"kafka\.check\.crcs must be true or false"):
         settings(check_crcs="0")
@@ -76,7 +76,7 @@ def test_tuning_without_a_counterpart_is_ignored_and_named() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(java_options.REFUSED))
-def test_what_spark_refuses_is_refused_with_advice(name: str) -> None:
+def test_options_that_spark_refuses_are_refused_with_advice(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"kafka\.{name} is not supported: \w+"):
         translate(SERVERS | {f"kafka.{name}": "canary"})
 
@@ -88,7 +88,7 @@ def test_bootstrap_servers_must_be_set(options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["fetch.min.bytes", "default.api.timeout.ms"])
-def test_numbers_must_be_numbers_and_are_not_shown(name: str) -> None:
+def test_values_that_are_not_numbers_are_refused_and_not_shown(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"kafka\.{name} must be a whole number") as raised:
         translate(SERVERS | {f"kafka.{name}": "canary"})
     assert "canary" not in str(raised.value)
@@ -99,7 +99,7 @@ def test_an_unknown_isolation_level_is_refused() -> None:
         translate(SERVERS | {"kafka.isolation.level": "serializable"})
 
 
-def test_other_options_are_passed_over() -> None:
+def test_other_options_are_ignored() -> None:
     assert translate(SERVERS | {"subscribe": "t"}) == translate(SERVERS)
 
 
@@ -112,12 +112,12 @@ _TEXTS = {
 
 @settings_of(max_examples=10, deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_librdkafka_takes_every_number_that_comes_out(number: int) -> None:
+def test_librdkafka_accepts_every_resulting_number(number: int) -> None:
     options = {
         f"kafka.{name}": str(number) if isinstance(kind, java_options._Number) else _TEXTS.get(name, "true")
         for name, kind in java_options.TRANSLATED.items()
     }
-    options["kafka.reconnect.backoff.ms"] = "0"  # librdkafka wants it no larger than its maximum, as Java does
+    options["kafka.reconnect.backoff.ms"] = "0"  # librdkafka requires it to be no larger than its maximum, as Java does
     options["kafka.retry.backoff.ms"] = "1"
     found = translate(options).settings
     Consumer({"group.id": "g", **found}).close()

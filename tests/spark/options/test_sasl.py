@@ -48,11 +48,11 @@ def test_user_name_and_password_are_translated(mechanism: str, module: str) -> N
     Consumer({"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "security.protocol": "sasl_plaintext", **found}).close()
 
 
-def test_without_sasl_nothing_is_needed() -> None:
+def test_without_sasl_no_setting_is_required() -> None:
     assert translated({}, needed=False) == {}
 
 
-def test_no_mechanism_is_kerberos_which_is_refused() -> None:
+def test_the_default_mechanism_is_kerberos_which_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="Kerberos"):
         translated({})
 
@@ -128,7 +128,7 @@ def test_oidc_needs_credentials_and_an_endpoint() -> None:
         translated(oauthbearer({"clientId": "c"}))
 
 
-def test_what_oidc_leaves_over_is_refused_by_name() -> None:
+def test_options_that_oidc_does_not_support_are_refused_by_name() -> None:
     more = {"sasl.oauthbearer.token.endpoint.url": URL, "sasl.oauthbearer.jwks.endpoint.url": "x"}
     with pytest.raises(ConfigurationError, match=r"not supported: other, sasl\.oauthbearer\.jwks\.endpoint\.url"):
         translated(oauthbearer({**CLIENT, "other": "x"}, more))
@@ -152,6 +152,6 @@ def test_an_unsecured_token_is_librdkafka_s(lifetime: dict[str, str], config: st
 @pytest.mark.parametrize(
     "options", [{}, {"unsecuredLoginStringClaim_sub": "a b"}, {"unsecuredLoginStringClaim_sub": "a", "x": "y"}]
 )
-def test_an_unsecured_token_is_nothing_but_a_subject(options: dict[str, str]) -> None:
+def test_an_unsecured_token_has_a_subject_only(options: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="OAuthBearerLoginCallbackHandler"):
         translated(oauthbearer(options, handler=None))

@@ -7,16 +7,16 @@ from kafka_remote_client.spark.options import security
 from kafka_remote_client.spark.options.security import translate_security
 
 
-def test_nothing_given_is_plaintext() -> None:
+def test_the_default_protocol_is_plaintext() -> None:
     assert translate_security({}).settings == {}
     assert translate_security({"security.protocol": "PLAINTEXT"}).settings == {}
 
 
-def test_the_protocol_is_in_lower_case() -> None:
+def test_the_protocol_may_be_in_any_case() -> None:
     assert translate_security({"security.protocol": " SSL "}).settings == {"security.protocol": "ssl"}
 
 
-def test_sasl_and_tls_come_together() -> None:
+def test_sasl_and_tls_can_be_combined() -> None:
     found = translate_security(
         {
             "security.protocol": "SASL_SSL",
@@ -49,7 +49,7 @@ def test_java_s_own_classes_are_refused_by_name_with_advice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ssl.new.thing", "sasl.new.thing", "security.new.thing"])
-def test_no_security_setting_is_passed_over_in_silence(name: str) -> None:
+def test_no_security_setting_is_ignored_silently(name: str) -> None:
     with pytest.raises(ConfigurationError, match=rf"kafka\.{name} is a security setting"):
         translate_security({name: "canary"})
 

@@ -44,7 +44,7 @@ def test_defaults_are_those_of_spark_s_own_source() -> None:
     assert found.remote.location_timeout_ms == 10_000
 
 
-def test_streaming_begins_at_the_end() -> None:
+def test_a_stream_begins_at_the_end_by_default() -> None:
     found = parsed(streaming=True)
     assert found.start is OffsetName.LATEST
     assert found.group_id_prefix == "spark-kafka-source"
@@ -59,7 +59,7 @@ def test_names_are_read_in_any_case() -> None:
     assert found.max_records == 9
 
 
-def test_subscriptions() -> None:
+def test_the_three_subscriptions_are_read() -> None:
     assert parse_options(SERVERS | {"subscribe": " b , a,, b"}).subscription.topics == ("b", "a")
     assert parse_options(SERVERS | {"assign": '{"t":[0]}'}).subscription.partitions == (T0,)
     pattern = parse_options(SERVERS | {"subscribepattern": "t[0-9]"}).subscription.pattern
@@ -82,7 +82,7 @@ def test_other_subscriptions_are_refused(options: dict[str, str], complaint: str
 
 
 @pytest.mark.parametrize("side", ["starting", "ending"])
-def test_one_timestamp_goes_before_many_and_those_before_offsets(side: str) -> None:
+def test_one_timestamp_precedes_several_and_those_precede_offsets(side: str) -> None:
     given = {f"{side}Offsets": '{"t":{"0":5}}'}
     field = "start" if side == "starting" else "end"
     found = parsed(given)
@@ -134,7 +134,7 @@ def test_one_timestamp_goes_before_many_and_those_before_offsets(side: str) -> N
         ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset is not supported"),
     ],
 )
-def test_bad_values_are_refused_by_the_canonical_name(options: dict[str, str], complaint: str) -> None:
+def test_invalid_values_are_refused_by_the_canonical_name(options: dict[str, str], complaint: str) -> None:
     assert complaint in refusal(BASE | options)
 
 
@@ -146,19 +146,19 @@ def test_columns_are_known_before_the_kind_of_query() -> None:
         parse_columns({"includeheaders": "x"})
 
 
-def test_limits_of_micro_batches() -> None:
+def test_limits_of_micro_batches_are_read() -> None:
     found = parsed({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1h"}, streaming=True)
     assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger, found.max_trigger_delay) == (5, 2, "1h")
 
 
-def test_a_batch_cannot_be_larger_than_its_largest() -> None:
+def test_a_minimum_batch_cannot_exceed_the_maximum() -> None:
     assert "minOffsetsPerTrigger must not be more than maxOffsetsPerTrigger" in refusal(
         BASE | {"minoffsetspertrigger": "20", "maxoffsetspertrigger": "15"}, streaming=True
     )
     assert parsed({"minOffsetsPerTrigger": "15", "maxOffsetsPerTrigger": "15"}, streaming=True).min_offsets_per_trigger == 15
 
 
-def test_streaming_may_begin_anywhere() -> None:
+def test_a_stream_may_begin_anywhere() -> None:
     assert parsed({"startingOffsets": '{"t":{"0":-1}}'}, streaming=True).start == SpecificOffsets({T0: -1})
     assert parsed({"startingOffsetsByTimestampStrategy": "latest"}, streaming=True).no_match is NoMatch.LATEST
 
@@ -169,7 +169,7 @@ def test_an_end_is_not_valid_in_streaming_queries() -> None:
     )
 
 
-def test_what_is_ignored_is_said() -> None:
+def test_ignored_options_are_reported() -> None:
     found = parsed({"maxOffsetsPerTrigger": "5", "path": "x", "kafka.max.poll.records": "5"})
     assert found.warnings == (
         "ignored in batch queries: maxOffsetsPerTrigger",
@@ -195,7 +195,7 @@ def test_settings_of_direct_fetch_and_of_librdkafka_are_passed_on() -> None:
     assert found.client.settings["ssl.cipher.suites"] == "X"
 
 
-def test_a_client_that_reads_the_store_itself_needs_no_fetcher() -> None:
+def test_a_client_that_resolves_locations_needs_no_fetcher() -> None:
     found = parsed({"fetch.remote.location.source": "metadata-topic", "remote.storage.store.url": "file:///tier"})
     assert found.remote.fetcher_class is None
 
@@ -215,7 +215,7 @@ def test_no_secret_is_in_a_repr() -> None:
     assert "canary" not in shown
 
 
-def test_limits_and_switches_of_our_own() -> None:
+def test_our_own_limits_and_switches_are_read() -> None:
     assert parsed({"maxBytesPerTrigger": "5"}, streaming=True).max_bytes_per_trigger == 5
     refused = refusal(BASE | {"maxbytespertrigger": "0"}, streaming=True)
     assert refused == "maxBytesPerTrigger must be a whole number, at least 1"
@@ -223,7 +223,7 @@ def test_limits_and_switches_of_our_own() -> None:
     assert "remote.pushFilters" in refusal(BASE | {"remote.pushFilters": "true"}, streaming=True)
 
 
-def test_counters_go_to_a_directory_by_its_whole_path() -> None:
+def test_counters_go_to_a_directory_with_an_absolute_path() -> None:
     assert parsed().counters_directory is None
     assert parsed({"remote.countersDirectory": "/data/counters"}).counters_directory == "/data/counters"
     assert parsed({"remote.countersDirectory": "file:///data/counters"}).counters_directory == "/data/counters"
@@ -237,7 +237,7 @@ def test_a_misspelled_option_of_spark_is_named_with_the_closest_one() -> None:
     assert found.warnings == ("ignored unknown options: startingoffset (did you mean startingOffsets?)",)
 
 
-def test_the_brokers_take_over_unless_that_is_to_fail() -> None:
+def test_the_brokers_take_over_unless_a_fallback_must_fail() -> None:
     base = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
     assert parse_options(base).on_fallback is OnFallback.BROKER
     assert parse_options(base).max_broker_bytes is None
@@ -245,7 +245,7 @@ def test_the_brokers_take_over_unless_that_is_to_fail() -> None:
     assert (found.on_fallback, found.max_broker_bytes) == (OnFallback.FAIL, 0)
 
 
-def test_a_slow_store_is_not_left_where_a_fallback_fails() -> None:
+def test_a_slow_store_is_not_left_if_a_fallback_must_fail() -> None:
     base = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "remote.onFallback": "fail"}
     assert parse_options(base).remote.slow_bytes_per_second == 0
     assert parse_options(base | {"fetch.remote.slow.bytes.per.second": "7"}).remote.slow_bytes_per_second == 7

@@ -25,7 +25,7 @@ def refusal(**options: str) -> str:
     return str(raised.value)
 
 
-def test_nothing_given_is_nothing_set() -> None:
+def test_without_options_no_setting_is_made() -> None:
     assert translated() == ({}, None)
     assert translated(truststore_type="JKS", keystore_type="JKS") == ({}, None)
 
@@ -39,7 +39,7 @@ def test_other_verification_is_refused() -> None:
     assert "https or empty" in refusal(endpoint_identification_algorithm="LDAPS")
 
 
-def test_versions_that_openssl_speaks_are_taken() -> None:
+def test_versions_that_openssl_supports_are_accepted() -> None:
     assert translated(enabled_protocols="TLSv1.3, TLSv1.2", protocol="TLSv1.3") == ({}, None)
 
 
@@ -53,7 +53,7 @@ def test_pem_trust_stores() -> None:
     assert translated(truststore_type="pem", truststore_certificates="-----B") == ({"ssl.ca.pem": "-----B"}, None)
 
 
-def test_pem_trust_store_is_one_thing() -> None:
+def test_a_pem_trust_store_is_a_file_or_certificates() -> None:
     assert "set one of the two" in refusal(truststore_type="PEM", truststore_location="a", truststore_certificates="canary")
     assert "must not be set for a PEM store" in refusal(
         truststore_type="PEM", truststore_location="a", truststore_password="canary"
@@ -92,7 +92,7 @@ def test_pem_key_stores() -> None:
     assert found == {"ssl.certificate.pem": "C", "ssl.key.pem": "K"}
 
 
-def test_pem_key_store_is_one_thing() -> None:
+def test_a_pem_key_store_is_a_file_or_key_and_certificate() -> None:
     assert "set one of the two" in refusal(keystore_type="PEM", keystore_key="canary")
     assert "set one of the two" in refusal(keystore_type="PEM", keystore_certificate_chain="canary")
     assert "ssl.key.password" in refusal(keystore_type="PEM", keystore_location="k", keystore_password="canary")

@@ -24,18 +24,18 @@ def client(path: Path, password: str | None = "canary") -> ClientOptions:
 
 
 def java_store(path: Path, password: bytes = b"canary") -> str:
-    """Writes a store as Java's keytool does; the certificate's PEM."""
+    """Writes a store as Java's keytool does. Returns the certificate as PEM."""
     pem = Authority().pem
     certificate = x509.load_pem_x509_certificate(pem.encode())
     path.write_bytes(serialize_java_truststore([PKCS12Certificate(certificate, b"ca")], BestAvailableEncryption(password)))
     return pem
 
 
-def test_without_a_store_settings_are_what_they_are() -> None:
+def test_without_a_store_the_settings_do_not_change() -> None:
     assert librdkafka_settings(ClientOptions({"a": "b"})) == {"a": "b"}
 
 
-def test_certificates_to_trust_become_pem(tmp_path: Path) -> None:
+def test_trusted_certificates_become_pem(tmp_path: Path) -> None:
     pem = java_store(tmp_path / "t.p12")
     found = librdkafka_settings(client(tmp_path / "t.p12"))
     assert found["bootstrap.servers"] == "b:1"
@@ -49,7 +49,7 @@ def test_a_store_may_have_no_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "complaint"), [(None, "cannot be read: No such file"), (b"x", "is not a PKCS#12 file")])
-def test_what_is_no_store_is_refused(tmp_path: Path, content: bytes | None, complaint: str) -> None:
+def test_a_file_that_is_not_a_store_is_refused(tmp_path: Path, content: bytes | None, complaint: str) -> None:
     if content is not None:
         (tmp_path / "t.p12").write_bytes(content)
     with pytest.raises(ConfigurationError, match=rf"kafka\.ssl\.truststore\.location {complaint}") as raised:
@@ -70,7 +70,7 @@ def test_a_store_without_certificates_is_refused(tmp_path: Path) -> None:
         librdkafka_settings(client(tmp_path / "t.p12", None))
 
 
-def test_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     with pytest.raises(MissingExtraError, match=r"kafka-remote-client\[tls\]"):
         librdkafka_settings(client(Path("t.p12")))

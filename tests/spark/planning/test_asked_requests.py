@@ -56,7 +56,7 @@ def split(start: int, end: int, tiered_end: int | None = None) -> Split:
     return Split(TP, start, end, 10 * (end - start), tiered_end)
 
 
-def test_a_split_is_asked_about_window_by_window() -> None:
+def test_locations_of_a_split_are_requested_window_by_window() -> None:
     source = Source()
     assert asked(source, split(0, 100)) == [AskedRequests(100, 5, 1000)]
     assert [question.offset for question in source.asked] == [0, 40, 80]
@@ -71,17 +71,17 @@ def test_a_split_is_asked_about_window_by_window() -> None:
     )
 
 
-def test_ranges_behind_the_end_of_a_split_are_not_counted() -> None:
+def test_ranges_after_the_end_of_a_split_are_not_counted() -> None:
     assert asked(Source(), split(0, 15), split(100, 121)) == [AskedRequests(15, 1, 200), AskedRequests(121, 2, 400)]
 
 
-def test_nothing_is_asked_behind_the_tier() -> None:
+def test_no_location_after_the_tier_is_requested() -> None:
     source = Source()
     assert asked(source, split(0, 100, 40), split(100, 200, 40)) == [AskedRequests(40, 2, 400), AskedRequests(100)]
     assert len(source.asked) == 1
 
 
-def test_first_windows_come_first_and_the_budget_ends_it() -> None:
+def test_first_windows_come_first_until_the_budget_is_used_up() -> None:
     source = Source()
     found = asked(source, split(0, 100), split(100, 200), split(200, 300), budget=4)
     assert [one.end for one in found] == [80, 140, 240]
@@ -94,12 +94,12 @@ def test_splits_beyond_the_budget_are_skipped_evenly() -> None:
     assert asked(Source(), *splits, budget=0) == [AskedRequests(one.start) for one in splits]
 
 
-def test_without_an_answer_a_split_is_known_up_to_there() -> None:
+def test_without_an_answer_a_split_is_known_up_to_that_offset() -> None:
     source = Source(at_40=LocationError("no"))
     assert asked(source, split(0, 100), split(100, 120)) == [AskedRequests(40, 2, 400), AskedRequests(120, 1, 200)]
 
 
-def test_what_is_not_granted_asks_nothing_of_the_store() -> None:
+def test_a_refused_location_needs_no_request_to_the_store() -> None:
     source = Source(at_40=NotRemote("not-granted"))
     assert asked(source, split(0, 100)) == [AskedRequests(100, 2, 400)]
     assert asked(Source(at_0=NotRemote("undecided")), split(0, 100)) == [AskedRequests(100)]

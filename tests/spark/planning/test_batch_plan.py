@@ -30,11 +30,11 @@ def ranges(**more: str) -> list[tuple[int, int]]:
     return [(one.start, one.end) for one in found]
 
 
-def test_all_of_the_log_by_default() -> None:
+def test_the_whole_log_is_read_by_default() -> None:
     assert ranges() == [(10, 100), (20, 200)]
 
 
-def test_offsets_by_partition_with_the_log_s_ends_by_number() -> None:
+def test_offsets_by_partition_may_name_the_ends_by_number() -> None:
     both = ranges(startingOffsets='{"a":{"0":-2,"1":50}}', endingOffsets='{"a":{"0":60,"1":-1}}')
     assert both == [(10, 60), (50, 200)]
 
@@ -46,23 +46,23 @@ def test_offsets_must_name_every_partition() -> None:
         ranges(startingOffsets='{"a":{"0":11}}')
 
 
-def test_timestamps_for_all_and_by_partition() -> None:
+def test_timestamps_apply_to_all_or_single_partitions() -> None:
     assert ranges(startingTimestamp="50", endingTimestamp="80") == [(50, 80), (50, 80)]
     found = ranges(startingOffsetsByTimestamp='{"a":{"0":30,"1":40}}', endingOffsetsByTimestamp='{"a":{"0":90,"1":999}}')
     assert found == [(30, 90), (40, 200)]
 
 
-def test_a_start_that_no_record_reaches_fails_or_is_the_end() -> None:
+def test_a_start_without_a_record_fails_or_is_the_end() -> None:
     with pytest.raises(ConfigurationError, match="startingTimestamp: no record at or after the timestamp in a-0"):
         ranges(startingTimestamp="150")
     assert ranges(startingTimestamp="150", startingOffsetsByTimestampStrategy="latest") == [(100, 100), (150, 200)]
 
 
-def test_an_end_that_no_record_reaches_is_the_end_of_the_log() -> None:
+def test_an_end_without_a_record_is_the_end_of_the_log() -> None:
     assert ranges(endingTimestamp="150") == [(10, 100), (20, 150)]
 
 
-def test_offsets_that_are_gone_fail_by_default() -> None:
+def test_deleted_offsets_fail_by_default() -> None:
     with pytest.raises(DataLossError):
         ranges(startingOffsets='{"a":{"0":5,"1":50}}')
     with pytest.raises(DataLossError):
@@ -71,7 +71,7 @@ def test_offsets_that_are_gone_fail_by_default() -> None:
     assert ranges(failOnDataLoss="false", **given) == [(10, 100), (50, 60)]
 
 
-def test_splits_are_cut_by_what_is_learnt_and_asked_for() -> None:
+def test_splits_follow_from_known_segments_and_options() -> None:
     def learn(found: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
         return [OffsetRange(one.topic_partition, one.start, one.end, [SegmentSpan(0, 50, 500)]) for one in found]
 
@@ -91,12 +91,12 @@ def test_a_start_after_the_end_fails() -> None:
         ranges(failOnDataLoss="false", **given)
 
 
-def test_a_record_that_is_younger_than_the_query_is_past_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_newer_than_the_query_is_past_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeCluster, "at_times", lambda self, times: dict.fromkeys(times, 250))
     assert ranges(startingTimestamp="5", endingTimestamp="6") == [(100, 100), (200, 200)]
 
 
-def test_without_direct_fetch_nothing_is_learnt() -> None:
+def test_without_direct_fetch_no_segment_is_requested() -> None:
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a", "fetch.remote.enabled": "false"})
     ranges = [OffsetRange(A0, 1, 5)]
     assert learn_segments(options, ranges) is ranges
@@ -123,14 +123,14 @@ def test_filters_leave_out_partitions_offsets_and_segments() -> None:
     assert splits(Narrowing(nothing=True, youngest=5)) == []
 
 
-# -- the tier is tried before any task -------------------------------------------------------------------------------------
+# -- the tier is tested before any task ------------------------------------------------------------------------------------
 
 BASE = {"kafka.bootstrap.servers": "b:1", "subscribe": "a"}
 FAILURE = LocationError("shim:9192 did not answer")
 
 
 class FakeTier(OneByOne):
-    """An engine whose source knows one segment, unless ``error`` is what it answers with."""
+    """An engine whose source knows one segment, or answers with ``error``."""
 
     def __init__(self, error: DirectFetchError | None = None) -> None:
         self.error = error
@@ -173,7 +173,7 @@ def learn(
     )
 
 
-def test_one_byte_is_read_before_segments_are_learnt() -> None:
+def test_one_byte_is_read_before_segments_are_requested() -> None:
     tier = FakeTier()
     (found,) = learn(tier)
     assert [(span.start, span.end) for span in found.segments] == [(0, 100)]
@@ -192,13 +192,13 @@ def requests(tier: FakeTier | None, *splits: Split, **more: str) -> list[tuple[i
     return [(one.end, one.gets, one.read_bytes) for one in found]
 
 
-def test_requests_are_asked_as_a_task_asks_them() -> None:
+def test_the_driver_sends_the_requests_of_a_task() -> None:
     tier, split = FakeTier(), Split(A0, 0, 80, 800)
     assert requests(tier, split, split) == [(80, 2, 600)] * 2
     assert (tier.located, tier.read, tier.asked_for_offsets) == ([0, 0], 0, 0)
 
 
-def test_requests_are_not_asked_where_tasks_ask_none() -> None:
+def test_the_driver_sends_no_request_if_tasks_send_none() -> None:
     split = Split(A0, 0, 80, 800)
     assert requests(FakeTier()) == []
     assert requests(FakeTier(), split, **{"fetch.remote.enabled": "false"}) == []
@@ -206,13 +206,13 @@ def test_requests_are_not_asked_where_tasks_ask_none() -> None:
     assert requests(None, split) == []
 
 
-def test_a_plan_alone_reads_no_byte() -> None:
+def test_plan_reads_no_byte() -> None:
     tier = FakeTier()
     assert learn(tier, reads=False)[0].segments
     assert tier.read == 0
 
 
-def test_a_stream_reads_a_byte_once_in_a_while() -> None:
+def test_a_stream_reads_a_byte_from_time_to_time() -> None:
     tier, health = FakeTier(), TierHealth(ManualClock())
     for _ in range(3):
         learn(tier, health, again=False)
@@ -221,7 +221,7 @@ def test_a_stream_reads_a_byte_once_in_a_while() -> None:
     assert tier.read == 2
 
 
-def test_a_tier_that_does_not_answer_is_asked_once_and_tasks_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tier_without_an_answer_is_asked_once_and_tasks_know_it(caplog: pytest.LogCaptureFixture) -> None:
     tier, health = FakeTier(FAILURE), TierHealth(ManualClock())
     for _ in range(3):
         (found,) = learn(tier, health, again=False)
@@ -236,11 +236,11 @@ def test_a_tier_that_does_not_answer_is_asked_once_and_tasks_are_told(caplog: py
 
 def test_a_query_that_may_not_fall_back_fails_with_the_reason() -> None:
     tier, health = FakeTier(FAILURE), TierHealth(ManualClock())
-    for _ in range(2):  # and asks anew each time
+    for _ in range(2):  # and asks again each time
         with pytest.raises(TierUnavailableError, match=r"shim:9192 did not answer; remote\.onFallback=broker"):
             learn(tier, health, **{"remote.onFallback": "fail"})
     assert tier.asked_for_offsets == 2
-    (found,) = learn(FakeTier(FAILURE), reads=False, **{"remote.onFallback": "fail"})  # a plan alone
+    (found,) = learn(FakeTier(FAILURE), reads=False, **{"remote.onFallback": "fail"})  # plan only
     assert found.tier_failure == "shim:9192 did not answer"
 
 
@@ -256,7 +256,7 @@ def test_one_refused_location_fails_a_query_that_may_not_fall_back() -> None:
         learn(Refusing(), **{"remote.onFallback": "fail"})
 
 
-def test_settings_with_which_direct_fetch_cannot_work_are_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_that_prevent_direct_fetch_are_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     def cannot(_options: object, _clock: object) -> Any:
         raise DirectFetchOffError("the extra is not installed")
 
@@ -270,7 +270,7 @@ def test_settings_with_which_direct_fetch_cannot_work_are_a_failure(caplog: pyte
     assert "the extra is not installed" in caplog.text
 
 
-def test_an_empty_query_asks_nothing() -> None:
+def test_an_empty_query_sends_no_request() -> None:
     tier: Any = FakeTier()
     ranges = [OffsetRange(A0, 5, 5)]
     assert learn_segments(parse_options(BASE), ranges, engines=TaskEngines(lambda _options, _clock: tier)) is ranges

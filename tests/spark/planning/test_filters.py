@@ -1,4 +1,4 @@
-"""Filters, held against an oracle that evaluates them row by row."""
+"""Filters, compared with an oracle that evaluates them row by row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-# PySpark's own classes, which the tests of this folder do without.
+# PySpark's own classes, which the tests of this folder do not import.
 @dataclass(frozen=True)
 class Comparison:
     attribute: tuple[str, ...]
@@ -138,7 +138,7 @@ def test_filters_on_offsets_cut_both_ends(filters: list[Any], bounds: tuple[int,
     assert left(*filters, ranges=[OffsetRange(T0, 0, 100)]) == [(T0, *bounds)]
 
 
-def test_offsets_that_contradict_each_other_leave_nothing() -> None:
+def test_contradicting_offsets_leave_nothing() -> None:
     assert left(EqualTo(("offset",), 7), EqualTo(("offset",), 8)) == []
     assert left(LessThan(("offset",), 0)) == []
     assert left(GreaterThanOrEqual(("offset",), 100)) == []
@@ -175,25 +175,25 @@ def test_several_offsets_cut_both_ends_and_leave_out_segments() -> None:
     ],
     ids=str,
 )
-def test_filters_on_time_say_how_young_a_row_is_and_spark_filters_too(given: Any, youngest: int | None) -> None:
+def test_filters_on_time_set_an_oldest_row_and_spark_filters_too(given: Any, youngest: int | None) -> None:
     narrowing, kept = narrowing_of([given])
     assert (narrowing.youngest, kept) == (youngest, [given])
     assert narrowing == Narrowing(youngest=youngest)
 
 
-def test_the_youngest_of_several_counts() -> None:
+def test_the_newest_of_several_bounds_counts() -> None:
     both = [GreaterThan(("timestamp",), at(5)), GreaterThan(("timestamp",), at(9)), GreaterThan(("timestamp",), at(7))]
     assert narrowing_of(both)[0].youngest == 9
 
 
-def test_ranges_begin_at_the_first_record_that_is_young_enough() -> None:
+def test_ranges_begin_at_the_first_record_that_is_new_enough() -> None:
     ranges = [OffsetRange(one, 10, 20) for one in (T0, T1, U0)]
     found = Narrowing(youngest=5).from_times(ranges, {T0: 5, T1: 15, U0: -1})
     assert [(one.topic_partition, one.start) for one in found] == [(T0, 10), (T1, 15)]
     assert Narrowing(youngest=5).from_times(ranges, dict.fromkeys((T0, T1, U0), 20)) == []
 
 
-def test_segments_that_are_older_are_left_out_and_unknown_ones_are_not() -> None:
+def test_older_segments_are_left_out_and_unknown_ones_are_not() -> None:
     spans = (SegmentSpan(0, 10, 1, 4), SegmentSpan(10, 20, 1, 5), SegmentSpan(20, 30, 1, 4), SegmentSpan(30, 40, 1))
     found = Narrowing(youngest=5).without_segments([OffsetRange(T0, 5, 50, spans), OffsetRange(T1, 0, 10, spans)])
     assert [(one.topic_partition, one.start, one.end) for one in found] == [(T0, 10, 20), (T0, 30, 50)]
@@ -223,11 +223,11 @@ def test_segments_that_are_older_are_left_out_and_unknown_ones_are_not() -> None
     ],
     ids=str,
 )
-def test_what_is_not_understood_is_left_to_spark(given: Any) -> None:
+def test_unsupported_filters_are_left_to_spark(given: Any) -> None:
     assert narrowing_of([given]) == (ALL_ROWS, [given])
 
 
-def test_filters_are_given_back_as_they_are() -> None:
+def test_filters_are_returned_unchanged() -> None:
     first, second = EqualTo(("value",), b"x"), EqualTo(("value",), b"x")
     _, kept = narrowing_of([first, EqualTo(("offset",), 5), second])
     assert [id(one) for one in kept] == [id(first), id(second)]
@@ -239,14 +239,14 @@ def test_without_filters_all_rows_are_left() -> None:
     assert pickle.loads(pickle.dumps(ALL_ROWS)) == ALL_ROWS
 
 
-# -- any filters, held against an oracle ------------------------------------------------------------------------------------
+# -- any filters, compared with an oracle -----------------------------------------------------------------------------------
 
 Row = tuple[str, int, int, int]
 COLUMNS = {"topic": 0, "partition": 1, "offset": 2, "timestamp": 3}
 
 
 def is_true(given: Any, row: Row) -> bool | None:
-    """SQL's answer; None = unknown."""
+    """Returns SQL's answer; None = unknown."""
     if isinstance(given, Not):
         inner = is_true(given.child, row)
         return None if inner is None else not inner

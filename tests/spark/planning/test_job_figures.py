@@ -29,7 +29,7 @@ def test_figures_come_from_counters() -> None:
     assert found == JobFigures(3, 1, 5000, 2, 1000, 9, 0.002, 1.5)
 
 
-def test_what_was_not_counted_is_not_known() -> None:
+def test_missing_counters_are_unknown() -> None:
     found = counted_figures({"remote-fetch-request-total": 5, "remote-fetch-bytes-total": 100})
     assert attrs.astuple(found)[:3] == (None, None, None)
     assert (found.records, found.seconds) == (None, None)
@@ -38,12 +38,12 @@ def test_what_was_not_counted_is_not_known() -> None:
 @pytest.mark.parametrize(
     "counters", [{}, {"remote-fetch-request-total": 1}, {"remote-fetch-request-total": True, "remote-fetch-bytes-total": "1"}]
 )
-def test_what_are_no_counters_is_refused(counters: dict[str, object]) -> None:
+def test_other_values_than_counters_are_refused(counters: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="not counters"):
         counted_figures(counters)
 
 
-def test_a_plan_and_what_was_counted_stand_side_by_side() -> None:
+def test_a_plan_and_its_counters_are_shown_next_to_each_other() -> None:
     counted = attrs.evolve(PLANNED, splits=None, seconds=2.0, dollars=0.1)
     assert side_by_side({"planned": PLANNED, "counted": counted}, ["gets", "seconds"]).splitlines() == [
         "                     planned        counted",

@@ -37,7 +37,7 @@ def test_default_assumptions_are_one_core_and_kafkas_segments() -> None:
     }
 
 
-def test_segments_that_are_all_known_are_counted() -> None:
+def test_known_segments_are_counted() -> None:
     found = planned(OffsetRange(T0, 0, 500, spans(0, 5), tiered_end=500))
     assert found.segments_exact
     assert found.figures == JobFigures(
@@ -62,7 +62,7 @@ def test_a_range_reads_its_part_of_the_segments_at_its_ends() -> None:
     assert (found.figures.read_bytes, found.figures.gets) == (600, 3)
 
 
-def test_ranges_are_as_large_as_those_that_were_granted() -> None:
+def test_ranges_have_the_size_of_the_granted_ones() -> None:
     whole = OffsetRange(T0, 0, 500, spans(0, 5), tiered_end=500)
     assert planned(whole).figures.gets == 15
     assert planned(attrs.evolve(whole, range_bytes=100)).figures.gets == 50
@@ -80,7 +80,7 @@ def asked_plan(*asked: AskedRequests, tiered_end: int = 500) -> JobPlan:
     return estimate_job(ranges, plan_splits(ranges, split_bytes=1000), asked=asked, assumptions=TOLD)
 
 
-def test_what_was_asked_is_planned_as_it_was_answered() -> None:
+def test_requested_splits_are_planned_as_answered() -> None:
     found = asked_plan(*(AskedRequests(100 * n + 100, n, 1000 + n) for n in range(5)))
     assert found.requests_exact
     assert (found.figures.gets, found.figures.read_bytes) == (10, 5010)
@@ -88,8 +88,8 @@ def test_what_was_asked_is_planned_as_it_was_answered() -> None:
     assert "gets                10" in str(found)
 
 
-def test_what_was_not_asked_is_scaled_by_what_was() -> None:
-    """Two splits were asked: they take twice the GETs, and a tenth more bytes."""
+def test_other_splits_are_scaled_by_the_requested_ones() -> None:
+    """Two splits were requested: they take twice the GETs, and a tenth more bytes."""
     nothing = [AskedRequests(100 * n) for n in (1, 2, 4)]
     known = [AskedRequests(100, 6, 1100), *nothing[:2], AskedRequests(400, 6, 1100), nothing[2]]
     found = asked_plan(*known)
@@ -98,19 +98,19 @@ def test_what_was_not_asked_is_scaled_by_what_was() -> None:
     assert (found.figures.gets, found.figures.read_bytes) == (30, 5500)
 
 
-def test_a_split_asked_in_part_is_scaled_from_there() -> None:
+def test_a_partly_requested_split_is_scaled() -> None:
     found = asked_plan(AskedRequests(50, 3, 500), *(AskedRequests(100 * n, 0, 0) for n in range(1, 5)))
     assert (found.figures.gets, found.figures.splits) == (3 + 3 + 18, 5)
     assert found.figures.read_bytes == 5000
 
 
-def test_answers_that_grant_nothing_cost_nothing() -> None:
+def test_answers_without_a_grant_cost_nothing() -> None:
     found = asked_plan(*(AskedRequests(100 * n + 100) for n in range(5)))
     assert found.requests_exact
     assert (found.figures.gets, found.figures.read_bytes) == (0, 0)
 
 
-def test_what_is_not_tiered_needs_no_question() -> None:
+def test_local_offsets_need_no_request() -> None:
     found = asked_plan(*(AskedRequests(100 * n + 100, 1, 1000) for n in range(4)), AskedRequests(400), tiered_end=400)
     assert found.requests_exact
     assert (found.figures.gets, found.local_bytes) == (4, 1000)
@@ -124,27 +124,27 @@ def test_segments_that_filters_leave_out_are_not_counted() -> None:
     assert (found.figures.read_bytes, found.local_bytes, found.figures.splits) == (2000, 0, 2)
 
 
-def test_between_known_segments_the_usual_one_is_assumed() -> None:
+def test_between_known_segments_the_average_one_is_assumed() -> None:
     found = planned(OffsetRange(T0, 0, 1000, (*spans(0, 2), *spans(8, 9)), tiered_end=1000))
     assert not found.segments_exact
     assert (found.figures.segments, found.figures.segment_bytes, found.figures.read_bytes) == (10, 10_000, 10_000)
     assert found.figures.gets == 30
 
 
-def test_partition_without_known_segments_uses_those_of_others() -> None:
+def test_a_partition_without_known_segments_uses_those_of_others() -> None:
     found = planned(OffsetRange(T0, 0, 300, spans(0, 3), tiered_end=300), OffsetRange(T1, 0, 1000, tiered_end=1000))
     assert not found.segments_exact
     assert [partition.segments for partition in found.partitions] == [3, 10]
     assert [partition.read_bytes for partition in found.partitions] == [3000, 10_000]
 
 
-def test_where_nothing_is_known_at_all_segments_are_as_kafka_makes_them() -> None:
+def test_without_known_segments_kafkas_defaults_are_assumed() -> None:
     told = Assumptions(segment_bytes=1024 * 1000, range_bytes=1024 * 500)
     found = planned(OffsetRange(T0, 0, 3000, tiered_end=3000), told=told, split_bytes=1 << 30)
     assert (found.figures.segments, found.figures.read_bytes, found.figures.gets) == (3, 3 * 1024 * 1000, 6)
 
 
-def test_what_is_not_tiered_costs_no_get() -> None:
+def test_local_offsets_cost_no_get() -> None:
     found = planned(OffsetRange(T0, 300, 500, (), tiered_end=300), OffsetRange(T1, 0, 200, spans(0, 1), tiered_end=100))
     assert found.segments_exact
     assert (found.figures.segments, found.figures.gets) == (1, 3)
@@ -152,7 +152,7 @@ def test_what_is_not_tiered_costs_no_get() -> None:
     assert [partition.tiered_end for partition in found.partitions] == [300, 100]
 
 
-def test_tier_of_unknown_end_ends_with_the_last_segment_seen() -> None:
+def test_a_tier_of_unknown_end_ends_with_the_last_known_segment() -> None:
     found = planned(OffsetRange(T0, 0, 500, spans(0, 2)), OffsetRange(T1, 0, 100))
     assert (found.figures.segments, found.figures.read_bytes, found.local_bytes) == (2, 2000, 4000)
 
@@ -163,27 +163,27 @@ def test_an_empty_range_costs_nothing() -> None:
     assert [partition.splits for partition in found.partitions] == [0, 0]
 
 
-def test_the_slower_of_bytes_and_gets_takes_the_time() -> None:
+def test_the_slower_of_bytes_and_gets_determines_the_time() -> None:
     one = OffsetRange(T0, 0, 100, spans(0, 1), tiered_end=100)
     assert planned(one).figures.seconds == 11.0
     assert planned(one, told=attrs.evolve(TOLD, bytes_per_second=1e9)).figures.seconds == 3.0
     assert planned(one, told=attrs.evolve(TOLD, bytes_per_second=1e9, in_flight=3)).figures.seconds == 2.0
 
 
-def test_tasks_go_to_the_core_that_is_free_first() -> None:
+def test_a_task_goes_to_the_core_that_is_free_first() -> None:
     long, short = SegmentSpan(0, 100, 10_000), SegmentSpan(100, 200, 900)
     ranges = OffsetRange(T0, 0, 200, (long, short), tiered_end=200), OffsetRange(T1, 0, 100, (short,), tiered_end=100)
     assert planned(*ranges).figures.seconds == 101.0
     assert planned(*ranges, told=attrs.evolve(TOLD, cores=1)).figures.seconds == 121.0
 
 
-def test_prices_are_those_given() -> None:
+def test_prices_are_the_given_ones() -> None:
     found = planned(OffsetRange(T0, 0, 500, spans(0, 5), tiered_end=500), prices=Prices(per_1000_gets=1.0, per_gb=1e6))
     assert found.figures.dollars == pytest.approx(0.015 + 5.0)
     assert found.counted({"remote-fetch-request-total": 1000, "remote-fetch-bytes-total": 0}).dollars == 1.0
 
 
-def test_a_plan_is_shown_with_what_it_assumes() -> None:
+def test_a_plan_is_shown_with_its_assumptions() -> None:
     found = planned(OffsetRange(T0, 0, 500, spans(0, 5), tiered_end=500))
     text = str(found)
     assert "gets               ~15" in text
@@ -194,7 +194,7 @@ def test_a_plan_is_shown_with_what_it_assumes() -> None:
     assert "segments            ~3" in str(planned(OffsetRange(T0, 0, 300, spans(0, 1), tiered_end=300)))
 
 
-def test_a_plan_is_compared_with_what_was_counted() -> None:
+def test_a_plan_is_compared_with_the_counters() -> None:
     found = planned(OffsetRange(T0, 0, 500, spans(0, 5), tiered_end=500))
     counted = found.counted({"remote-fetch-request-total": 16, "remote-fetch-bytes-total": 5100}, splits=5, seconds=30.0)
     lines = found.compared_with(counted).splitlines()
@@ -222,7 +222,7 @@ def test_a_plan_is_json() -> None:
     st.one_of(st.none(), st.integers(1, 9)),
 )
 @example(cells=[(15, 0, True)], start=15, length=308, tiered_end=323, split_bytes=1, min_partitions=2)
-def test_all_that_is_read_is_counted_once(
+def test_all_read_bytes_are_counted_once(
     cells: list[tuple[int, int, bool]],
     start: int,
     length: int,
@@ -251,6 +251,6 @@ def test_all_that_is_read_is_counted_once(
 
 
 @pytest.mark.parametrize(("tiered_end", "planned_end"), [(40, 50), (80, 80), (500, 110)])
-def test_the_tiers_end_is_told_within_the_range(tiered_end: int, planned_end: int) -> None:
+def test_the_end_of_the_tier_is_within_the_range(tiered_end: int, planned_end: int) -> None:
     found = planned(OffsetRange(T0, 50, 110, spans(0, 5), tiered_end=tiered_end))
     assert [partition.tiered_end for partition in found.partitions] == [planned_end]

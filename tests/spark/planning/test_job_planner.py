@@ -24,7 +24,7 @@ def planned(cluster: FakeCluster, *given: Any, **more: Any) -> JobPlan:
     return plan(*given, make_cluster=lambda _options, _clock: cluster, **more)
 
 
-def test_without_direct_fetch_all_comes_through_the_broker() -> None:
+def test_without_direct_fetch_all_records_come_from_the_broker() -> None:
     cluster = FakeCluster()
     found = planned(cluster, OPTIONS | {"fetch.remote.enabled": "false"}, minPartitions=3)
     assert (found.figures.splits, found.figures.records, found.figures.gets) == (3, 270, 0)
@@ -32,7 +32,7 @@ def test_without_direct_fetch_all_comes_through_the_broker() -> None:
     assert cluster.closed
 
 
-def test_splits_are_the_query_s_own_and_each_segment_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_are_the_query_s_own_and_each_segment_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int | None] = []
 
     def learn(
@@ -55,10 +55,10 @@ def test_splits_are_the_query_s_own_and_each_segment_is_asked_for(monkeypatch: p
     assert found.segments_exact
     assert found.requests_exact
     assert (found.figures.segments, found.figures.read_bytes, found.figures.gets) == (9 + 18, 2700, found.figures.splits)
-    assert found.figures.splits == 3 + 5  # what was not seen of the partitions is cut by size
+    assert found.figures.splits == 3 + 5  # partitions without known segments are cut by size
 
 
-def test_what_is_assumed_can_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_assumptions_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     options = OPTIONS | {
         "fetch.remote.enabled": "false",

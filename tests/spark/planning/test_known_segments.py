@@ -12,7 +12,7 @@ SPANS = (SegmentSpan(0, 10, 1000), SegmentSpan(10, 20, 3000))
 
 
 class Learner:
-    """Knows two segments of each partition; counts what was asked of it."""
+    """Knows two segments of each partition; counts the requests."""
 
     def __init__(self) -> None:
         self.asked: list[list[OffsetRange]] = []
@@ -23,7 +23,7 @@ class Learner:
         return [attrs.evolve(found, segments=self.spans) for found in ranges]
 
 
-def test_a_stream_asks_once_for_what_there_was() -> None:
+def test_a_stream_requests_existing_segments_once() -> None:
     learn = Learner()
     known = KnownSegments(learn)
     for start in (0, 7, 29):
@@ -38,7 +38,7 @@ def test_partitions_with_nothing_to_read_are_left_out() -> None:
     assert learn.asked == []
 
 
-def test_what_came_later_is_asked_for_if_it_may_be_too_much() -> None:
+def test_later_offsets_are_requested_if_they_may_exceed_the_limit() -> None:
     learn = Learner()
     known = KnownSegments(learn)
     known.ranges({A0: 0}, {A0: 30}, 1)
@@ -48,7 +48,7 @@ def test_what_came_later_is_asked_for_if_it_may_be_too_much() -> None:
     assert learn.asked[1:] == [[OffsetRange(A0, 30, 41)]]
 
 
-def test_a_new_partition_and_one_that_went_back_are_asked_for() -> None:
+def test_a_new_partition_and_one_that_went_back_are_requested() -> None:
     learn = Learner()
     known = KnownSegments(learn)
     known.ranges({A0: 10}, {A0: 30}, 1)
@@ -57,7 +57,7 @@ def test_a_new_partition_and_one_that_went_back_are_asked_for() -> None:
     assert [[found.topic_partition for found in asked] for asked in learn.asked] == [[A0], [A1], [A0]]
 
 
-def test_last_known_segments_tell_how_large_records_are() -> None:
+def test_the_last_known_segments_give_the_record_size() -> None:
     learn = Learner()
     known = KnownSegments(learn)
     known.ranges({A0: 0}, {A0: 30}, 1)

@@ -34,7 +34,7 @@ def test_other_times_are_refused(text: str) -> None:
         delay_seconds("maxTriggerDelay", text)
 
 
-def test_what_there_is_to_read() -> None:
+def test_the_available_offsets_are_those_after_the_start() -> None:
     assert available({A: 5, B: 10}, {A: 8, B: 7, C: 99}) == 3
 
 
@@ -47,13 +47,13 @@ def test_each_partition_gets_its_share_and_none_is_starved() -> None:
     assert batch_end({A: 0, B: 100, C: 0}, {A: 900, B: 200, C: 1}, 100) == {A: 89, B: 109, C: 1}
 
 
-def test_a_partition_with_nothing_to_read_stays_where_it_is() -> None:
+def test_a_partition_without_new_offsets_keeps_its_place() -> None:
     assert batch_end({A: 0, B: 7, C: 9}, {A: 100, B: 7, C: 5}, 10) == {A: 10, B: 7, C: 5}
 
 
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([A, B, C]), st.tuples(st.integers(0, 1000), st.integers(0, 1000))), st.integers(1, 100))
-def test_batches_get_to_the_end_within_their_limit(sizes: dict[TopicPartition, tuple[int, int]], limit: int) -> None:
+def test_batches_reach_the_end_within_their_limit(sizes: dict[TopicPartition, tuple[int, int]], limit: int) -> None:
     start = {partition: begin for partition, (begin, _) in sizes.items()}
     end = {partition: begin + size for partition, (begin, size) in sizes.items()}
     steps = 0
@@ -66,7 +66,7 @@ def test_batches_get_to_the_end_within_their_limit(sizes: dict[TopicPartition, t
         assert steps <= 3000
 
 
-def test_ranges_of_a_batch() -> None:
+def test_a_batch_has_the_ranges_of_its_partitions() -> None:
     found = stream_ranges({A: 5, B: 10}, {A: 8, B: 10, C: 4}, {C: 0}, DataLoss())
     assert found == [OffsetRange(A, 5, 8), OffsetRange(C, 0, 4)]
 
@@ -79,7 +79,7 @@ def test_ranges_of_a_batch() -> None:
         ({A: 9}, {A: 8}, {}, "t-0: the log end moved back from 9 to 8", []),
     ],
 )
-def test_what_is_lost_fails_or_is_said(
+def test_lost_offsets_fail_or_are_logged(
     caplog: pytest.LogCaptureFixture,
     start: dict[TopicPartition, int],
     end: dict[TopicPartition, int],
@@ -107,7 +107,7 @@ def test_a_limit_in_bytes_is_shared_in_proportion_to_bytes() -> None:
     assert batch_end_by_bytes([], 1) == {}
 
 
-def test_bytes_that_are_not_known_are_estimated() -> None:
+def test_unknown_sizes_are_estimated() -> None:
     assert batch_end_by_bytes([OffsetRange(A, 0, 10)], 5 * 1024) == {A: 5}
     assert batch_end_by_bytes([OffsetRange(A, 0, 40, (SegmentSpan(0, 10, 100),))], 300) == {A: 30}
     assert batch_end_by_bytes([OffsetRange(A, 0, 40, (SegmentSpan(0, 10, 0),))], 1) == {A: 40}
@@ -120,7 +120,7 @@ def test_bytes_that_are_not_known_are_estimated() -> None:
     st.integers(1, 40),
     st.integers(1, 3000),
 )
-def test_a_limit_in_bytes_always_gets_on_to_the_end(cells: list[tuple[int, int]], start: int, length: int, limit: int) -> None:
+def test_a_limit_in_bytes_always_advances_to_the_end(cells: list[tuple[int, int]], start: int, length: int, limit: int) -> None:
     spans, at = [], 0
     for offsets, size in cells:
         spans.append(SegmentSpan(at, at + offsets, size))

@@ -29,7 +29,7 @@ OFFSETS: Mapping[tuple[str, int], PartitionOffsets | DirectFetchError] = {T0: TI
 
 
 class Store(OneByOne):
-    """A location source and a fetcher. ``answers`` come in turn, the last one for good: to ``locate``, or for the byte."""
+    """A location source and a fetcher. ``answers`` come in turn, the last one repeatedly: to ``locate``, or for the byte."""
 
     def __init__(self, *answers: object, sent: int = 1) -> None:
         self._answers = list(answers)
@@ -74,7 +74,7 @@ def tried(
     return preflight(given, given, ranges, offsets, clock=ManualClock(), timeout=1)
 
 
-def test_one_location_and_one_byte_of_it_are_asked_for() -> None:
+def test_one_location_and_one_byte_of_it_are_requested() -> None:
     store = Store()
     assert tried(store) is None
     assert store.located == [("t", 1, 40)]
@@ -91,13 +91,13 @@ def test_the_byte_is_read_by_the_fetcher_of_the_locations_format(monkeypatch: py
 
 
 @pytest.mark.parametrize("of_t0", [PartitionOffsets(), LocationError("?")])
-def test_where_nothing_is_known_to_be_tiered_nothing_is_asked(of_t0: Any) -> None:
+def test_nothing_is_requested_if_nothing_is_known_to_be_tiered(of_t0: Any) -> None:
     store = Store()
     assert tried(store, offsets={T0: of_t0, T1: PartitionOffsets()}) is None
     assert store.located == []
 
 
-def test_a_location_that_does_not_come_is_the_failure() -> None:
+def test_a_location_that_does_not_arrive_is_the_failure() -> None:
     error = LocationError("no answer")
     store = Store(error)
     assert tried(store) is error
@@ -119,7 +119,7 @@ def test_a_tiered_offset_that_is_not_granted_is_a_failure_after_attempts() -> No
     assert len(store.located) == ATTEMPTS
 
 
-def test_a_byte_that_may_not_be_read_is_the_failure() -> None:
+def test_a_forbidden_byte_is_the_failure() -> None:
     error = ForbiddenLocationError("not allowed")
     store = Store(error)
     assert tried(store) is error
@@ -128,7 +128,7 @@ def test_a_byte_that_may_not_be_read_is_the_failure() -> None:
 
 
 @pytest.mark.parametrize("error", [RemoteStorageUnavailableError("503"), SegmentNotFoundError("404")])
-def test_what_may_pass_is_tried_again(error: DirectFetchError) -> None:
+def test_transient_errors_are_retried(error: DirectFetchError) -> None:
     store = Store(error, None)
     assert tried(store) is None
     assert (len(store.located), len(store.read)) == (2, 2)
@@ -143,7 +143,7 @@ def test_a_store_that_sends_nothing_is_a_failure() -> None:
     assert store.closed == ATTEMPTS
 
 
-def test_what_a_plugin_raises_is_named_without_its_text() -> None:
+def test_a_plugins_exception_is_named_without_its_text() -> None:
     failure = tried(Store(ValueError("https://store.example/secret")))
     assert failure is not None
     assert "the fetcher raised ValueError" in str(failure)
@@ -151,7 +151,7 @@ def test_what_a_plugin_raises_is_named_without_its_text() -> None:
     assert "secret" not in repr(failure)
 
 
-def test_a_source_that_answers_for_no_partition_is_known() -> None:
+def test_a_source_without_an_answer_for_a_partition_is_reported() -> None:
     error = LocationError("no answer")
     assert unanswered({T0: error, T1: LocationError("neither")}) is error
     assert unanswered({T0: error, T1: TIERED}) is None

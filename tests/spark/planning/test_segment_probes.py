@@ -21,7 +21,7 @@ LENGTH, SIZE, COUNT = 100, 1000, 50
 
 
 class FakeSource(OneByOne):
-    """COUNT segments of LENGTH offsets and SIZE bytes; what follows is local."""
+    """COUNT segments of LENGTH offsets and SIZE bytes; later offsets are local."""
 
     def __init__(self, *, offsets: object = None, failing: frozenset[int] = frozenset()) -> None:
         self._offsets = PartitionOffsets(latest_tiered=LENGTH * COUNT - 1) if offsets is None else offsets
@@ -65,14 +65,14 @@ def starts(found: OffsetRange) -> list[int]:
     return [span.start // LENGTH for span in found.segments]
 
 
-def test_finds_every_segment_where_each_is_a_split() -> None:
+def test_finds_every_segment_if_each_is_a_split() -> None:
     (found,) = learnt(FakeSource(), OffsetRange(TP, 0, 6000))
     assert starts(found) == list(range(COUNT))
     assert found.segments[0] == SegmentSpan(0, LENGTH, SIZE, 1_700_000_000_000)
     assert found.tiered_end == LENGTH * COUNT
 
 
-def test_asks_about_once_per_split_where_segments_are_small() -> None:
+def test_sends_about_one_request_per_split_for_small_segments() -> None:
     source = FakeSource()
     (found,) = learnt(source, OffsetRange(TP, 0, 6000), split_bytes=10 * SIZE)
     assert len(source.asked) <= 6
@@ -81,13 +81,13 @@ def test_asks_about_once_per_split_where_segments_are_small() -> None:
     assert len(splits) in range(5, 9)
 
 
-def test_a_budget_bounds_the_questions() -> None:
+def test_a_budget_bounds_the_requests() -> None:
     source = FakeSource()
     learnt(source, OffsetRange(TP, 0, 6000), OffsetRange(TopicPartition("orders", 1), 0, 6000), budget=12)
     assert len(source.asked) <= 12
 
 
-def test_nothing_is_asked_where_nothing_is_tiered() -> None:
+def test_nothing_is_requested_if_nothing_is_tiered() -> None:
     source = FakeSource()
     ranges = [OffsetRange(TP, 5000, 6000), OffsetRange(TP, 7, 7)]
     assert learnt(source, *ranges) == [attrs.evolve(found, tiered_end=5000) for found in ranges]
@@ -96,13 +96,13 @@ def test_nothing_is_asked_where_nothing_is_tiered() -> None:
 
 
 @pytest.mark.parametrize("offsets", [LocationError("no answer"), PartitionOffsets()])
-def test_where_the_tier_s_end_is_unknown_all_is_asked_for(offsets: object) -> None:
+def test_with_an_unknown_end_of_the_tier_all_is_requested(offsets: object) -> None:
     (found,) = learnt(FakeSource(offsets=offsets), OffsetRange(TP, 4900, 5200))
     assert starts(found) == [49]
     assert found.tiered_end is None
 
 
-def test_what_cannot_be_learnt_is_left_out() -> None:
+def test_partitions_without_an_answer_are_left_out() -> None:
     (found,) = learnt(FakeSource(failing=frozenset({3, 4})), OffsetRange(TP, 0, 6000))
     assert starts(found) == [0, 1, 2, *range(5, COUNT)]
     (found,) = learnt(FakeSource(failing=frozenset({0})), OffsetRange(TP, 0, 6000))
@@ -124,14 +124,14 @@ def test_the_first_location_shows_how_large_ranges_are() -> None:
     assert max(source.windows) == 64 << 20
 
 
-def test_a_location_need_not_say_how_young_its_records_are() -> None:
+def test_a_location_may_lack_a_timestamp() -> None:
     source = FakeSource()
     source.max_timestamp = -1
     (found,) = learnt(source, OffsetRange(TP, 0, 6000))
     assert {span.max_timestamp for span in found.segments} == {None}
 
 
-def test_where_to_ask() -> None:
+def test_offsets_of_requests_are_spread_over_the_range() -> None:
     first = SegmentSpan(0, 100, 1000)
     assert probe_offsets(first, 500, 1000, 99) == [100, 200, 300, 400]
     assert probe_offsets(first, 500, 2000, 99) == [100, 300]

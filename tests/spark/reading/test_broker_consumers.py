@@ -35,7 +35,7 @@ class FakeConsumer:
 
 
 class Making:
-    """Keeps what it made; ``consumers`` lends them."""
+    """Keeps the consumers that it made; ``consumers`` lends them."""
 
     def __init__(self) -> None:
         self.made: list[FakeConsumer] = []
@@ -86,14 +86,14 @@ def test_an_old_consumer_is_closed(making: Making) -> None:
     assert first.closed
 
 
-def test_a_consumer_with_which_a_task_failed_is_closed(making: Making) -> None:
+def test_the_consumer_of_a_failed_task_is_closed(making: Making) -> None:
     with pytest.raises(ValueError, match="broken"), making.consumers.lend({}):
         raise ValueError("broken")
     assert making.made[0].closed
     assert repr(making.consumers) == "BrokerConsumers(0 idle)"
 
 
-def test_a_task_that_is_left_gives_its_consumer_back(making: Making) -> None:
+def test_an_abandoned_task_returns_its_consumer(making: Making) -> None:
     def task() -> Any:
         with making.consumers.lend({}) as consumer:
             yield consumer
@@ -112,7 +112,7 @@ def test_a_consumer_that_cannot_be_unassigned_is_closed(making: Making) -> None:
     assert repr(making.consumers) == "BrokerConsumers(0 idle)"
 
 
-def test_closing_leaves_room_for_more(making: Making) -> None:
+def test_a_closed_consumer_makes_room_for_another(making: Making) -> None:
     first = making.use()
     making.consumers.close()
     assert first.closed
@@ -127,6 +127,6 @@ def test_after_a_fork_the_parents_consumers_stay_open(making: Making) -> None:
     assert [made.closed for made in making.made] == [False] * 3
 
 
-def test_no_setting_is_in_a_repr(making: Making) -> None:
+def test_no_repr_shows_a_setting(making: Making) -> None:
     making.use(password="geheim")
     assert "geheim" not in repr(making.consumers) + repr(making.consumers._idle)

@@ -28,11 +28,11 @@ def test_tiered_splits_share_by_their_size() -> None:
     assert shares(90, split(0, 10, 100), split(10, 20, 200)) == [30, 60]
 
 
-def test_what_is_not_tiered_gets_its_size_and_half_of_the_rest() -> None:
+def test_a_local_split_gets_its_size_and_half_of_the_rest() -> None:
     assert shares(400, split(0, 10, 100), split(10, 20, 300), split(20, 30, 200, tiered_end=20)) == [25, 75, 300]
 
 
-def test_where_nothing_is_tiered_the_whole_limit_is_shared() -> None:
+def test_without_tiered_splits_the_whole_limit_is_shared() -> None:
     assert shares(400, split(0, 10, 100, tiered_end=0), split(10, 20, 100, tiered_end=None)) == [200, 200]
 
 
@@ -41,11 +41,11 @@ def test_a_split_across_the_end_of_the_tier_gets_a_part_of_both() -> None:
     assert split(0, 10, 100, tiered_end=9).local_bytes == 10
 
 
-def test_splits_of_unknown_size_share_alike() -> None:
+def test_splits_of_unknown_size_have_equal_shares() -> None:
     assert shares(10, split(0, 5, 0), split(5, 10, 0), split(10, 10, 0)) == [3, 3, 3]
 
 
-def test_a_limit_of_zero_permits_tiered_records_alone() -> None:
+def test_a_limit_of_zero_permits_tiered_records_only() -> None:
     assert shares(0, split(0, 10, 100), split(10, 20, 200)) == [0, 0]
     assert shares(0) == []
 
@@ -55,7 +55,7 @@ def test_a_job_that_needs_more_than_the_limit_fails_first() -> None:
         shares(99, split(0, 10, 100, tiered_end=0))
 
 
-def test_a_tier_that_cannot_be_read_counts_as_a_whole() -> None:
+def test_an_unreadable_tier_counts_as_local() -> None:
     assert split(0, 10, 100, failure="no answer").local_bytes == 100
     with pytest.raises(BrokerBytesError, match=r"about 100 bytes of this job cannot be read from the tier \(no answer\)"):
         shares(99, split(0, 10, 100, failure="no answer"))

@@ -43,7 +43,7 @@ def failed(code: int, at: int | None = None, **more: bool) -> FakeMessage:
 
 
 class FakeConsumer:
-    """Gives one list of a script per call; ``clock`` moves by the time that is waited for when there is nothing."""
+    """Returns one list of a script per call; ``clock`` moves by the time-out if there is no message."""
 
     def __init__(self, clock: ManualClock, script: Sequence[list[FakeMessage]], watermarks: object) -> None:
         self._clock = clock
@@ -61,7 +61,7 @@ class FakeConsumer:
         self.assigned.append(partition.offset)
 
     def consume(self, count: int, timeout: float) -> list[FakeMessage]:
-        if timeout == 0:  # the read is over
+        if timeout == 0:  # the read has ended
             return []
         self.asked.append(count)
         found = self._script.pop(0) if self._script else []
@@ -85,7 +85,7 @@ class FakeConsumer:
 def read(
     *script: list[FakeMessage], start: int = 5, end: int = 10, fail: bool = True, watermarks: object = (0, 100)
 ) -> tuple[FakeConsumer, Callable[[], list[int]]]:
-    """The consumer, and what reads all offsets."""
+    """Returns the consumer, and a function that reads all offsets."""
     clock = ManualClock()
     consumer = FakeConsumer(clock, script, watermarks)
 
@@ -132,27 +132,27 @@ def test_an_error_of_the_whole_consumer_ends_the_read() -> None:
         run()
 
 
-def test_a_record_past_the_end_ends_and_is_not_given() -> None:
+def test_a_record_past_the_end_ends_the_read_and_is_left_out() -> None:
     _, run = read(offsets(5, 7, 12))
     assert run() == [5, 7]
 
 
-def test_the_end_of_the_log_ends_where_the_last_offsets_hold_no_record() -> None:
+def test_the_end_of_the_log_ends_a_range_without_last_records() -> None:
     _, run = read(offsets(5), [failed(KafkaError._PARTITION_EOF, 10)])
     assert run() == [5]
 
 
-def test_an_end_of_the_log_below_the_range_s_is_waited_out() -> None:
+def test_an_end_of_the_log_below_the_range_s_end_is_waited_out() -> None:
     _, run = read([failed(KafkaError._PARTITION_EOF, 7), failed(KafkaError._PARTITION_EOF)], offsets(7, 9))
     assert run() == [7, 9]
 
 
-def test_what_was_read_before_is_not_given_again() -> None:
+def test_records_read_earlier_are_not_returned_again() -> None:
     _, run = read(offsets(5, 6), [FakeMessage(None), *offsets(4, 6, 7, 9)])
     assert run() == [5, 6, 7, 9]
 
 
-def test_passing_errors_are_waited_out() -> None:
+def test_transient_errors_are_waited_out() -> None:
     _, run = read([failed(KafkaError._TRANSPORT), failed(KafkaError.NOT_LEADER_FOR_PARTITION, retriable=True)], [], offsets(9))
     assert run() == [9]
 
@@ -164,7 +164,7 @@ def test_other_errors_fail_the_task() -> None:
 
 
 @pytest.mark.parametrize("code", [KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE])
-def test_an_offset_that_is_gone_is_a_loss(code: int) -> None:
+def test_a_deleted_offset_is_a_loss(code: int) -> None:
     _, run = read([failed(code)], watermarks=(8, 100))
     with pytest.raises(DataLossError, match="the offsets 5 to 7 were deleted"):
         run()
@@ -173,7 +173,7 @@ def test_an_offset_that_is_gone_is_a_loss(code: int) -> None:
     assert consumer.assigned == [5, 8]
 
 
-def test_a_range_that_is_gone_as_a_whole_ends() -> None:
+def test_a_fully_deleted_range_ends() -> None:
     consumer, run = read([failed(KafkaError._AUTO_OFFSET_RESET)], fail=False, watermarks=(50, 100))
     assert run() == []
     assert consumer.assigned == [5]
@@ -185,7 +185,7 @@ def test_silence_fails_the_task() -> None:
         run()
 
 
-def test_each_record_gives_more_time() -> None:
+def test_each_record_extends_the_time() -> None:
     _, run = read(offsets(5), [], [], [], [], offsets(6), [], [], [], [], offsets(9))
     assert run() == [5, 6, 9]
 
@@ -202,7 +202,7 @@ def test_silence_because_the_log_ends_too_soon_is_a_loss(caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize("code", [KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART])
 @pytest.mark.parametrize("script", [[], [KafkaError.UNKNOWN_TOPIC_OR_PART], [KafkaError._AUTO_OFFSET_RESET]])
-def test_a_partition_that_is_gone_is_a_loss(code: int, script: list[int], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_deleted_partition_is_a_loss(code: int, script: list[int], caplog: pytest.LogCaptureFixture) -> None:
     failure = KafkaException(KafkaError(code, "reason"))
     told = [[failed(each)] for each in script]
     _, run = read(offsets(5), *told, watermarks=failure)
@@ -214,7 +214,7 @@ def test_a_partition_that_is_gone_is_a_loss(code: int, script: list[int], caplog
     assert "t-3 was deleted" in caplog.text
 
 
-def test_a_partition_that_is_there_after_all_is_read_on() -> None:
+def test_a_partition_that_exists_after_all_is_read_on() -> None:
     _, run = read(offsets(5), [failed(KafkaError.UNKNOWN_TOPIC_OR_PART)], offsets(6, 9))
     assert run() == [5, 6, 9]
 
@@ -226,13 +226,13 @@ def test_missing_bounds_fail_the_task(watermarks: object) -> None:
         run()
 
 
-def test_an_empty_range_asks_nothing() -> None:
+def test_an_empty_range_sends_no_request() -> None:
     consumer, run = read(start=10)
     assert run() == []
     assert consumer.asked == []
 
 
-def test_settings_are_the_user_s_with_what_the_source_depends_on() -> None:
+def test_settings_are_the_user_s_with_those_that_the_source_needs() -> None:
     found = consumer_settings(parse_options(BASE | {"kafka.client.id": "c", "groupIdPrefix": "g"}))
     assert found["client.id"] == "c"
     assert str(found["group.id"]).startswith("g-")
@@ -240,6 +240,6 @@ def test_settings_are_the_user_s_with_what_the_source_depends_on() -> None:
     assert (found["auto.offset.reset"], found["enable.auto.commit"], found["enable.partition.eof"]) == ("error", False, True)
 
 
-def test_a_group_and_an_isolation_level_of_the_user_s() -> None:
+def test_a_user_s_group_and_isolation_level_are_kept() -> None:
     found = consumer_settings(parse_options(BASE | {"kafka.group.id": "mine", "kafka.isolation.level": "read_committed"}))
     assert (found["group.id"], found["isolation.level"]) == ("mine", "read_committed")

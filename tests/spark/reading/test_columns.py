@@ -43,14 +43,14 @@ def test_columns_can_be_left_out() -> None:
         assert column_names(options(**given)) == tuple(column for column in ALL if column != name)
 
 
-def test_one_column_has_to_be_left() -> None:
+def test_at_least_one_column_is_kept() -> None:
     without = {f"include{name[0].upper()}{name[1:]}": "false" for name in ALL}
     assert column_names(options(**{**without, "includeHeaders": "true"})) == ("headers",)
     with pytest.raises(ConfigurationError, match="at least one column must be included"):
         options(**without)
 
 
-def test_batches_have_the_columns_asked_for_and_no_more_rows_than_are_good() -> None:
+def test_batches_have_the_requested_columns_and_bounded_rows() -> None:
     records = arrow(*(Rec(n, b"k", b"v") for n in range(BATCH_ROWS + 1)))
     found = list(batches(records, ("offset", "value")))
     assert [len(part) for part in found] == [BATCH_ROWS, 1]
@@ -58,12 +58,12 @@ def test_batches_have_the_columns_asked_for_and_no_more_rows_than_are_good() -> 
     assert found[1].to_pylist() == [{"offset": 100 + BATCH_ROWS, "value": b"v"}]
 
 
-def test_no_rows_are_no_batch() -> None:
+def test_no_rows_give_no_batch() -> None:
     assert list(batches(arrow(Rec()).slice(0, 0), ALL)) == []
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_headers_are_null_where_a_record_has_none(start: int) -> None:
+def test_headers_are_null_if_a_record_has_none(start: int) -> None:
     records = arrow(Rec(0), Rec(1, headers=HEADERS), Rec(2), Rec(3, headers=[(b"x", b"")])).slice(start)
     (found,) = batches(records, ALL)
     found.validate(full=True)
@@ -72,7 +72,7 @@ def test_headers_are_null_where_a_record_has_none(start: int) -> None:
     assert found.schema == records.schema
 
 
-def test_headers_of_all_records_or_of_none() -> None:
+def test_headers_may_exist_for_all_records_or_none() -> None:
     with_all = arrow(Rec(0, headers=HEADERS), Rec(1, headers=HEADERS))
     assert next(batches(with_all, ALL)).column("headers").null_count == 0
     assert next(batches(arrow(Rec(0), Rec(1)), ALL)).column("headers").null_count == 2
@@ -90,7 +90,7 @@ def test_a_timestamp_that_no_column_can_hold_is_refused_with_its_place() -> None
         from_messages(found.messages(*TP), TP)
 
 
-def test_a_record_without_a_time_has_java_s_values() -> None:
+def test_a_record_without_a_timestamp_has_java_s_values() -> None:
     found = read_batches(legacy_message(0, b"v", magic=0))
     one = from_messages(found.messages(*TP), TP)
     assert one.column("timestampType").to_pylist() == [-1]

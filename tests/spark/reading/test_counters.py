@@ -33,12 +33,12 @@ def test_without_a_snapshot_before_all_counts() -> None:
     assert counted({ERRORS: 0, GETS: {"odd": 1}}, metrics.snapshot())[GETS] == 0
 
 
-def test_only_what_can_be_added_up_is_kept() -> None:
+def test_only_additive_counters_are_kept() -> None:
     found = counted({}, FetchMetrics(ManualClock()).snapshot())
     assert set(found) == {name for name in METRICS if name.endswith(("-total", "-max"))}
 
 
-def test_tasks_are_added_up_and_the_longest_time_is_the_longest() -> None:
+def test_counters_of_tasks_are_added_up_except_the_longest_time() -> None:
     first = {GETS: 3, LONGEST: 7.0, ERRORS: {"timeout": 1}, "unknown": 1}
     second = {GETS: 4, LONGEST: 5.0, ERRORS: {"timeout": 2, "not-found": 1}, BYTES: 9}
     assert added([first, second]) == {
@@ -50,6 +50,6 @@ def test_tasks_are_added_up_and_the_longest_time_is_the_longest() -> None:
     assert added([]) == {}
 
 
-def test_counters_that_disagree_on_their_kind_do_not_add_up() -> None:
+def test_counters_of_different_kinds_are_not_added_up() -> None:
     assert added([{ERRORS: {"timeout": 1}}, {ERRORS: 5}]) == {ERRORS: {"timeout": 1}}
     assert added([{ERRORS: 5}, {ERRORS: {"timeout": 1}}]) == {ERRORS: {"timeout": 1}}

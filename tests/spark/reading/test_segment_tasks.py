@@ -38,7 +38,7 @@ BROKER = "broker-fetch-records-total"
 
 @pytest.fixture(autouse=True)
 def broker(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A broker that has every offset, with what happened to reads of it."""
+    """A broker with every offset, which records the reads of it."""
     events: list[str] = []
 
     def read(settings: object, partition: TopicPartition, start: int, end: int, **more: object) -> Iterator[list[Message]]:
@@ -94,7 +94,7 @@ def test_splits_are_found_by_their_numbers() -> None:
     assert [row["id"] for found in done for row in found.to_pylist()] == seen
 
 
-def test_task_fails_with_the_handlers_own_error_and_leaves_nothing_open(broker: list[str]) -> None:
+def test_a_task_fails_with_the_handler_s_error_and_leaves_nothing_open(broker: list[str]) -> None:
     class TableIsGoneError(Exception):
         pass
 
@@ -121,7 +121,7 @@ def test_record_batches_of_each_split_become_one_table() -> None:
     assert [counters[BROKER] for counters in counted] == [3, 2]
 
 
-def test_what_is_not_wanted_any_more_is_counted_and_ended(broker: list[str]) -> None:
+def test_an_abandoned_split_is_counted_and_ended(broker: list[str]) -> None:
     counted: list[Any] = []
     found = MapSplits(OPTIONS, SplitRecords.batches, SPLITS, counted.append).batches([numbers(0, 1)])
     next(found)
@@ -145,6 +145,6 @@ def test_accumulators_add_counters_up() -> None:
     [PlanSplits(OPTIONS, planned), ForEachSplit(OPTIONS, print, SPLITS), MapSplits(OPTIONS, list, SPLITS)],
     ids=lambda task: type(task).__name__,
 )
-def test_no_secret_is_shown(task: object) -> None:
+def test_no_repr_shows_a_secret(task: object) -> None:
     assert SECRET not in repr(task)
     assert SECRET not in str(task)

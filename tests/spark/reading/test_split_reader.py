@@ -39,7 +39,7 @@ def block(*offsets: int) -> RecordBlock:
 
 
 class FakeEngine:
-    """Its readers give ``items``: blocks, an end, or an error."""
+    """Its readers return ``items``: blocks, an end, or an error."""
 
     def __init__(self, items: Sequence[RecordBlock | ReadEnd | Exception]) -> None:
         self._items = items
@@ -81,7 +81,7 @@ class FakeEngine:
 
 @pytest.fixture
 def from_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The ranges that were asked of the broker, which has every offset."""
+    """Returns the ranges requested from the broker, which has every offset."""
     asked: list[tuple[int, int]] = []
 
     def read(settings: object, partition: TopicPartition, start: int, end: int, **more: object) -> Iterator[list[Message]]:
@@ -94,7 +94,7 @@ def from_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 
 def own() -> dict[str, Any]:
-    """What a process would share, for one test alone."""
+    """The state that a process shares, for one test."""
     clock = ManualClock()
     return {"clock": clock, "health": TierHealth(clock), "fallbacks": FallbackLog(split_reader._log, clock)}
 
@@ -111,14 +111,14 @@ def offsets(engine: FakeEngine | None, **more: str) -> list[int]:
     return found
 
 
-def test_what_the_tier_holds_as_a_whole_comes_from_it_alone(from_broker: list[tuple[int, int]]) -> None:
+def test_a_fully_tiered_split_is_read_from_the_tier_only(from_broker: list[tuple[int, int]]) -> None:
     engine = FakeEngine([block(5, 6), block(7, 9), ReadEnd("end", 10)])
     assert offsets(engine) == [5, 6, 7, 9]
     assert engine.asked == [("t", 3, 5, 10, IsolationLevel.READ_UNCOMMITTED)]
     assert from_broker == []
 
 
-def test_the_isolation_level_is_the_option_s(from_broker: list[tuple[int, int]]) -> None:
+def test_the_option_sets_the_isolation_level(from_broker: list[tuple[int, int]]) -> None:
     engine = FakeEngine([ReadEnd("end", 10)])
     assert offsets(engine, **{"kafka.isolation.level": "read_committed"}) == []
     assert engine.asked[0][-1] is IsolationLevel.READ_COMMITTED
@@ -132,7 +132,7 @@ def test_the_broker_continues_at_the_exact_next_offset(
     assert not caplog.records
 
 
-def test_a_failure_of_the_store_is_said_and_costs_no_record(
+def test_a_failure_of_the_store_is_logged_and_loses_no_record(
     from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -142,7 +142,7 @@ def test_a_failure_of_the_store_is_said_and_costs_no_record(
     ]
 
 
-def test_silence_of_the_tier_goes_to_the_broker_after_what_was_delivered(
+def test_a_silent_tier_goes_to_the_broker_after_the_delivered_records(
     from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -150,12 +150,12 @@ def test_silence_of_the_tier_goes_to_the_broker_after_what_was_delivered(
     assert caplog.messages == ["direct fetch disabled for t-3: nothing came; the broker continues at offset 7 (timeout)"]
 
 
-def test_without_direct_fetch_all_comes_from_the_broker(from_broker: list[tuple[int, int]]) -> None:
+def test_without_direct_fetch_all_records_come_from_the_broker(from_broker: list[tuple[int, int]]) -> None:
     assert offsets(None) == [5, 6, 7, 8, 9]
     assert from_broker == [(5, 10)]
 
 
-def test_abandoned_task_stops_reading_and_leaves_the_engine(from_broker: list[tuple[int, int]]) -> None:
+def test_an_abandoned_task_stops_reading_and_releases_the_engine(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([block(5), block(6)])
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
     engines = TaskEngines(lambda _options, _clock: engine)
@@ -168,7 +168,7 @@ def test_abandoned_task_stops_reading_and_leaves_the_engine(from_broker: list[tu
     assert len(engine.asked) == 2
 
 
-def test_an_engine_that_was_silent_is_not_used_again(from_broker: list[tuple[int, int]]) -> None:
+def test_a_silent_engine_is_not_used_again(from_broker: list[tuple[int, int]]) -> None:
     engine: Any = FakeEngine([RemoteStorageTimeoutError("nothing came")])
     options = parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "t"})
     list(SplitReader(options, **own(), engines=TaskEngines(lambda _options, _clock: engine)).read(SPLIT))
