@@ -52,16 +52,16 @@ def test_ranges_shrink_if_the_bytes_in_flight_do_not_fit() -> None:
 
 
 def test_more_small_ranges_are_in_flight_than_large_ones() -> None:
-    room = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
+    budget = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
     for _ in range(16):
-        room.landed(MIB // 64, 0.05, 0.001)
-    room.read_ahead.used(MIB // 64, 1.0, 1.01)
-    assert room.has_for(MIB // 64, 10, 0.0), "in 50 ms the application uses five of them"
-    assert not room.has_for(MIB // 64, 11, 0.0)
-    assert room.window(chunked=False) == (8 * 2 * MIB, 2 * MIB), "windows follow from the size that ranges should have"
+        budget.landed(MIB // 64, 0.05, 0.001)
+    budget.read_ahead.used(MIB // 64, 1.0, 1.01)
+    assert budget.has_for(MIB // 64, 10, 0.0), "in 50 ms the application uses five of them"
+    assert not budget.has_for(MIB // 64, 11, 0.0)
+    assert budget.window(chunked=False) == (8 * 2 * MIB, 2 * MIB), "windows follow from the size that ranges should have"
     for _ in range(16):
-        room.landed(8 * MIB, 0.05, 0.04)
-    assert not room.has_for(MIB, 2, 0.0), "in 50 ms the application uses less than one of them"
+        budget.landed(8 * MIB, 0.05, 0.04)
+    assert not budget.has_for(MIB, 2, 0.0), "in 50 ms the application uses less than one of them"
 
 
 def test_memory_for_records_follows_the_last_ranges() -> None:
