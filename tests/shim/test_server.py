@@ -286,7 +286,7 @@ def test_reload_refuses_to_remove_the_signing_key(tmp_path: Path) -> None:
         assert shim.origin_url is not None
         url = UrlSigner(b"k" * 16, shim.origin_url, SystemClock()).sign("one.log", ByteRange(0, 2), 60).url
         with pytest.raises(
-            ConfigurationError, match="^signing_key cannot be removed without a restart: clients still hold URLs"
+            ConfigurationError, match=r"^signing_key cannot be removed without a restart: clients still hold URLs"
         ):
             shim.reload(attrs.evolve(config, signing_key=None, max_connections=1))
         assert shim._config == config
