@@ -28,6 +28,7 @@ from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
 from kafka_remote_client.fallback import OnFallback
+from kafka_remote_client.location.bootstrap import named_servers
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
@@ -197,7 +198,7 @@ def _export(
         "--live": live,
         "--on-fallback": on_fallback is OnFallback.BROKER,
     }
-    for option in (name for name, is_set in needing.items() if is_set and "bootstrap.servers" not in settings):
+    for option in (name for name, is_set in needing.items() if is_set and not named_servers(settings)[1]):
         raise typer.BadParameter("needs --consumer bootstrap.servers=HOST:PORT", param_hint=option)
     if catalog is not None and form is not ExportFormat.ICEBERG:
         raise typer.BadParameter("needs --format iceberg", param_hint="--catalog")

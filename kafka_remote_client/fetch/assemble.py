@@ -58,7 +58,7 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
         ssl_context = context_of_protocol(inner)
     except ConfigurationError as error:
         raise DirectFetchOffError(str(error)) from error
-    if not servers(remote, inner) and (remote.location_source != "listing" or remote.listing_broker):
+    if not servers(remote, inner)[1] and (remote.location_source != "listing" or remote.listing_broker):
         raise DirectFetchOffError("bootstrap.servers is not set")
     installed = installed_formats()
     formats = readable_formats(installed)

@@ -33,6 +33,7 @@ from kafka_remote_client.errors import (
     SaslAuthenticationError,
 )
 from kafka_remote_client.fallback import BrokerReadError
+from kafka_remote_client.location.bootstrap import named_servers
 from kafka_remote_client.location.cluster import Key, PartitionLeader
 from kafka_remote_client.location.leader_check import only_partition
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
@@ -224,11 +225,11 @@ def open_broker_log(settings: Mapping[str, object], config: RemoteFetchConfig, c
     Raises ConfigurationError for settings with which it cannot connect.
     """
     clock = clock or SystemClock()
-    servers = settings.get("bootstrap.servers") or settings.get("metadata.broker.list")
+    _, servers = named_servers(settings)
     if not servers:
         raise ConfigurationError("bootstrap.servers is not set")
     leaders = PartitionLeaders(
-        str(servers),
+        servers,
         client_id=str(settings.get("client.id", "rdkafka")),
         clock=clock,
         connect_timeout=config.connect_timeout_ms / 1000,

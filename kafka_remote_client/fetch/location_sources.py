@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
+from kafka_remote_client.location.bootstrap import SERVER_SETTINGS, named_servers, parse_bootstrap_servers
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.listed_tier import ListedTier
@@ -60,9 +60,11 @@ def reads_the_store(remote: RemoteFetchConfig) -> bool:
     return remote.location_source != "broker"
 
 
-def servers(remote: RemoteFetchConfig, inner: Mapping[str, object]) -> object:
-    """The servers for location requests, under either of librdkafka's names; nothing if none is named."""
-    return remote.bootstrap_servers or inner.get("bootstrap.servers") or inner.get("metadata.broker.list")
+def servers(remote: RemoteFetchConfig, inner: Mapping[str, object]) -> tuple[str, str]:
+    """The setting that names the servers for location requests, and its value; an empty value if none is named."""
+    if remote.bootstrap_servers:
+        return "fetch.remote.bootstrap.servers", remote.bootstrap_servers
+    return named_servers(inner)
 
 
 def configured_store(remote: RemoteFetchConfig) -> RemoteObjectStore:
@@ -105,11 +107,10 @@ def build_source(
             lookup_timeout=remote.pending_timeout_ms / 1000,
             index_cache_bytes=remote.index_cache_bytes,
         )
-    bootstrap = servers(remote, inner)
+    setting, bootstrap = servers(remote, inner)
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
-    setting = "fetch.remote.bootstrap.servers" if remote.bootstrap_servers else "bootstrap.servers"
-    parse_bootstrap_servers(str(bootstrap), setting)
+    parse_bootstrap_servers(bootstrap, setting)
     connection: _Connection = {
         "client_id": str(inner.get("client.id", "rdkafka")),
         "clock": clock,
@@ -118,11 +119,12 @@ def build_source(
         "sasl": sasl,
     }
     if store is None:
-        return BrokerLocationSource(str(bootstrap), formats=formats, **connection)
-    leaders = PartitionLeaders(str(bootstrap), **connection)
+        return BrokerLocationSource(bootstrap, formats=formats, **connection)
+    leaders = PartitionLeaders(bootstrap, **connection)
     layout, reads = configured_layout(remote), store_read_executor()
     try:
-        connected = {**connection_settings(inner), "bootstrap.servers": str(bootstrap)}
+        others = {name: value for name, value in connection_settings(inner).items() if name not in SERVER_SETTINGS}
+        connected = {**others, "bootstrap.servers": bootstrap}
         resolver = RemoteSegmentResolver(store, layout, index_cache_bytes=remote.index_cache_bytes, executor=reads)
         tier = _tier(remote, connected, store, layout, resolver, clock, metrics)
     except KafkaException as error:

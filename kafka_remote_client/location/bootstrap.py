@@ -1,13 +1,29 @@
-"""Reads ``bootstrap.servers``. Pure."""
+"""Reads ``bootstrap.servers``, which librdkafka also calls ``metadata.broker.list``. Pure."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.cluster import Address
 
-__all__ = ["parse_bootstrap_servers"]
+__all__ = ["SERVER_SETTINGS", "named_servers", "parse_bootstrap_servers"]
 
 _DEFAULT_PORT = 9092
+
+SERVER_SETTINGS = ("bootstrap.servers", "metadata.broker.list")
+"""librdkafka's two names for one setting (CONFIGURATION.md)."""
+
+
+def named_servers(settings: Mapping[str, object]) -> tuple[str, str]:
+    """Returns which name of the setting counts, and its value; an empty value if neither is set.
+
+    If both are set, the last one counts, as in librdkafka.
+    """
+    given = [name for name in settings if name in SERVER_SETTINGS]
+    if not given:
+        return SERVER_SETTINGS[0], ""
+    return given[-1], str(settings[given[-1]] or "")
 
 
 def parse_bootstrap_servers(servers: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:

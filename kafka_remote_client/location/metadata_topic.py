@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_remote_client.clock import Clock
+from kafka_remote_client.location.bootstrap import SERVER_SETTINGS
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
@@ -33,7 +34,7 @@ _CONNECTION_PREFIXES = (
     "socket.",
     "ssl.",
 )
-_CONNECTION_SETTINGS = frozenset({"bootstrap.servers", "log_level", "metadata.broker.list", "oauth_cb"})
+_CONNECTION_SETTINGS = frozenset({*SERVER_SETTINGS, "log_level", "oauth_cb"})
 
 
 def connection_settings(config: Mapping[str, object]) -> ClientConfig:

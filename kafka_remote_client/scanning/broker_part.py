@@ -30,6 +30,7 @@ from kafka_remote_client.fallback import Fallback, FallbackLog, OnFallback, Tier
 from kafka_remote_client.fetch.broker_log import BrokerLog, open_broker_log
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.tier_reader import TierReader
+from kafka_remote_client.location.bootstrap import named_servers
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.scanning.scan import Scan
@@ -59,7 +60,7 @@ class BrokerAddress:
     settings: Mapping[str, object] = attrs.field(converter=_copied, repr=_count)
 
     def __attrs_post_init__(self) -> None:
-        if not self.settings.get("bootstrap.servers"):
+        if not named_servers(self.settings)[1]:
             raise ConfigurationError("broker must have bootstrap.servers")
 
     def open(self, scan: Scan, tier: TierReader) -> BrokerPart:

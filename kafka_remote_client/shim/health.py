@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kafka_remote_client.clock import Clock
 
-__all__ = ["READY_SECONDS", "TIER_SECONDS", "Check", "Health", "Kept"]
+__all__ = ["READY_SECONDS", "TIER_SECONDS", "Check", "Health", "Kept", "unexpected"]
 
 Check = Callable[[], str | None]
 """A problem as a text for the operator; ``None`` = no problem."""
@@ -73,6 +73,10 @@ def _found(check: Check) -> str | None:
     try:
         return check()
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and its text may hold a URL
-        kind, raised = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
-    file, line, function = Path(raised.filename).name, raised.lineno, raised.name
-    return f"the check failed with an unexpected {kind} in {file}, line {line}, function {function}"
+        return f"the check failed with an unexpected {unexpected(error)}"
+
+
+def unexpected(error: Exception) -> str:
+    """Names a caught exception and where it was raised. Its text may hold a signed URL, so that is left out."""
+    kind, raised = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+    return f"{kind} in {Path(raised.filename).name}, line {raised.lineno}, function {raised.name}"

@@ -7,6 +7,7 @@
     400    | the request is not HTTP/1.x, or has a body
     404    | no such page
     405    | another method than GET or HEAD
+    500    | the metrics cannot be written; the body and the log say why, the log once for each cause in a row
     501    | metrics are requested, and their extra is not installed
     503    | something is wrong; the body says what
 
@@ -15,15 +16,18 @@ It speaks no TLS and asks for no credentials: bind it to an address that only th
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from kafka_remote_client.registry import MissingExtraError
-from kafka_remote_client.shim.health import Check
+from kafka_remote_client.shim.health import Check, unexpected
 from kafka_remote_client.shim.http_server import ConnectionListener, MalformedRequestError, read_request
 
 __all__ = ["Management"]
+
+_log = logging.getLogger(__name__)
 
 _TEXT = "text/plain; charset=utf-8"
 _METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -37,6 +41,7 @@ class Management:
     def __init__(self, host: str, port: int, pages: Mapping[str, Check], metrics: Callable[[], bytes]) -> None:
         self._pages = pages
         self._metrics = metrics
+        self._failed: str | None = None
         self._listener = ConnectionListener(
             self._converse,
             host=host,
@@ -80,10 +85,7 @@ class Management:
         if method not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n", _TEXT
         if page == "/metrics":
-            try:
-                return HTTPStatus.OK, self._metrics(), _METRICS_TEXT
-            except MissingExtraError as error:
-                return HTTPStatus.NOT_IMPLEMENTED, f"{error}\n".encode(), _TEXT
+            return self._answer_metrics()
         check = self._pages.get(page)
         if check is None:
             return HTTPStatus.NOT_FOUND, b"no such page\n", _TEXT
@@ -91,6 +93,20 @@ class Management:
         if found is not None:
             return HTTPStatus.SERVICE_UNAVAILABLE, f"{found}\n".encode(), _TEXT
         return HTTPStatus.OK, b"ok\n", _TEXT
+
+    def _answer_metrics(self) -> tuple[HTTPStatus, bytes, str]:
+        try:
+            written = self._metrics()
+        except MissingExtraError as error:
+            return HTTPStatus.NOT_IMPLEMENTED, f"{error}\n".encode(), _TEXT
+        except Exception as error:  # noqa: BLE001 - the numbers come from plugins too, and a scrape must get an answer
+            failed = f"metrics cannot be written: unexpected {unexpected(error)}"
+            if failed != self._failed:
+                _log.error("%s", failed)
+            self._failed = failed
+            return HTTPStatus.INTERNAL_SERVER_ERROR, f"{failed}\n".encode(), _TEXT
+        self._failed = None
+        return HTTPStatus.OK, written, _METRICS_TEXT
 
 
 def _send(

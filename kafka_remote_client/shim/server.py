@@ -98,6 +98,8 @@ class Shim:
         taken = attrs.evolve(known, **{name: getattr(config, name) for name in differ if name in RELOADED})
         if (known.ssl_certificate is None) != (taken.ssl_certificate is None):
             raise ConfigurationError("ssl_certificate cannot be set or removed without a restart")
+        if known.signing_key is not None and taken.signing_key is None:
+            raise ConfigurationError("signing_key cannot be removed without a restart: clients still hold URLs that it signed")
         self._proxy.reloaded(config)
         if self._grants:
             granting_signer(config)

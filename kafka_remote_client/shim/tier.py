@@ -150,11 +150,12 @@ class ShimTier:
         return served | ({} if self._resolving is None else self._resolving.metrics())
 
     def reload(self, config: ShimConfig) -> None:
-        """Takes the certificate, the signing key, topic policies and client limits of ``config``.
+        """Takes the certificate, the signing key, topic policies and client limits of ``config``, which names the same store.
 
         Raises ConfigurationError, and changes nothing then.
         """
-        granting_signer(config)
+        if self._signer is not None:
+            _check_whole_objects(self._signer, config)
         context = origin_context(config)
         limits, known = self._limits(config), self._limits(self._config)
         self.strategy.reload(limits, config.client_limits)
@@ -203,12 +204,17 @@ def granting_signer(config: ShimConfig) -> ObjectSigner | None:
         schemes = ", ".join(sorted({*_SERVED_SCHEMES, *signer_schemes()}))
         raise ConfigurationError(f"URLs can be signed for these stores only: {schemes}")
     signer = load_signer(config.store, config.store_options)
+    _check_whole_objects(signer, config)
+    return signer
+
+
+def _check_whole_objects(signer: ObjectSigner, config: ShimConfig) -> None:
     policies = topic_policies(config.topic_policies).values
     if not (signer.binds_ranges or config.whole_object_urls or any(one.grant == "whole-object" for one in policies)):
+        scheme = urlsplit(config.store or "").scheme
         raise ConfigurationError(
             f"URLs of a {scheme}:// store permit reading whole objects; set --whole-object-urls or a topic policy to allow that"
         )
-    return signer
 
 
 def _check_origin(config: ShimConfig) -> None:

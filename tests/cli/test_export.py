@@ -127,7 +127,7 @@ def test_a_group_continues_where_the_export_ends(capsys: pytest.CaptureFixture[s
 def test_live_records_are_exported_if_asked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with small_cluster(tmp_path / "tier") as cluster:
         fill_topic(cluster, "orders", 100, (0,))
-        server = f"bootstrap.servers={cluster.bootstrap_servers}"
+        server = f"metadata.broker.list={cluster.bootstrap_servers}"
         from_both = ["--live", "--on-fallback", "broker", "--consumer", server]
         store, target = (tmp_path / "tier").as_uri(), str(tmp_path / "table")
         with pytest.raises(SystemExit) as stopped:

@@ -176,10 +176,17 @@ _ROWS = (
     ("F76", "one range is answered late, or never", "the same records, from the store by a hedge", _AT_ONCE),
     ("F77", "a hedge fails, or answers with another version or length", _SAME, _RETRIES),
     ("F78", "a location stays pending; a shim decides only a part of a batch", _BROKER, "pending; no other partition waits"),
+    # -- settings of a topic -----------------------------------------------------------------------------------------------
+    (
+        "F79",
+        "copying to the tier is disabled; then tiering is, and its segments are deleted",
+        "the same records, from the store while it has them; then the plain consumer's error or reset",
+        _LOCATION,
+    ),
 )
 
 FAULTS: dict[str, Fault] = {row[0]: Fault(*row) for row in _ROWS}
-"""All faults by number, F01 to F78."""
+"""All faults by number, F01 to F79."""
 
 STORE_FAULTS = tuple(
     number for number, fault in FAULTS.items() if (number <= "F49" or number in ("F76", "F77", "F78")) and fault.injected

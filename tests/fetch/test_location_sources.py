@@ -94,6 +94,32 @@ def test_the_metadata_topic_uses_the_consumers_connection(built: Built) -> None:
     assert built.store.closed
 
 
+@pytest.mark.parametrize(
+    ("inner", "asked"),
+    [
+        ({"bootstrap.servers": "localhost:1", "metadata.broker.list": "localhost:2"}, "localhost:2"),
+        ({"metadata.broker.list": "localhost:2", "bootstrap.servers": "localhost:1"}, "localhost:1"),
+    ],
+)
+@pytest.mark.parametrize("shim", [None, "localhost:3"])
+def test_follower_and_leaders_are_asked_at_the_same_servers(
+    built: Built, inner: dict[str, Any], asked: str, shim: str | None
+) -> None:
+    source = built({**inner, "log_level": 0}, location__source="metadata-topic", bootstrap__servers=shim)
+    assert isinstance(source, TierLocationSource)
+    assert isinstance(source._tier, MetadataTopicTier)
+    config = source._tier.follower._config
+    assert "metadata.broker.list" not in config
+    assert config["bootstrap.servers"] == (shim or asked)
+    host, port = (shim or asked).split(":")
+    assert source._leaders._cluster._bootstrap == ((host, int(port)),)
+
+
+def test_an_address_that_is_refused_is_named_as_it_was_given(built: Built) -> None:
+    with pytest.raises(ConfigurationError, match=r"^metadata\.broker\.list: 'localhost:x' is not host:port"):
+        built({"metadata.broker.list": "localhost:x"})
+
+
 def test_leaders_confirm_a_listing_unless_configured_otherwise(built: Built) -> None:
     confirmed = built(location__source="listing")
     assert isinstance(confirmed, TierLocationSource)

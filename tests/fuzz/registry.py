@@ -52,6 +52,10 @@ def _remote_log(name: str, inputs: int, *more: str) -> FuzzTarget:
 
 
 _AIVEN = "remote_log/aiven"
+_SHIM = tuple(
+    f"kafka_remote_client/{path}"
+    for path in ("errors.py", "protocol", "wire.py", "shim/frames.py", "shim/request_pipeline.py", "shim/tagged_fetch.py")
+)
 _HTTP = ("fetchers", "kafka_remote_client/errors.py", "kafka_remote_client/plugin.py")
 TARGETS = {
     target.name: target
@@ -71,6 +75,7 @@ TARGETS = {
         _wire("location_answer", 20_000, "location/answer.py"),
         _wire("location_metadata", 20_000),
         _wire("fetch_request", 20_000, "shim/tagged_fetch.py"),
+        FuzzTarget("shim_frames", "shim_target", _SHIM, 5_000),
         FuzzTarget("http_answer", "http_target", _HTTP, 5_000),
         _remote_log("metadata_record", 20_000, "remote_log/serde.py", "remote_log/events.py", f"{_AIVEN}/custom_metadata.py"),
         _remote_log("aiven_manifest", 10_000, f"{_AIVEN}/manifest.py", f"{_AIVEN}/chunk_index.py"),

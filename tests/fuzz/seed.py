@@ -38,7 +38,13 @@ NULLS = record(Rec(0, None, None))
 
 
 def seeds() -> dict[str, list[bytes]]:
-    return {**_of_records(), **_of_the_wire(), **_of_remote_logs(), "http_answer": list(_http_answers())}
+    return {
+        **_of_records(),
+        **_of_the_wire(),
+        **_of_remote_logs(),
+        "http_answer": list(_http_answers()),
+        "shim_frames": _shim_frames(),
+    }
 
 
 def _of_records() -> dict[str, list[bytes]]:
@@ -212,6 +218,22 @@ def _http_answers() -> list[bytes]:
         b"\x01" + middle % b"4-8" + b"45678",
         b"\x02" + middle % b"5-9" + b"56789",
     ]
+
+
+def _shim_frames() -> list[bytes]:
+    """Streams of a client: a Produce with and without acks, versions, location requests, and what is no request."""
+    client, tags = b"\0\2me", b"\0"
+    produce = [struct.pack(">hhi", 0, 9, 1) + client + tags + b"\0" + struct.pack(">h", acks) + b"records" for acks in (0, -1)]
+    versions = struct.pack(">hhi", 18, 0, 2) + client
+    located = [b"\0\1" + request for request in _of_the_wire()["fetch_request"][1:]]  # the first is too new
+    later = struct.pack(">hhi", 1, 16, 4) + client + tags
+    many = [located[0][:4] + struct.pack(">i", number) + located[0][8:] for number in range(9)]
+    several = [*produce, versions, *located, versions, *many, *produce]
+    streams = [[produce[0]], [versions] * 3, located, several, [versions, later], [versions[:8]], [b"short"]]
+    cut = [b"".join(struct.pack(">H", len(one)) + one for one in stream) for stream in streams]
+    raw = b"".join(struct.pack(">i", len(one)) + one for one in several)
+    lengths = [struct.pack(">i", length) + versions for length in (-1, 0, 7, 1 << 30)]
+    return [bytes([size << 1]) + one for one in cut for size in (0, 1, 7)] + [b"\1" + raw, *(b"\1" + one for one in lengths)]
 
 
 def main() -> None:

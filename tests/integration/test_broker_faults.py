@@ -267,7 +267,7 @@ def test_f64_retention_past_the_position_ends_as_with_a_plain_consumer(cluster: 
     tiered(cluster, shim, topic)
     with Pair(cluster, shim, topic, "read_committed") as pair:
         position = pair.read_and_pause(30)
-        cluster.set_topic(topic, "retention.bytes", "30000")
+        cluster.set_topic(topic, retention_bytes="30000")
 
         def passed() -> bool:
             now = cluster.offsets(topic)
@@ -298,6 +298,43 @@ def test_f65_a_recreated_topic_is_never_read_from_the_old_ones_tier(cluster: Kaf
         rows, _ = pair.go_on()
         assert rows
         assert {(r[4] or b"")[:3] for r in rows} == {b"new"}
+
+
+@pytest.mark.fault("F79")
+def test_f79_tier_is_read_while_copying_is_disabled_and_not_after_its_end(
+    cluster: KafkaCluster, shim: Shim, topic: str
+) -> None:
+    cluster.create_topic(topic)
+    write(cluster, topic, 600, "tiered")
+    before = tiered(cluster, shim, topic)
+    with Pair(cluster, shim, topic, LEVELS[0]) as through, Pair(cluster, shim, topic, LEVELS[0]) as within:
+        cluster.set_topic(topic, remote_log_copy_disable="true", local_retention_bytes="-2", local_retention_ms="-2")
+        write(cluster, topic, 300, "local")
+        position = within.read_and_pause(30)
+        through.read_and_pause(30)
+        rows, codes = through.go_on()
+        assert codes == set()
+        assert {(r[4] or b"").split()[0] for r in rows} >= {b"tiered", b"local"}
+        assert through.direct_records > before.latest_tiered // 3, "the tier is still read"
+        still = cluster.offsets(topic)
+        assert still is not None
+        assert still.latest_tiered == before.latest_tiered, "the fault is that nothing is copied"
+        cluster.set_topic(topic, remote_storage_enable="false", remote_log_delete_on_disable="true")
+
+        def deleted() -> bool:
+            now = cluster.offsets(topic)
+            return now is not None and now.log_start > position and cluster.segments(topic) == 0
+
+        wait_until(deleted, "the tier to be deleted", seconds=_PATIENCE_SECONDS)
+        local = cluster.offsets(topic)
+        assert local is not None
+        for pair in (through, within):
+            pair.log_start_moves(local.log_start)
+        rows, codes = within.go_on()
+        assert codes == set()
+        assert rows[0][0] >= local.log_start
+    for pair in (through, within):
+        pair.judge()
 
 
 @pytest.mark.fault("F25", "F57", "F58", "F62", "F67")

@@ -183,7 +183,7 @@ def test_brokers_need_an_address(cluster: EmbeddedCluster, more: dict[str, Any])
 
 
 def test_settings_of_brokers_are_pickled_and_not_shown(cluster: EmbeddedCluster) -> None:
-    found = scan("file:///t", "orders", live=True, broker={"bootstrap.servers": "b:1", "sasl.password": "secret"})
+    found = scan("file:///t", "orders", live=True, broker={"metadata.broker.list": "b:1", "sasl.password": "secret"})
     assert "secret" not in repr(found)
     assert pickle.loads(pickle.dumps(found)) == found
 

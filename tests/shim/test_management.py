@@ -78,6 +78,37 @@ def test_metrics_without_their_extra_say_so() -> None:
     made.stop()
 
 
+@pytest.mark.parametrize("error", [ValueError, OSError])
+def test_metrics_that_cannot_be_written_are_an_error_500(error: type[Exception], caplog: pytest.LogCaptureFixture) -> None:
+    wrong: list[Exception] = [error("https://store/key?signature=canary")]
+
+    def metrics() -> bytes:
+        for one in wrong:
+            raise one
+        return b"numbers 1\n"
+
+    made = Management("127.0.0.1", 0, {"/readyz": lambda: None}, metrics)
+    made.start()
+    connection = HTTPConnection(*made.address, timeout=60)
+    answers = []
+    for page in ("/metrics", "/metrics", "/readyz"):
+        connection.request("GET", page)
+        answer = connection.getresponse()
+        answers.append((answer.status, answer.read().decode()))
+    wrong.clear()
+    assert ask(made.address, "/metrics") == (200, "numbers 1\n")
+    wrong.append(error())
+    assert ask(made.address, "/metrics")[0] == 500
+    connection.close()
+    made.stop()
+    failed = f"metrics cannot be written: unexpected {error.__name__} in test_management.py, line "
+    assert [status for status, _ in answers] == [500, 500, 200]
+    assert answers[0][1].startswith(failed)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]  # once in a row
+    assert all(message.startswith(failed) for message in caplog.messages)
+    assert "canary" not in answers[0][1] + caplog.text
+
+
 def pages(shim: Shim) -> dict[str, int]:
     assert shim.management_url
     host, _, port = shim.management_url.removeprefix("http://").rpartition(":")

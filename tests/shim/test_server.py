@@ -7,6 +7,7 @@ import socket
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import attrs
 import pytest
@@ -15,12 +16,14 @@ from confluent_kafka.admin import AdminClient
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
 import kafka_remote_client.shim.tier as tier_module
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import SignedUrl
 from kafka_remote_client.shim.broker import PassThrough
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.shim.signing import UrlSigner
 from tests.shim.test_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
@@ -257,6 +260,39 @@ def test_reload_refuses_policies_that_only_the_next_start_permits(monkeypatch: p
         with pytest.raises(ConfigurationError, match="--whole-object-urls"):
             shim.reload(attrs.evolve(config, topic_policies={}, whole_object_urls=True))
         assert shim._tier.strategy._limits.topics.of("orders").grant == "whole-object"
+
+
+def test_reload_builds_one_signer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    built: list[WholeObjects] = []
+
+    def build(*_told: object) -> WholeObjects:
+        built.append(WholeObjects())
+        return built[-1]
+
+    monkeypatch.setattr(tier_module, "signer_schemes", lambda: ["tape"])
+    monkeypatch.setattr(tier_module, "load_signer", build)
+    monkeypatch.setattr(tier_module, "load_store", lambda *_told: DirectoryStore(tmp_path))
+    config = ShimConfig("127.0.0.1:1", store="tape://library", metadata_consumer=QUIET, topic_policies=PERMITTED)
+    with Shim(config) as shim:
+        assert len(built) == 1
+        assert shim.reload(attrs.evolve(config, max_connections=1)) == []
+        assert len(built) == 2
+
+
+def test_reload_refuses_to_remove_the_signing_key(tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_bytes(b"records")
+    config = ShimConfig("127.0.0.1:1", store=tmp_path.as_uri(), signing_key=b"k" * 16, metadata_consumer=QUIET)
+    with Shim(config) as shim:
+        assert shim.origin_url is not None
+        url = UrlSigner(b"k" * 16, shim.origin_url, SystemClock()).sign("one.log", ByteRange(0, 2), 60).url
+        with pytest.raises(
+            ConfigurationError, match=r"^signing_key cannot be removed without a restart: clients still hold URLs"
+        ):
+            shim.reload(attrs.evolve(config, signing_key=None, max_connections=1))
+        assert shim._config == config
+        assert shim.reload(attrs.evolve(config, signing_key=b"n" * 16)) == []
+        with urlopen(Request(url, headers={"Range": "bytes=0-1"}), timeout=60) as answer:
+            assert answer.read() == b"re"
 
 
 def test_reload_judges_no_store_where_the_strategy_is_given() -> None:

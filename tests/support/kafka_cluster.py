@@ -192,10 +192,13 @@ class KafkaCluster:
         self.admin.delete_topics([name])[name].result(_PATIENCE_SECONDS)
         wait_until(lambda: name not in self.admin.list_topics(timeout=10).topics, f"{name} to be gone")
 
-    def set_topic(self, name: str, setting: str, value: str) -> None:
-        """Changes a setting of a topic."""
-        entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    def set_topic(self, name: str, **config: str) -> None:
+        """Changes settings of a topic at once; ``_`` in a setting's name stands for ``.``."""
+        entries = [
+            ConfigEntry(setting.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for setting, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         for future in self.admin.incremental_alter_configs([resource]).values():
             future.result(_PATIENCE_SECONDS)
 
