@@ -6,12 +6,12 @@ import os
 import signal
 import sys
 import tempfile
-from enum import StrEnum
 from queue import SimpleQueue
 from typing import Annotated
 
 import typer
 
+from kafka_remote_client.cli.command_group import Verbs, show_version
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
@@ -19,6 +19,21 @@ from kafka_remote_client.cli.export import ExportCommand, ExportFormat, export
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.old_spellings import output_of, topics_of
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    LONGEST,
+    SETTING_FORMS,
+    EncryptionKeys,
+    Isolation,
+    KeyPrefix,
+    Layout,
+    OldTopic,
+    Output,
+    Partition,
+    Store,
+    StoreOptions,
+    Topics,
+)
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.plan import plan_options, show_plan
 from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_options
@@ -31,7 +46,6 @@ from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
-from kafka_remote_client.settings import default_of
 from kafka_remote_client.shim.checks import check_shim
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
@@ -43,44 +57,23 @@ from kafka_remote_client.verify.verifier import VerifyRequest
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Verbs,
     help="Reads Kafka's tiered segments directly from the object store.",
+    epilog="Exit status: 0 done, 1 failed or findings, 2 wrong use, 130 interrupted, 141 output closed (docs/cli.md).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-SETTING_FORMS = "KEY=VALUE|@FILE"
-DEFAULT_LAYOUT: str = default_of("remote.storage.store.layout")
 
-Store = Annotated[
-    str, typer.Option("--store", help="URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://…", metavar="URL")
-]
-StoreOptions = Annotated[
-    list[str] | None,
-    typer.Option("--store-option", help="Setting of the store; repeatable (docs/stores.md).", metavar=SETTING_FORMS),
-]
-Layout = Annotated[str, typer.Option("--layout", help="Layout of the tier's objects.", metavar="NAME")]
-KeyPrefix = Annotated[str, typer.Option("--key-prefix", help="Prefix of all object names (aiven).", metavar="PREFIX")]
-EncryptionKeys = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--encryption-key", help="RSA private key in PEM or DER; repeatable (aiven).", metavar="KEYID=PRIVATE_KEY_FILE"
-    ),
-]
-Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all if none is given.", metavar="[TOPIC]...")]
-Output = Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object per line).")]
-Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
-OldTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
-_LONGEST = 1e9
-"""Seconds or milliseconds, without infinity."""
-
-
-class Isolation(StrEnum):
-    """``--isolation-level``, as consumers spell it."""
-
-    READ_COMMITTED = "read_committed"
-    READ_UNCOMMITTED = "read_uncommitted"
+@app.callback()
+def _every_verb(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Takes the options in front of the verb."""
 
 
 @app.command("dump")
@@ -280,7 +273,7 @@ def _plan(
         typer.Option("--cores", min=1, help="Number of tasks that run in parallel; default: the cores of this machine."),
     ] = None,
     latency_ms: Annotated[
-        float, typer.Option("--latency-ms", min=0, max=_LONGEST, help="Latency of one GET in milliseconds.")
+        float, typer.Option("--latency-ms", min=0, max=LONGEST, help="Latency of one GET in milliseconds.")
     ] = 20.0,
     megabytes_per_second: Annotated[
         float, typer.Option("--megabytes-per-second", min=0.001, help="Throughput of one core in MB/s (10^6 bytes).")
@@ -406,7 +399,7 @@ def _verify(
     ] = None,
     metadata_timeout: Annotated[
         float,
-        typer.Option("--metadata-timeout", min=0, max=_LONGEST, help="Time-out in seconds for reading the metadata topic."),
+        typer.Option("--metadata-timeout", min=0, max=LONGEST, help="Time-out in seconds for reading the metadata topic."),
     ] = 120.0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check objects, sizes, manifests and indexes, but no record data.")
@@ -417,7 +410,7 @@ def _verify(
     ] = False,
     grace: Annotated[
         float,
-        typer.Option("--grace", min=0, max=_LONGEST, help="Seconds after which an unfinished copy or deletion is a finding."),
+        typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion is a finding."),
     ] = 900.0,
     output: Output = OutputFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from kafka_remote_client.cli.ls import SegmentLine
 
-__all__ = ["OutputFormat", "remark", "show_segments"]
+__all__ = ["OutputFormat", "output_console", "remark", "show_segments"]
 
 
 class OutputFormat(StrEnum):
@@ -26,6 +26,16 @@ class OutputFormat(StrEnum):
 def remark(message: str) -> None:
     """One line for people, on standard error."""
     print(f"kafka-remote: {message}", file=sys.stderr)
+
+
+class _OutputConsole(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # Console would end the process with status 1
+
+
+def output_console(piped_width: int = 4096) -> Console:
+    """Standard output for tables, without colours and markup. A pipe has no width: by default, no line is folded there."""
+    return _OutputConsole(width=None if sys.stdout.isatty() else piped_width, soft_wrap=False, highlight=False, markup=False)
 
 
 def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
@@ -53,5 +63,4 @@ def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
             "?" if line.leader_epochs is None else " ".join(f"{epoch}:{start}" for epoch, start in line.leader_epochs),
             line.state,
         )
-    # A pipe has no width: do not fold lines for it.
-    Console(width=None if sys.stdout.isatty() else 4096, soft_wrap=False).print(table)
+    output_console().print(table)
