@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_remote_client.cli.cluster_verbs import add_cluster_verbs
 from kafka_remote_client.cli.command_group import Verbs, show_version
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
@@ -429,6 +430,9 @@ def _verify(
         output=output_of(output, as_json=as_json, say=remark),
     )
     raise typer.Exit(verify(command, remark))
+
+
+add_cluster_verbs(app)
 
 
 def _signals() -> SimpleQueue[int]:

@@ -12,8 +12,11 @@ from kafka_remote_client.settings import default_of
 
 __all__ = [
     "DEFAULT_LAYOUT",
+    "DEFAULT_TIMEOUT",
     "LONGEST",
     "SETTING_FORMS",
+    "BootstrapServers",
+    "ConsumerSettings",
     "EncryptionKeys",
     "Isolation",
     "KeyPrefix",
@@ -23,6 +26,7 @@ __all__ = [
     "Partition",
     "Store",
     "StoreOptions",
+    "Timeout",
     "Topics",
 ]
 
@@ -30,6 +34,8 @@ SETTING_FORMS = "KEY=VALUE|@FILE"
 DEFAULT_LAYOUT: str = default_of("remote.storage.store.layout")
 LONGEST = 1e9
 """Seconds or milliseconds, without infinity."""
+DEFAULT_TIMEOUT = 30.0
+"""Seconds."""
 
 Store = Annotated[
     str, typer.Option("--store", help="URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://…", metavar="URL")
@@ -49,6 +55,16 @@ EncryptionKeys = Annotated[
 Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all if none is given.", metavar="[TOPIC]...")]
 Output = Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object per line).")]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
+BootstrapServers = Annotated[
+    str, typer.Option("--bootstrap-servers", help="Bootstrap servers of the Kafka cluster.", metavar="HOST:PORT,…")
+]
+ConsumerSettings = Annotated[
+    list[str] | None,
+    typer.Option("--consumer", help="Setting of a consumer, as for TLS and SASL; repeatable.", metavar=SETTING_FORMS),
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, max=LONGEST, help="Seconds that brokers and store get for all answers.")
+]
 OldTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
 
 

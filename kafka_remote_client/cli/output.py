@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 import attrs
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from kafka_remote_client.cli.ls import SegmentLine
 
-__all__ = ["OutputFormat", "output_console", "remark", "show_segments"]
+__all__ = ["OutputFormat", "output_console", "remark", "show_lines", "show_segments"]
 
 
 class OutputFormat(StrEnum):
@@ -36,6 +37,25 @@ class _OutputConsole(Console):
 def output_console(piped_width: int = 4096) -> Console:
     """Standard output for tables, without colours and markup. A pipe has no width: by default, no line is folded there."""
     return _OutputConsole(width=None if sys.stdout.isatty() else piped_width, soft_wrap=False, highlight=False, markup=False)
+
+
+def show_lines(lines: Sequence[Any], columns: Mapping[str, str], output: OutputFormat) -> None:
+    """Prints attrs values, one a line: JSON objects with all fields, or a table of ``columns``, from heading to field.
+
+    A table fits 80 columns: long texts are folded. ``None`` is null, and "-" in the table.
+    """
+    if output is OutputFormat.JSON:
+        for line in lines:
+            print(json.dumps(attrs.asdict(line), separators=(",", ":")))
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading, field in columns.items():
+        is_text = any(isinstance(getattr(line, field), str) for line in lines)
+        table.add_column(heading, justify="left" if is_text else "right", overflow="fold")
+    for line in lines:
+        values = [getattr(line, field) for field in columns.values()]
+        table.add_row(*("-" if value is None else str(value) for value in values))
+    output_console(80).print(table)
 
 
 def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:

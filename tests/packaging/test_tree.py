@@ -26,6 +26,7 @@ _TESTED_ELSEWHERE = {
     "fetchers/kafka_remote_fetchers/_transport_errors.py": "test_presigned, on real sockets",
     "kafka_remote_client/__main__.py": "tests/cli/test_main.py, as a process",
     "kafka_remote_client/cli/app.py": "the verbs' own tests call it",
+    "kafka_remote_client/cli/cluster_verbs.py": "the verbs' own tests call it",
     "kafka_remote_client/cli/command_group.py": "test_main",
     "kafka_remote_client/cli/demo_output.py": "test_demo",
     "kafka_remote_client/cli/options.py": "the verbs' own tests",
