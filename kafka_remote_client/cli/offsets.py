@@ -22,15 +22,16 @@ from typing import TypeVar
 import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.location.cluster import Key, PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.scanning.predicate import microseconds
 
-__all__ = ["COLUMNS", "OffsetsLine", "parse_time", "partition_lines"]
+__all__ = ["COLUMNS", "OffsetsLine", "log_offset_at", "parse_time", "partition_lines", "tiered_offset_at"]
 
 _T = TypeVar("_T")
 
@@ -89,6 +90,30 @@ def partition_lines(
         )
         for key in keys
     ]
+
+
+def log_offset_at(
+    leaders: PartitionLeaders, topic: str, partition: int, time_ms: int, text: str, clock: Clock, seconds: float
+) -> int:
+    """The offset of the first record at or after a time, ``text`` as the user wrote it.
+
+    Raises ConfigurationError if there is none, LocationError as the brokers answer.
+    """
+    key = (topic, partition)
+    asked = leaders.ask_all([key], Deadline(clock, seconds), partial(_at_time, time_ms))
+    return _found(_known(_all_answered(asked)[key]), topic, partition, text)
+
+
+def tiered_offset_at(listing: ListingLocationSource, topic: str, partition: int, time_ms: int, text: str) -> int:
+    """:func:`log_offset_at` of the tiered part, without a broker."""
+    tip = next((tip for tip in listing.partitions(topic) if tip.partition == partition), None)
+    return _found(None if tip is None else listing.offset_for_time(tip, time_ms), topic, partition, text)
+
+
+def _found(offset: int | None, topic: str, partition: int, text: str) -> int:
+    if offset is None:
+        raise ConfigurationError(f"{topic}-{partition} has no record at or after {text}")
+    return offset
 
 
 def _at_time(

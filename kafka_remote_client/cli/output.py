@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from kafka_remote_client.cli.ls import SegmentLine
 
-__all__ = ["OutputFormat", "output_console", "remark", "show_lines", "show_segments"]
+__all__ = ["OutputFormat", "output_console", "remark", "show_facts", "show_lines", "show_segments"]
 
 
 class OutputFormat(StrEnum):
@@ -56,6 +57,16 @@ def show_lines(lines: Sequence[Any], columns: Mapping[str, str], output: OutputF
         values = [getattr(line, field) for field in columns.values()]
         table.add_row(*("-" if value is None else str(value) for value in values))
     output_console(80).print(table)
+
+
+def show_facts(facts: Mapping[str, object]) -> None:
+    """Prints names and values below each other, within 80 columns. Long words, as names of topics, are not cut."""
+    width = max(map(len, facts)) + 2
+    for name, fact in facts.items():
+        indent = " " * width
+        for line in textwrap.wrap(str(fact), 80, initial_indent=indent, subsequent_indent=indent, break_long_words=False):
+            print(name.ljust(width) + line[width:])
+            name = ""  # noqa: PLW2901 - once
 
 
 def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
