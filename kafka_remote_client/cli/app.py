@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import tempfile
-from queue import SimpleQueue
+from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Annotated
 
 import typer
 
+from kafka_remote_client.cli.cluster import Places, run_cluster
 from kafka_remote_client.cli.cluster_verbs import add_cluster_verbs
 from kafka_remote_client.cli.command_group import Verbs, show_version
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
@@ -372,6 +374,32 @@ def _demo(
         remark(f"the demo failed: {failure}")
     if not result.worked:
         raise typer.Exit(1)
+
+
+@app.command("cluster")
+def _cluster(
+    records: Annotated[int, typer.Option("--records", min=1000, help="Number of records to write to the topic.")] = 20_000,
+    directory: Annotated[
+        Path, typer.Option("--directory", help="Directory of the tier. It must be empty, and is removed at the end.")
+    ] = Path("/tmp/kafka-tier"),  # noqa: S108 - the name that the documents use; what is in it is refused
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the cluster.")] = 9092,
+    shim_port: Annotated[int, typer.Option("--shim-port", min=1, max=65535, help="Port of the shim.")] = 9192,
+    origin_port: Annotated[int, typer.Option("--origin-port", min=1, max=65535, help="Port of the object origin.")] = 9193,
+    no_shim: Annotated[
+        bool, typer.Option("--no-shim", help="Leave the last two ports to a shim that you start yourself.")
+    ] = False,
+) -> None:
+    """Runs a cluster with a tiered topic "orders" until Ctrl-C. Needs no broker, Java or Docker."""
+    told = _signals()
+
+    def stopped(seconds: float) -> bool:
+        try:
+            return told.get(timeout=seconds) != signal.SIGHUP
+        except Empty:
+            return False
+
+    places = Places(directory, port, shim_port, origin_port, not no_shim)
+    run_cluster(places, records, SystemClock(), lambda line: print(line, flush=True), stopped)
 
 
 @app.command("verify")
