@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Annotated
 
 import typer
 
 from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.lag import COLUMNS as LAG_COLUMNS
+from kafka_remote_client.cli.lag import lag_lines
 from kafka_remote_client.cli.locate import locate, open_source, show_located
 from kafka_remote_client.cli.offsets import COLUMNS as OFFSETS_COLUMNS
 from kafka_remote_client.cli.offsets import log_offset_at, parse_time, partition_lines, tiered_offset_at
 from kafka_remote_client.cli.options import (
     DEFAULT_LAYOUT,
     DEFAULT_TIMEOUT,
+    LONGEST,
     BootstrapServers,
     ConsumerSettings,
     EncryptionKeys,
@@ -33,7 +36,9 @@ from kafka_remote_client.location.leaders import PartitionLeaders, open_leaders
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
+from kafka_remote_client.verify.metadata_topic import MetadataTopic
 
 __all__ = ["add_cluster_verbs"]
 
@@ -42,6 +47,7 @@ def add_cluster_verbs(app: typer.Typer) -> None:
     """Adds the verbs of this module."""
     app.command("offsets")(_offsets)
     app.command("locate")(_locate)
+    app.command("lag")(_lag)
 
 
 def _offsets(
@@ -112,6 +118,39 @@ def _locate(
         inner = split_config(settings)[1]
         with closing(open_leaders(inner, clock, min(timeout, DEFAULT_TIMEOUT))) as leaders:
             show(source, log_offset_at(leaders, topic, partition, time_ms, place, clock, timeout))
+
+
+def _lag(
+    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC...")],
+    bootstrap_servers: BootstrapServers,
+    consumer: ConsumerSettings = None,
+    metadata_topic: Annotated[str, typer.Option("--metadata-topic", help="Name of the metadata topic.")] = METADATA_TOPIC,
+    no_metadata: Annotated[
+        bool, typer.Option("--no-metadata", help="Do not read the metadata topic; segments are not counted then.")
+    ] = False,
+    metadata_timeout: Annotated[
+        float, typer.Option("--metadata-timeout", min=0.1, max=LONGEST, help="Seconds for reading the metadata topic.")
+    ] = 120.0,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion dangles.")
+    ] = 900.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Compares what is copied to the tier with the log end. Counts unfinished segments."""
+    clock = SystemClock()
+    settings = parse_settings(consumer or [], "--consumer")
+    with _leaders(bootstrap_servers, consumer, timeout) as leaders:
+        bounds = partition_lines(leaders, list(dict.fromkeys(topics)), None, clock, timeout)
+    known = None
+    with ExitStack() as opened:
+        if not no_metadata:
+            known = opened.enter_context(
+                closing(MetadataTopic({**settings, "bootstrap.servers": bootstrap_servers}, metadata_topic))
+            )
+            known.read(metadata_timeout)
+        lines = lag_lines(bounds, known, clock.time_ms(), int(grace * 1000))
+    show_lines(lines, LAG_COLUMNS, output)
 
 
 @contextmanager
