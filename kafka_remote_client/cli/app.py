@@ -6,12 +6,15 @@ import os
 import signal
 import sys
 import tempfile
-from enum import StrEnum
-from queue import SimpleQueue
+from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Annotated
 
 import typer
 
+from kafka_remote_client.cli.cluster import Places, run_cluster
+from kafka_remote_client.cli.cluster_verbs import add_cluster_verbs
+from kafka_remote_client.cli.command_group import Verbs, show_version
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
@@ -19,6 +22,21 @@ from kafka_remote_client.cli.export import ExportCommand, ExportFormat, export
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.old_spellings import output_of, topics_of
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    LONGEST,
+    SETTING_FORMS,
+    EncryptionKeys,
+    Isolation,
+    KeyPrefix,
+    Layout,
+    OldTopic,
+    Output,
+    Partition,
+    Store,
+    StoreOptions,
+    Topics,
+)
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.plan import plan_options, show_plan
 from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_options
@@ -32,7 +50,6 @@ from kafka_remote_client.location.bootstrap import named_servers
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
-from kafka_remote_client.settings import default_of
 from kafka_remote_client.shim.checks import check_shim
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
@@ -44,44 +61,23 @@ from kafka_remote_client.verify.verifier import VerifyRequest
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Verbs,
     help="Reads Kafka's tiered segments directly from the object store.",
+    epilog="Exit status: 0 done, 1 failed or findings, 2 wrong use, 130 interrupted, 141 output closed (docs/cli.md).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-SETTING_FORMS = "KEY=VALUE|@FILE"
-DEFAULT_LAYOUT: str = default_of("remote.storage.store.layout")
 
-Store = Annotated[
-    str, typer.Option("--store", help="URL of the tier: file:///DIR, s3://BUCKET/PREFIX, gs://…, az://…", metavar="URL")
-]
-StoreOptions = Annotated[
-    list[str] | None,
-    typer.Option("--store-option", help="Setting of the store; repeatable (docs/stores.md).", metavar=SETTING_FORMS),
-]
-Layout = Annotated[str, typer.Option("--layout", help="Layout of the tier's objects.", metavar="NAME")]
-KeyPrefix = Annotated[str, typer.Option("--key-prefix", help="Prefix of all object names (aiven).", metavar="PREFIX")]
-EncryptionKeys = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--encryption-key", help="RSA private key in PEM or DER; repeatable (aiven).", metavar="KEYID=PRIVATE_KEY_FILE"
-    ),
-]
-Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all if none is given.", metavar="[TOPIC]...")]
-Output = Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object per line).")]
-Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
-OldTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
-_LONGEST = 1e9
-"""Seconds or milliseconds, without infinity."""
-
-
-class Isolation(StrEnum):
-    """``--isolation-level``, as consumers spell it."""
-
-    READ_COMMITTED = "read_committed"
-    READ_UNCOMMITTED = "read_uncommitted"
+@app.callback()
+def _every_verb(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Takes the options in front of the verb."""
 
 
 @app.command("dump")
@@ -281,7 +277,7 @@ def _plan(
         typer.Option("--cores", min=1, help="Number of tasks that run in parallel; default: the cores of this machine."),
     ] = None,
     latency_ms: Annotated[
-        float, typer.Option("--latency-ms", min=0, max=_LONGEST, help="Latency of one GET in milliseconds.")
+        float, typer.Option("--latency-ms", min=0, max=LONGEST, help="Latency of one GET in milliseconds.")
     ] = 20.0,
     megabytes_per_second: Annotated[
         float, typer.Option("--megabytes-per-second", min=0.001, help="Throughput of one core in MB/s (10^6 bytes).")
@@ -381,6 +377,32 @@ def _demo(
         raise typer.Exit(1)
 
 
+@app.command("cluster")
+def _cluster(
+    records: Annotated[int, typer.Option("--records", min=1000, help="Number of records to write to the topic.")] = 20_000,
+    directory: Annotated[
+        Path, typer.Option("--directory", help="Directory of the tier. It must be empty, and is removed at the end.")
+    ] = Path("/tmp/kafka-tier"),  # noqa: S108 - the name that the documents use; what is in it is refused
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the cluster.")] = 9092,
+    shim_port: Annotated[int, typer.Option("--shim-port", min=1, max=65535, help="Port of the shim.")] = 9192,
+    origin_port: Annotated[int, typer.Option("--origin-port", min=1, max=65535, help="Port of the object origin.")] = 9193,
+    no_shim: Annotated[
+        bool, typer.Option("--no-shim", help="Leave the last two ports to a shim that you start yourself.")
+    ] = False,
+) -> None:
+    """Runs a cluster with a tiered topic "orders" until Ctrl-C. Needs no broker, Java or Docker."""
+    told = _signals()
+
+    def stopped(seconds: float) -> bool:
+        try:
+            return told.get(timeout=seconds) != signal.SIGHUP
+        except Empty:
+            return False
+
+    places = Places(directory, port, shim_port, origin_port, not no_shim)
+    run_cluster(places, records, SystemClock(), lambda line: print(line, flush=True), stopped)
+
+
 @app.command("verify")
 def _verify(
     store: Store,
@@ -407,7 +429,7 @@ def _verify(
     ] = None,
     metadata_timeout: Annotated[
         float,
-        typer.Option("--metadata-timeout", min=0, max=_LONGEST, help="Time-out in seconds for reading the metadata topic."),
+        typer.Option("--metadata-timeout", min=0, max=LONGEST, help="Time-out in seconds for reading the metadata topic."),
     ] = 120.0,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check objects, sizes, manifests and indexes, but no record data.")
@@ -418,7 +440,7 @@ def _verify(
     ] = False,
     grace: Annotated[
         float,
-        typer.Option("--grace", min=0, max=_LONGEST, help="Seconds after which an unfinished copy or deletion is a finding."),
+        typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion is a finding."),
     ] = 900.0,
     output: Output = OutputFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
@@ -437,6 +459,9 @@ def _verify(
         output=output_of(output, as_json=as_json, say=remark),
     )
     raise typer.Exit(verify(command, remark))
+
+
+add_cluster_verbs(app)
 
 
 def _signals() -> SimpleQueue[int]:

@@ -99,14 +99,16 @@ class DemoResult:
         return not self.failures
 
 
-def demo_cluster(directory: str, records: int, clock: Clock) -> EmbeddedCluster:
+def demo_cluster(directory: str, records: int, clock: Clock, **more: Any) -> EmbeddedCluster:
     """A cluster, not started, whose segments are small enough that ``records`` fill some and most are read from the store.
 
-    Archived records leave the broker at once: the mock broker would keep little data for good.
+    Archived records leave the broker at once: the mock broker would keep little data for good. ``more``: of the cluster.
     """
     of_partition = records * _MEAN_RECORD_BYTES // _PARTITIONS
     segment_bytes = max(_SMALLEST_SEGMENT, min(_LARGEST_SEGMENT, of_partition // _FEWEST_SEGMENTS))
-    return EmbeddedCluster(directory, partitions=_PARTITIONS, segment_bytes=segment_bytes, expire_local=True, clock=clock)
+    return EmbeddedCluster(
+        directory, partitions=_PARTITIONS, segment_bytes=segment_bytes, expire_local=True, clock=clock, **more
+    )
 
 
 def run_demo(

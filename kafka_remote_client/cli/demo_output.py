@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from kafka_remote_client.cli.demo import DemoResult, TierTotals
+from kafka_remote_client.cli.output import output_console
 
 __all__ = ["DemoProgress", "show_demo"]
 
@@ -56,7 +57,7 @@ class DemoProgress:
 
 def show_demo(result: DemoResult) -> None:
     """The closing tables, on standard output."""
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = output_console(120)
     tiers = Table("tier", "records", "bytes", "MB/s", title="read by tier")
     for name, totals in result.tiers.items():
         tiers.add_row(name, f"{totals.records}", f"{totals.bytes:.0f}", f"{totals.megabytes_per_second:.1f}")

@@ -1,33 +1,68 @@
-"""The entry point of ``kafka-remote``. Exit status: 0 done, 1 the data or a peer did not allow it, 2 wrong use."""
+"""The entry point of ``kafka-remote``.
+
+::
+
+    status  meaning
+    0       done
+    1       the data or a peer did not allow it, or a check has findings
+    2       wrong use, or nothing could be checked
+    130     interrupted (Ctrl-C)
+    141     the reader of the output has gone, as ``head`` does
+
+References: docs/cli.md; the last two are what shells show for SIGINT and SIGPIPE.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 
 __all__ = ["run"]
 
+_FAILED, _WRONG_USE, _INTERRUPTED, _OUTPUT_CLOSED = 1, 2, 130, 141
+
 
 def run(arguments: list[str] | None = None) -> None:
     """Runs the command and exits with its status."""
-    sys.exit(_status(arguments))
+    try:
+        status = _status(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = _INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        status = _OUTPUT_CLOSED
+    sys.exit(status)
 
 
 def _status(arguments: list[str] | None) -> int:
     try:
         from kafka_remote_client.cli.app import app  # noqa: PLC0415 - needs an extra
+        from kafka_remote_client.cli.command_group import OutputClosedError  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
-        return _say(f"kafka-remote needs {error.name}: pip install 'kafka-remote-client[cli]'", 2)
+        return _say(f"kafka-remote needs {error.name}: pip install 'kafka-remote-client[cli]'", _WRONG_USE)
     try:
         app(args=arguments)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
     except ConfigurationError as error:
-        return _say(str(error), 2)
+        return _say(str(error), _WRONG_USE)
     except DirectFetchError as error:
-        return _say(f"{error.cause}: {error}", 1)
+        return _say(f"{error.cause}: {error}", _FAILED)
+    except OutputClosedError as error:
+        raise BrokenPipeError from error
     return 0
 
 
 def _say(message: str, status: int) -> int:
     print(f"kafka-remote: {message}", file=sys.stderr)
     return status
+
+
+def _discard_output() -> None:
+    """Sends the rest of the output to the null device: the interpreter flushes it at its end and would print the failure."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 import attrs
 from rich.console import Console
@@ -13,7 +15,7 @@ from rich.table import Table
 
 from kafka_remote_client.cli.ls import SegmentLine
 
-__all__ = ["OutputFormat", "remark", "show_segments"]
+__all__ = ["OutputFormat", "output_console", "remark", "show_facts", "show_lines", "show_segments"]
 
 
 class OutputFormat(StrEnum):
@@ -26,6 +28,45 @@ class OutputFormat(StrEnum):
 def remark(message: str) -> None:
     """One line for people, on standard error."""
     print(f"kafka-remote: {message}", file=sys.stderr)
+
+
+class _OutputConsole(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # Console would end the process with status 1
+
+
+def output_console(piped_width: int = 4096) -> Console:
+    """Standard output for tables, without colours and markup. A pipe has no width: by default, no line is folded there."""
+    return _OutputConsole(width=None if sys.stdout.isatty() else piped_width, soft_wrap=False, highlight=False, markup=False)
+
+
+def show_lines(lines: Sequence[Any], columns: Mapping[str, str], output: OutputFormat) -> None:
+    """Prints attrs values, one a line: JSON objects with all fields, or a table of ``columns``, from heading to field.
+
+    A table fits 80 columns: long texts are folded. ``None`` is null, and "-" in the table.
+    """
+    if output is OutputFormat.JSON:
+        for line in lines:
+            print(json.dumps(attrs.asdict(line), separators=(",", ":")))
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading, field in columns.items():
+        is_text = any(isinstance(getattr(line, field), str) for line in lines)
+        table.add_column(heading, justify="left" if is_text else "right", overflow="fold")
+    for line in lines:
+        values = [getattr(line, field) for field in columns.values()]
+        table.add_row(*("-" if value is None else str(value) for value in values))
+    output_console(80).print(table)
+
+
+def show_facts(facts: Mapping[str, object]) -> None:
+    """Prints names and values below each other, within 80 columns. Long words, as names of topics, are not cut."""
+    width = max(map(len, facts)) + 2
+    for name, fact in facts.items():
+        indent = " " * width
+        for line in textwrap.wrap(str(fact), 80, initial_indent=indent, subsequent_indent=indent, break_long_words=False):
+            print(name.ljust(width) + line[width:])
+            name = ""  # noqa: PLW2901 - once
 
 
 def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
@@ -53,5 +94,4 @@ def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
             "?" if line.leader_epochs is None else " ".join(f"{epoch}:{start}" for epoch, start in line.leader_epochs),
             line.state,
         )
-    # A pipe has no width: do not fold lines for it.
-    Console(width=None if sys.stdout.isatty() else 4096, soft_wrap=False).print(table)
+    output_console().print(table)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kafka_remote_client.cli.output import OutputFormat
+from kafka_remote_client.cli.output import OutputFormat, output_console
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import uuid_to_text
 from kafka_remote_client.registry import check_store_options, load_store
@@ -115,8 +115,7 @@ def _print_json(found: Iterator[Finding | Unchecked]) -> None:
 
 def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:
     findings = [item for item in found if isinstance(item, Finding)]
-    # A pipe has no width: do not fold lines for it.
-    console = Console(width=None if sys.stdout.isatty() else 4096, soft_wrap=False, highlight=False, markup=False)
+    console = output_console()
     for kind in FindingKind:
         if of_kind := [finding for finding in findings if finding.kind is kind]:
             console.print(f"{kind.label} ({kind.severity.value}): {kind.meaning}")

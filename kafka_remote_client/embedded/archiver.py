@@ -24,6 +24,7 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.shim.config import Address
@@ -108,7 +109,7 @@ class Archiver:
         return [
             TopicIdPartition(topic.topic_id, topic.name, partition.partition_index)
             for topic in metadata.decode_response(body, _METADATA_VERSION).topics
-            if topic.name is not None and topic.topic_id != ZERO_UUID and not topic.is_internal
+            if topic.name not in {None, METADATA_TOPIC} and topic.topic_id != ZERO_UUID and not topic.is_internal
             for partition in topic.partitions
         ]
 

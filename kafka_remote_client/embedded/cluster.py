@@ -14,7 +14,7 @@ References: librdkafka's ``test.mock.num.brokers``; KIP-405.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -27,12 +27,14 @@ from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.embedded.archiver import Archiver
 from kafka_remote_client.embedded.broker import EmbeddedBroker
 from kafka_remote_client.embedded.log import EmbeddedLogs
+from kafka_remote_client.embedded.metadata_publisher import MetadataPublisher, ObservedStore
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.plugin import ObjectSigner
 from kafka_remote_client.registry import load_store
+from kafka_remote_client.remote_log.events import RemoteLogMetadata
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
-from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.prefetch import store_read_executor
+from kafka_remote_client.shim.broker import PassThrough
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grant_limits import GrantLimits
@@ -92,6 +94,9 @@ class EmbeddedCluster:
     ``segment_bytes``, ``range_bytes``, ``max_grant_bytes`` and ``url_ttl`` (seconds) are those of a tier and a shim.
     ``expire_local``: archived records leave the broker at once, and not when the mock drops them, so that little data will do.
     ``signer``: makes the URLs in place of the cluster's own object origin, which then gets no requests.
+    ``listen`` and ``origin_listen``: ports of the shim and of the object store on localhost; 0 takes a free one.
+    ``broker_listen``: port of one more listener that never grants, as brokers do; ``None`` = none.
+    ``metadata_topic``: also write ``__remote_log_metadata``. ``observe`` gets each event of the tier.
     """
 
     def __init__(
@@ -105,6 +110,11 @@ class EmbeddedCluster:
         url_ttl: float = shim_default("url_ttl"),
         expire_local: bool = False,
         signer: ObjectSigner | None = None,
+        listen: int = 0,
+        origin_listen: int = 0,
+        broker_listen: int | None = None,
+        metadata_topic: bool = False,
+        observe: Callable[[RemoteLogMetadata], None] = lambda _event: None,
         clock: Clock | None = None,
     ) -> None:
         if not 1 <= partitions <= _MOCK_PARTITIONS:
@@ -118,6 +128,11 @@ class EmbeddedCluster:
         self._segment_bytes = segment_bytes
         self._expire_local = expire_local
         self._signer = signer
+        self._listen = listen
+        self._origin_listen = origin_listen
+        self._broker_listen = broker_listen
+        self._metadata_topic = metadata_topic
+        self._observe = observe
         self._clock = clock or SystemClock()
         self._counters = Counters()
         self._faults = OriginFaults()
@@ -130,6 +145,7 @@ class EmbeddedCluster:
         self._reads: ThreadPoolExecutor | None = None
         self._broker: EmbeddedBroker | None = None
         self._shim: Shim | None = None
+        self._front: Shim | None = None
         self.mock_bootstrap_servers = ""
         self.faults = Faults(self._faults)
 
@@ -147,12 +163,24 @@ class EmbeddedCluster:
         self._mock = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, **_QUIET})
         (broker,) = self._mock.list_topics(timeout=10).brokers.values()
         self.mock_bootstrap_servers = f"{broker.host}:{broker.port}"
-        store, logs, layout = RemoteLogMetadataStore(), EmbeddedLogs(), LocalTieredStorageLayout()
+        publishers = (
+            [MetadataPublisher(Producer({"bootstrap.servers": self.mock_bootstrap_servers, "log_level": 0}))]
+            if self._metadata_topic
+            else []
+        )
+        store, logs, layout = ObservedStore(*publishers, self._observe), EmbeddedLogs(), LocalTieredStorageLayout()
         objects = load_store(self.directory.resolve().as_uri())
         self._archiver = Archiver(
             (broker.host, broker.port), self.directory, layout, store, logs, self._clock, segment_bytes=self._segment_bytes
         )
-        self._origin = ObjectOrigin(self.directory, secrets.token_bytes(_SECRET_BYTES), clock=self._clock, faults=self._faults)
+        self._origin = ObjectOrigin(
+            self.directory,
+            secrets.token_bytes(_SECRET_BYTES),
+            port=self._origin_listen,
+            advertised_url=f"http://localhost:{self._origin_listen}" if self._origin_listen else None,
+            clock=self._clock,
+            faults=self._faults,
+        )
         self._origin.start()
         concurrency: int = shim_default("lookup_concurrency")
         self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-embedded")
@@ -169,12 +197,20 @@ class EmbeddedCluster:
         )
         granting = GrantingBroker(tier, self._limits, self._counters, self._workers, self._kept_workers)
         self._broker = EmbeddedBroker(granting, logs, self._counters, self._workers, expire_local=self._expire_local)
-        config = ShimConfig(self.mock_bootstrap_servers)
-        self._shim = Shim(config, strategy=self._broker, counters=self._counters, clock=self._clock).start()
+        self._shim = self._listening(self._broker, self._listen)
+        if self._broker_listen is not None:
+            plain = EmbeddedBroker(PassThrough(), logs, self._counters, self._workers, expire_local=self._expire_local)
+            self._front = self._listening(plain, self._broker_listen)
+
+    def _listening(self, strategy: EmbeddedBroker, port: int) -> Shim:
+        config = ShimConfig(
+            self.mock_bootstrap_servers, listen=f"127.0.0.1:{port}", advertised_host="localhost" if port else None
+        )
+        return Shim(config, strategy=strategy, counters=self._counters, clock=self._clock).start()
 
     def close(self) -> None:
         """Stops everything. May be called twice."""
-        for part in (self._shim, self._origin):
+        for part in (self._front, self._shim, self._origin):
             if part is not None:
                 part.stop()
         for workers in (self._workers, self._kept_workers, self._reads):

@@ -25,7 +25,6 @@ from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import (
     BrokerResponseError,
-    ConfigurationError,
     CorruptRecordError,
     DirectFetchError,
     LocationError,
@@ -33,11 +32,9 @@ from kafka_remote_client.errors import (
     SaslAuthenticationError,
 )
 from kafka_remote_client.fallback import BrokerReadError
-from kafka_remote_client.location.bootstrap import named_servers
 from kafka_remote_client.location.cluster import Key, PartitionLeader
 from kafka_remote_client.location.leader_check import only_partition
-from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
-from kafka_remote_client.location.sasl_settings import authenticator
+from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version, open_leaders
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, TopicPartition
 from kafka_remote_client.protocol import fetch
@@ -47,7 +44,6 @@ from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, PartitionDat
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from kafka_remote_client.protocol.metadata import MetadataTopic
 from kafka_remote_client.protocol.peer import PeerSession
-from kafka_remote_client.protocol.tls import context_of_protocol
 from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.completed_fetch import FetchState, aborted_filter
@@ -225,17 +221,7 @@ def open_broker_log(settings: Mapping[str, object], config: RemoteFetchConfig, c
     Raises ConfigurationError for settings with which it cannot connect.
     """
     clock = clock or SystemClock()
-    _, servers = named_servers(settings)
-    if not servers:
-        raise ConfigurationError("bootstrap.servers is not set")
-    leaders = PartitionLeaders(
-        servers,
-        client_id=str(settings.get("client.id", "rdkafka")),
-        clock=clock,
-        connect_timeout=config.connect_timeout_ms / 1000,
-        ssl_context=context_of_protocol(settings),
-        sasl=authenticator(settings, clock),
-    )
+    leaders = open_leaders(settings, clock, config.connect_timeout_ms / 1000)
     return BrokerLog(leaders, clock)
 
 

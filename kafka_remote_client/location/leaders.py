@@ -20,14 +20,16 @@ from typing import TypeVar
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import (
     BrokerResponseError,
+    ConfigurationError,
     DirectFetchError,
     LocationError,
     LocationThrottledError,
     NotAnnouncedError,
     ProtocolError,
 )
-from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
+from kafka_remote_client.location.bootstrap import named_servers, parse_bootstrap_servers
 from kafka_remote_client.location.cluster import Address, ClusterMetadata, Key, PartitionLeader
+from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.location.tier_offsets import partition_offsets
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.protocol import fetch, metadata
@@ -37,10 +39,11 @@ from kafka_remote_client.protocol.dialect import TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error, refreshes_metadata
 from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
 from kafka_remote_client.protocol.throttle import Throttle
+from kafka_remote_client.protocol.tls import context_of_protocol
 from kafka_remote_client.threads import side_by_side
 from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["BoundsByLeaders", "PartitionLeaders", "fetch_version"]
+__all__ = ["BoundsByLeaders", "PartitionLeaders", "fetch_version", "open_leaders"]
 
 _T = TypeVar("_T")
 
@@ -259,6 +262,24 @@ class BoundsByLeaders:
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline
     ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
         return self._leaders.offsets_of(partitions, deadline)
+
+
+def open_leaders(settings: Mapping[str, object], clock: Clock, connect_timeout: float) -> PartitionLeaders:
+    """``settings``: librdkafka's for a connection, ``bootstrap.servers`` at least. It connects at the first question.
+
+    ``connect_timeout`` is in seconds. Raises ConfigurationError for settings with which it cannot connect.
+    """
+    _, servers = named_servers(settings)
+    if not servers:
+        raise ConfigurationError("bootstrap.servers is not set")
+    return PartitionLeaders(
+        servers,
+        client_id=str(settings.get("client.id", "rdkafka")),
+        clock=clock,
+        connect_timeout=connect_timeout,
+        ssl_context=context_of_protocol(settings),
+        sasl=authenticator(settings, clock),
+    )
 
 
 def fetch_version(leader: PartitionLeader, session: PeerSession) -> int | None:

@@ -49,14 +49,17 @@ def partition_offsets(
 
 def leader_offsets(
     session: PeerSession,
-    spec: OffsetSpec,
+    spec: OffsetSpec | int,
     led: Mapping[_Key, PartitionLeader],
     deadline: Deadline,
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[_Key, int | DirectFetchError]:
-    """Returns one bound of each partition that the peer leads. Raises as :func:`partition_offsets`."""
+    """Returns one bound of each partition that the peer leads. Raises as :func:`partition_offsets`.
+
+    ``spec`` of 0 or more is a time in ms: the offset of the first record with that timestamp or a later one, -1 = none.
+    """
     version = session.best_version(LIST_OFFSETS)
-    if version is None or version < list_offsets.FIRST_VERSION[spec]:
+    if version is None or (isinstance(spec, OffsetSpec) and version < list_offsets.FIRST_VERSION[spec]):
         return dict.fromkeys(led, UNKNOWN_OFFSET)
     topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for (topic, partition), leader in led.items():

@@ -1,5 +1,8 @@
+import os
+import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -38,15 +41,59 @@ def test_a_missing_extra_is_told_with_the_pip_command(
     assert "pip install 'kafka-remote-client[cli]'" in capsys.readouterr().err
 
 
-def test_a_reader_that_goes_away_ends_the_dump_quietly() -> None:
-    command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "dump"]
-    command += ["--store", f"file://{golden_local() / 'remote'}", "codec-none-rdk"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+_MODULE = [sys.executable, "-m", "kafka_remote_client"]
+_DUMP = ["dump", "--store", f"file://{golden_local() / 'remote'}", "codec-none-rdk"]
+
+
+def test_module_is_the_command() -> None:
+    done = subprocess.run([*_MODULE, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"kafka-remote {version('kafka-remote-client')}\n"
+
+
+def test_version_needs_no_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"kafka-remote {version('kafka-remote-client')}\n"
+
+
+def test_reader_that_goes_away_ends_the_dump_quietly() -> None:
+    with subprocess.Popen([*_MODULE, *_DUMP], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["ls", "--help"], ["--version"], ["ls", *_DUMP[1:]]])
+def test_output_that_nobody_reads_has_status_141(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as output:
+        done = subprocess.run([*_MODULE, *arguments], stdout=output, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_interrupted_verb_prints_nothing_and_has_status_130() -> None:
+    with subprocess.Popen([*_MODULE, *_DUMP], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)  # the rest fills the pipe, so the verb waits
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == b""
+
+
+def test_interrupt_before_the_verb_has_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafka_remote_client.cli.main._status", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        run([])
+    assert stopped.value.code == 130
 
 
 @pytest.mark.embedded

@@ -1,8 +1,8 @@
 """Each example of the documents runs with an embedded cluster that has a mostly tiered topic ``orders``.
 
 Addresses stand for components: ``localhost:9092`` is the cluster, ``localhost:9192`` the shim, ``localhost:9193`` its origin,
-``file:///var/kafka-tier`` the tier; ``shim.pem`` and ``password`` exist. For ``make`` and ``pip install`` the test checks only
-that the names in them exist.
+``file:///var/kafka-tier`` and ``file:///tmp/kafka-tier`` the tier; ``shim.pem`` and ``password`` exist. For ``make`` and
+``pip install`` the test checks only that the names in them exist.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def _in_place(text: str, cluster: EmbeddedCluster) -> str:
         "localhost:9192": cluster.bootstrap_servers,
         "localhost:9193": urlsplit(cluster.origin_url).netloc,
         "file:///var/kafka-tier": cluster.directory.as_uri(),
+        "file:///tmp/kafka-tier": cluster.directory.as_uri(),
     }
     for stand_in, real in parts.items():
         text = text.replace(stand_in, real)
@@ -85,6 +86,8 @@ def test_a_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path
         (extras,) = re.findall(r"^kafka-remote-client\[([a-z,0-9]+)\]$", arguments[-1])
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    elif command == "kafka-remote cluster":
+        assert (ROOT / "tests/cli/test_cluster.py").read_text().count('"cluster"'), "it runs there"
     elif program == "kafka-remote" and arguments[0] == "shim":
         _serves_until_told_to_stop(command, cluster, tmp_path)
     else:

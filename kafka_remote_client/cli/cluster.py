@@ -1,0 +1,162 @@
+"""``kafka-remote cluster``: an embedded cluster on known ports, with a topic that is mostly tiered, until it is stopped.
+
+::
+
+    localhost:9092   the cluster: what a plain broker with tiered storage answers, and no grants
+    localhost:9192   the same behind a shim, which grants locations
+    localhost:9193   the object origin, which serves the segments by signed URLs
+    file:///tmp/kafka-tier   the tier, in Kafka's LocalTieredStorage layout
+
+Records that an application produces meanwhile are tiered, too: the archiver looks for full segments once in a second.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import attrs
+
+from kafka_remote_client.cli.demo import demo_cluster
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.embedded.demo_data import fill
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
+from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
+
+__all__ = ["TOPIC", "Places", "SegmentTeller", "paste_blocks", "run_cluster"]
+
+TOPIC = "orders"
+_ARCHIVE_SECONDS = 1.0
+_LAYOUT = "local-tiered-storage"
+
+
+@attrs.frozen
+class Places:
+    """Ports on localhost, and the directory of the tier. ``shim`` False: only the cluster, for a shim that the user starts."""
+
+    directory: Path
+    broker_port: int = 9092
+    shim_port: int = 9192
+    origin_port: int = 9193
+    shim: bool = True
+
+    @property
+    def tier(self) -> str:
+        """The URL of the tier."""
+        return self.directory.resolve().as_uri()
+
+
+def run_cluster(
+    places: Places, records: int, clock: Clock, say: Callable[[str], None], stopped: Callable[[float], bool]
+) -> None:
+    """Runs the cluster until ``stopped``, which waits for some seconds, returns True. ``say`` prints one line.
+
+    The directory is empty or absent before, and absent after. Raises ConfigurationError for a directory that holds something,
+    and for a port that is taken.
+    """
+    _check_empty(places.directory)
+    cluster = demo_cluster(
+        str(places.directory),
+        records,
+        clock,
+        listen=places.shim_port if places.shim else 0,
+        origin_listen=places.origin_port if places.shim else 0,
+        broker_listen=places.broker_port,
+        metadata_topic=True,
+        observe=SegmentTeller(say),
+    )
+    try:
+        with closing(_started(cluster, places)):
+            fill(cluster, topic=TOPIC, records=records)
+            for line in ("", *paste_blocks(places), f"# {records} records of {TOPIC} are there. Ctrl-C stops the cluster."):
+                say(line)
+            while not stopped(_ARCHIVE_SECONDS):
+                cluster.archive()
+    finally:
+        shutil.rmtree(places.directory, ignore_errors=True)
+
+
+def _started(cluster: EmbeddedCluster, places: Places) -> EmbeddedCluster:
+    try:
+        return cluster.start()
+    except (OSError, ConfigurationError) as error:
+        what = error.strerror if isinstance(error, OSError) else error
+        ports = f"ports {places.broker_port}, {places.shim_port}, {places.origin_port}"
+        raise ConfigurationError(f"{what}: the cluster needs {ports} of localhost; give other ports") from None
+
+
+def _check_empty(directory: Path) -> None:
+    try:
+        found = next(directory.iterdir(), None)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigurationError(f"--directory: {directory}: {error.strerror}") from None
+    if found is not None:
+        raise ConfigurationError(f"--directory: {directory} is not empty; remove it, or give another directory")
+
+
+class SegmentTeller:
+    """Says what happens to each segment. An observer of the tier's metadata."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._copying: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+
+    def __call__(self, event: RemoteLogMetadata) -> None:
+        """Takes one event."""
+        if isinstance(event, RemoteLogSegmentMetadata):
+            self._copying[event.remote_log_segment_id] = event
+        elif isinstance(event, RemoteLogSegmentMetadataUpdate) and event.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
+            segment = self._copying.pop(event.remote_log_segment_id)
+            tip = segment.topic_id_partition
+            self._say(
+                f"{tip.topic}-{tip.partition}: offsets {segment.start_offset} to {segment.end_offset},"
+                f" {segment.segment_size_in_bytes} bytes: tiered, gone from the broker"
+            )
+
+
+def paste_blocks(places: Places) -> list[str]:
+    """The lines of one block for each way of using it. A block begins with a comment and ends with an empty line."""
+    broker, shim, origin = (f"localhost:{port}" for port in (places.broker_port, places.shim_port, places.origin_port))
+    store = f"--store {shlex.quote(places.tier)} --layout {_LAYOUT}"
+    serve = f"kafka-remote shim --bootstrap-servers {broker} --listen {shim} --origin-listen {origin} {store}"
+    consumer = [
+        "# Python: swap the import",
+        "from kafka_remote_client import Consumer",
+        "consumer = Consumer({",
+        f'    "bootstrap.servers": "{broker}",',
+        '    "group.id": "report",',
+        '    "auto.offset.reset": "earliest",',
+        '    "fetch.remote.enabled": True,',
+        '    "remote.storage.fetcher.class": "presigned",',
+        f'    "fetch.remote.bootstrap.servers": "{shim}",',
+        f'    "remote.storage.fetcher.allowed.hosts": "{origin}",',
+        '    "remote.storage.fetcher.allow.http": True,',
+        '    "remote.storage.fetcher.allow.private.addresses": True,',
+        "})",
+        f'consumer.subscribe(["{TOPIC}"])',
+        "print(len(consumer.consume(500, timeout=30)), 'records')",
+        'print(consumer.metrics()["remote-fetch-records-total"], "records came from the store")',
+        "consumer.close()",
+        "",
+    ]
+    start = [] if places.shim else ["# Shell: put the shim in front of the cluster", serve, ""]
+    asking = [
+        "# Shell: ask the cluster",
+        f"kafka-remote offsets {TOPIC} --bootstrap-servers {broker}",
+        f"kafka-remote locate {TOPIC} 0 10 --bootstrap-servers {shim}",
+        "",
+    ]
+    reading = [
+        "# Shell: read the tier without a broker",
+        f"kafka-remote ls {store}",
+        f"kafka-remote dump {store} --partition 0 --start 10 --end 20 --output json {TOPIC}",
+        "",
+    ]
+    return [*start, *consumer, *asking, *reading]

@@ -1,0 +1,72 @@
+"""``kafka-remote lag``: how far the copy to the tier is behind the log, and segments whose copy or deletion did not finish.
+
+``copied`` is the offset after the last tiered one, or the log's start if nothing is tiered; ``lag`` the records from there to
+the log's end. Brokers never copy the active segment, so a lag within one segment is normal. The metadata topic knows segments
+that are being copied or deleted (``busy``); those whose last event is older than a grace are ``dangling``: a broker died, or
+its retries go on.
+
+References: KIP-405, RemoteLogSegmentState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from kafka_remote_client.cli.offsets import OffsetsLine
+from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from kafka_remote_client.verify.metadata_topic import KnownMetadata
+
+__all__ = ["COLUMNS", "LagLine", "lag_lines"]
+
+COLUMNS = {
+    "topic": "topic",
+    "partition": "partition",
+    "copied": "copied_offset",
+    "end": "end_offset",
+    "lag": "lag_records",
+    "busy": "busy_segments",
+    "dangling": "dangling_segments",
+}
+"""From heading to field."""
+_UNFINISHED = (RemoteLogSegmentState.COPY_SEGMENT_STARTED, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
+
+
+@attrs.frozen
+class LagLine:
+    """One partition. ``None``: the broker or the metadata topic does not say. A topic's earlier ids count as well."""
+
+    topic: str
+    partition: int
+    copied_offset: int | None
+    end_offset: int | None
+    lag_records: int | None
+    busy_segments: int | None
+    dangling_segments: int | None
+
+
+def lag_lines(bounds: Sequence[OffsetsLine], known: KnownMetadata | None, now_ms: int, grace_ms: int) -> list[LagLine]:
+    """``known`` is the metadata topic, ``None`` if it was not read. Pure."""
+    lines = []
+    for one in bounds:
+        copied = one.start_offset if one.latest_tiered is None else one.latest_tiered + 1
+        lag = None if copied is None or one.end_offset is None else max(0, one.end_offset - copied)
+        busy = dangling = None
+        if known is not None:
+            unfinished = _unfinished(known, one.topic, one.partition)
+            dangling = sum(now_ms - segment.event_timestamp_ms >= grace_ms for segment in unfinished)
+            busy = len(unfinished) - dangling
+        lines.append(LagLine(one.topic, one.partition, copied, one.end_offset, lag, busy, dangling))
+    return lines
+
+
+def _unfinished(known: KnownMetadata, topic: str, partition: int) -> list[RemoteLogSegmentMetadata]:
+    caches = [known.cache(tip) for tip in known.partitions(topic) if tip.partition == partition]
+    return [
+        segment
+        for cache in caches
+        if cache is not None
+        for segment in cache.list_all_remote_log_segments()
+        if segment.state in _UNFINISHED
+    ]

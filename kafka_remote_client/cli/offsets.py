@@ -1,0 +1,135 @@
+"""``kafka-remote offsets``: where both tiers of each partition begin and end, and the offset of a time.
+
+======== ================= =====================================================
+column   ListOffsets       meaning
+======== ================= =====================================================
+start    -2                first offset of the log, the remote tier included
+local    -4                first offset on the brokers' disks
+tiered   -5                last offset in the remote tier, inclusive
+end      -1                offset of the next record (high watermark)
+at time  milliseconds      first record with that timestamp or a later one
+======== ================= =====================================================
+
+References: KIP-405, KIP-1005, KIP-1023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import attrs
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError
+from kafka_remote_client.location.cluster import Key, PartitionLeader
+from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.location.tier_offsets import leader_offsets
+from kafka_remote_client.model import UNKNOWN_OFFSET
+from kafka_remote_client.protocol.peer import PeerSession
+from kafka_remote_client.scanning.predicate import microseconds
+
+__all__ = ["COLUMNS", "OffsetsLine", "log_offset_at", "parse_time", "partition_lines", "tiered_offset_at"]
+
+_T = TypeVar("_T")
+
+COLUMNS = {
+    "topic": "topic",
+    "partition": "partition",
+    "start": "start_offset",
+    "local": "earliest_local",
+    "tiered": "latest_tiered",
+    "end": "end_offset",
+}
+"""From heading to field."""
+
+
+@attrs.frozen
+class OffsetsLine:
+    """One partition. ``None``: nothing is tiered, or the broker does not support the question."""
+
+    topic: str
+    partition: int
+    start_offset: int | None
+    earliest_local: int | None
+    latest_tiered: int | None
+    end_offset: int | None
+    time_offset: int | None = None
+
+
+def parse_time(text: str, option: str) -> int:
+    """A time in ISO 8601 (UTC without a zone), or ``@MILLISECONDS`` since 1970, as milliseconds. Raises ConfigurationError."""
+    if text.startswith("@") and text[1:].isascii() and text[1:].isdecimal():
+        return int(text[1:])
+    return microseconds(text, option) // 1000
+
+
+def partition_lines(
+    leaders: PartitionLeaders, topics: Sequence[str], time_ms: int | None, clock: Clock, seconds: float
+) -> list[OffsetsLine]:
+    """All partitions of the topics. ``seconds`` bounds each of the two or three steps.
+
+    Raises LocationError: a topic that does not exist, brokers that do not answer.
+    """
+    described = leaders.topics(topics, Deadline(clock, seconds))
+    keys = [(topic, one) for topic in topics for one in sorted(p.partition_index for p in described[topic].partitions)]
+    bounds = _all_answered(leaders.offsets_of(keys, Deadline(clock, seconds)))
+    times: Mapping[tuple[str, int], int] = {}
+    if time_ms is not None:
+        times = _all_answered(leaders.ask_all(keys, Deadline(clock, seconds), partial(_at_time, time_ms)))
+    return [
+        OffsetsLine(
+            *key,
+            _known(bounds[key].log_start),
+            _known(bounds[key].earliest_local),
+            _known(bounds[key].latest_tiered),
+            _known(bounds[key].high_watermark),
+            _known(times.get(key, UNKNOWN_OFFSET)),
+        )
+        for key in keys
+    ]
+
+
+def log_offset_at(
+    leaders: PartitionLeaders, topic: str, partition: int, time_ms: int, text: str, clock: Clock, seconds: float
+) -> int:
+    """The offset of the first record at or after a time, ``text`` as the user wrote it.
+
+    Raises ConfigurationError if there is none, LocationError as the brokers answer.
+    """
+    key = (topic, partition)
+    asked = leaders.ask_all([key], Deadline(clock, seconds), partial(_at_time, time_ms))
+    return _found(_known(_all_answered(asked)[key]), topic, partition, text)
+
+
+def tiered_offset_at(listing: ListingLocationSource, topic: str, partition: int, time_ms: int, text: str) -> int:
+    """:func:`log_offset_at` of the tiered part, without a broker."""
+    tip = next((tip for tip in listing.partitions(topic) if tip.partition == partition), None)
+    return _found(None if tip is None else listing.offset_for_time(tip, time_ms), topic, partition, text)
+
+
+def _found(offset: int | None, topic: str, partition: int, text: str) -> int:
+    if offset is None:
+        raise ConfigurationError(f"{topic}-{partition} has no record at or after {text}")
+    return offset
+
+
+def _at_time(
+    time_ms: int, session: PeerSession, led: Mapping[Key, PartitionLeader], deadline: Deadline
+) -> Mapping[Key, int | DirectFetchError]:
+    return leader_offsets(session, time_ms, led, deadline)
+
+
+def _all_answered(answers: Mapping[Key, _T | DirectFetchError]) -> dict[Key, _T]:
+    found: dict[Key, _T] = {}
+    for key, answer in answers.items():
+        if isinstance(answer, DirectFetchError):
+            raise answer
+        found[key] = answer
+    return found
+
+
+def _known(offset: int) -> int | None:
+    return None if offset == UNKNOWN_OFFSET else offset
