@@ -37,6 +37,9 @@ class ValueDecoder:
     (the unparsed bytes), or the same for keys; or a path of a file, to which the decoder moves records that do not parse
     from the table.
 
+    ``column_type``: the type of a column, by the type that its schema gives; ``None`` = the same. A value that does not fit
+    into it does not parse. Columns without a schema keep their type.
+
     Raises ConfigurationError for inconsistent arguments, UnsupportedFormatError for an Avro schema that Arrow cannot
     represent, and ImportError if an extra is missing.
     """
@@ -47,6 +50,7 @@ class ValueDecoder:
     key_schema: Any = None
     registry: Any = attrs.field(default=None, repr=False)
     on_error: str | Path = _RAISE
+    column_type: Callable[[pa.DataType], pa.DataType] | None = attrs.field(default=None, repr=False)
     _decoders: dict[str, _Decode] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -59,9 +63,10 @@ class ValueDecoder:
 
     def _decoder(self, column: str, kind: str | None, schema: Any) -> _Decode:
         if kind == "string":
-            return _of(lambda texts: texts.cast(pa.string()))
+            return self._of(lambda texts: texts.cast(pa.string()))
         if kind == "json":
-            return _of(json_parser(pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema))
+            parse = json_parser(pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema)
+            return self._of(parse, inferred=schema is None)
         if kind != "avro":
             raise ConfigurationError(f"{column}_format {kind!r} is not one of {', '.join(FORMATS)}")
         # fastavro is an extra
@@ -69,10 +74,16 @@ class ValueDecoder:
         from kafka_remote_client.values.registry_format import RegistryFormat, registry_client  # noqa: PLC0415
 
         if schema is not None:
-            return _of(avro_parser(schema))
+            return self._of(avro_parser(schema))
         if self.registry is None:
             raise ConfigurationError(f"{column}_format 'avro' needs {column}_schema or a registry")
         return RegistryFormat(registry_client(self.registry)).decode
+
+    def _of(self, parse: Parse, *, inferred: bool = False) -> _Decode:
+        if self.column_type is None or inferred:
+            return lambda column: parse_each(column, parse)
+        kept = self.column_type(parse(pa.array([], pa.binary())).type)
+        return lambda column: parse_each(column, lambda values: parse(values).cast(kept))
 
     def decode(self, records: pa.Table | pa.RecordBatch) -> pa.Table:
         """Returns ``records`` with typed columns, in the same order. ``records`` does not change.
@@ -98,10 +109,6 @@ class ValueDecoder:
             append_dead_letters(Path(self.on_error), table, errors)
             decoded = decoded.filter(pa.array([row not in errors for row in range(len(table))]))
         return decoded
-
-
-def _of(parse: Parse) -> _Decode:
-    return lambda column: parse_each(column, parse)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

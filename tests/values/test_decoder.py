@@ -97,6 +97,21 @@ def test_avro_is_read_by_its_schema_or_by_the_registrys() -> None:
     assert registry.url not in repr(decoder)
 
 
+def test_a_column_is_kept_in_the_type_that_is_asked_for() -> None:
+    schema = '{"type": "long", "logicalType": "timestamp-millis"}'
+    decoder = ValueDecoder(
+        value_format="avro",
+        value_schema=schema,
+        key_format="json",
+        on_error="column",
+        column_type=lambda _: pa.timestamp("us", "UTC"),
+    )
+    found = decoder.decode(record_table([(b"1", b"\x02"), (b"2", b"\xfe" + b"\xff" * 8 + b"\x01")]))
+    assert found["value"].cast(pa.int64()).to_pylist() == [1000, None]
+    assert "out of bounds" in found["value_error"].to_pylist()[1]
+    assert found["key"].to_pylist() == [1, 2]  # of an inferred type
+
+
 def test_what_does_not_fit_together_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="'xml' is not one of json, avro, string"):
         ValueDecoder(value_format="xml")

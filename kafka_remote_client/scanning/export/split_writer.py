@@ -13,7 +13,6 @@ import base64
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from enum import StrEnum
 from io import BytesIO
 from typing import TypedDict
 
@@ -26,11 +25,12 @@ from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.scanning.export.paths import FILE_BYTES, ROW_GROUP_BYTES, JobPaths, file_name
 from kafka_remote_client.scanning.export.row_groups import PartitionBy, RowGroup, RowGroups, partition_by, values_of
+from kafka_remote_client.scanning.export.table_types import TableFormat
 from kafka_remote_client.scanning.export.target import ExportTarget
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
 from kafka_remote_client.scanning.splits import Split
 
-__all__ = ["ParquetWriting", "TableFormat", "WritingArguments", "write_split"]
+__all__ = ["ParquetWriting", "WritingArguments", "write_split"]
 
 _LARGEST_FILE = 4 << 30
 """What an object store copies in one request is 5 GB at most, and a file has up to one row group more."""
@@ -40,19 +40,6 @@ _COUNTED = ("topic", "partition", "offset", "timestamp", "timestampType")
 _FEW_VALUES = ("topic", "partition", "timestampType", "headers.list.element.key")
 _RISING = ("offset", "timestamp")
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
-
-
-class TableFormat(StrEnum):
-    """Whose files they are. Those of Iceberg keep all columns and give their Parquet metadata to the commit."""
-
-    PARQUET = "parquet"
-    ICEBERG = "iceberg"
-    DELTA = "delta"
-
-    @property
-    def in_place(self) -> bool:
-        """Whether files stay where they are written, as the table's metadata says which of them count."""
-        return self is not TableFormat.PARQUET
 
 
 def _row_group_bytes(value: int) -> int:

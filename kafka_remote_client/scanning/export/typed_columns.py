@@ -11,24 +11,43 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import Any
+from functools import partial
+from typing import Any, TypedDict
 
 import attrs
 import pyarrow as pa
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
+from kafka_remote_client.scanning.export.table_types import TableFormat, table_type
 from kafka_remote_client.values.decoder import ValueDecoder
 
-__all__ = ["TypedColumns"]
+__all__ = ["ExportArguments", "TypedArguments", "TypedColumns", "asked_of"]
 
 _ON_ERROR = ("raise", "column")
 
 
+class TypedArguments(TypedDict, total=False):
+    """The fields of :class:`TypedColumns` that users give."""
+
+    value_format: str | None
+    value_schema: Any
+    key_format: str | None
+    key_schema: Any
+    on_error: str
+
+
+class ExportArguments(WritingArguments, TypedArguments, total=False):
+    """How files are written, and what becomes of keys and values."""
+
+
 @attrs.frozen(kw_only=True)
 class TypedColumns:
-    """The arguments of ValueDecoder of the same names, without ``registry``. It can be pickled.
+    """The arguments of ValueDecoder of the same names, without ``registry``, for a table of ``format``. It can be pickled.
 
-    Raises as ValueDecoder, and ConfigurationError for a missing schema and for another ``on_error`` than raise and column.
+    Raises as ValueDecoder, and ConfigurationError for a missing schema, for one that the format or JSON cannot have, and for
+    another ``on_error`` than raise and column.
     """
 
     value_format: str | None = None
@@ -36,6 +55,7 @@ class TypedColumns:
     key_format: str | None = None
     key_schema: Any = None
     on_error: str = "raise"
+    format: TableFormat = TableFormat.PARQUET
 
     def __attrs_post_init__(self) -> None:
         if self.on_error not in _ON_ERROR:
@@ -46,7 +66,13 @@ class TypedColumns:
         ):
             if kind in {"json", "avro"} and schema is None:
                 raise ConfigurationError(f"{name}_format {kind!r} of an export needs {name}_schema: all files have one schema")
-        self._decoder()
+        # What cannot be decoded at all, as a map from JSON, fails here and not in the first split.
+        kinds = {"value": self.value_format, "key": self.key_format}
+        probe = {name: pa.array([b"null" if kinds[name] == "json" else None], pa.binary()) for name in self.decoded}
+        try:
+            self._decoder("column").decode(pa.table(probe))
+        except pa.ArrowNotImplementedError as error:
+            raise ConfigurationError(f"a schema for JSON has a type that JSON cannot have: {error}") from None
 
     @property
     def decoded(self) -> tuple[str, ...]:
@@ -57,15 +83,18 @@ class TypedColumns:
     @property
     def options(self) -> dict[str, object]:
         """What makes another table, for the job."""
-        if not self.decoded:
-            return {}
-        return attrs.asdict(self, recurse=False)
+        return {} if not self.decoded else self._arguments
 
     def check(self, columns: Sequence[str]) -> None:
         """Raises ConfigurationError for a column that is decoded and not read."""
         for name in self.decoded:
             if name not in columns:
                 raise ConfigurationError(f"{name}_format needs the column {name}")
+
+    def schema(self, columns: Sequence[str]) -> pa.Schema:
+        """The columns of the table, where these are read. Raises as :meth:`check`."""
+        self.check(columns)
+        return self._decoder().decode(schema_of(columns).empty_table()).schema
 
     def of(self, batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
         """Yields the batches with typed columns. Closes ``batches``.
@@ -80,5 +109,19 @@ class TypedColumns:
                 else:
                     yield records
 
-    def _decoder(self) -> ValueDecoder:
-        return ValueDecoder(**attrs.asdict(self, recurse=False))
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        return attrs.asdict(self, recurse=False, filter=lambda field, _: field.name != "format")
+
+    def _decoder(self, on_error: str | None = None) -> ValueDecoder:
+        given = self._arguments | ({} if on_error is None else {"on_error": on_error})
+        return ValueDecoder(**given, column_type=partial(table_type, format=self.format))
+
+
+def asked_of(arguments: ExportArguments, format: TableFormat) -> tuple[ParquetWriting, TypedColumns]:  # noqa: A002 - its name
+    """How a table of this format is written, and its typed columns. Raises as both."""
+    names = TypedArguments.__annotations__
+    given: dict[str, Any] = dict(arguments)
+    typed = {name: value for name, value in given.items() if name in names}
+    writing = {name: value for name, value in given.items() if name not in names}
+    return ParquetWriting(**writing, format=format), TypedColumns(**typed, format=format)
