@@ -44,6 +44,7 @@ class OnErrorPolicy(StrEnum):
 
     RAISE = "raise"
     COLUMN = "column"
+    DEAD_LETTERS = "dead_letters"
 
 
 _FILE = "FILE"
@@ -57,7 +58,7 @@ KeySchema = Annotated[
 ]
 OnError = Annotated[
     OnErrorPolicy,
-    typer.Option("--on-error", help="What happens to a record that does not parse: end the export, or add error columns."),
+    typer.Option("--on-error", help="What happens to a record that does not parse: end the export, or keep it apart."),
 ]
 
 

@@ -156,8 +156,8 @@ class TableScan:
         compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
 
         ``value_format``, ``value_schema``, ``key_format``, ``key_schema``: of ``kafka_remote_client.values.ValueDecoder``, for
-        values and keys as typed columns. JSON and Avro need a schema. ``on_error``: "raise", or "column" to keep what does not
-        parse as bytes beside the reason.
+        values and keys as typed columns. JSON and Avro need a schema. ``on_error``: "raise"; "column" to keep what does not
+        parse as bytes beside the reason; "dead_letters" to write such records to files below ``_dead_letters`` instead.
 
         Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
         for a limit; ExportError where the folder cannot be written; UnreadableRecordError for a key or value that does not

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,8 @@ class ValueDecoder:
 
     ``on_error``: "raise"; "column", which adds ``value_error`` (the reason, null for a parsed value) and ``value_bytes``
     (the unparsed bytes), or the same for keys; or a path of a file, to which the decoder moves records that do not parse
-    from the table.
+    from the table; or a function that gets these records before ``decode`` returns: as they were, with the reasons in
+    ``key_error`` and ``value_error``.
 
     ``column_type``: the type of a column, by the type that its schema gives; ``None`` = the same. A value that does not fit
     into it does not parse. Columns without a schema keep their type.
@@ -49,7 +50,7 @@ class ValueDecoder:
     value_schema: Any = None
     key_schema: Any = None
     registry: Any = attrs.field(default=None, repr=False)
-    on_error: str | Path = _RAISE
+    on_error: str | Path | Callable[[pa.Table], None] = _RAISE
     column_type: Callable[[pa.DataType], pa.DataType] | None = attrs.field(default=None, repr=False)
     _decoders: dict[str, _Decode] = attrs.field(init=False, repr=False, eq=False)
 
@@ -106,7 +107,10 @@ class ValueDecoder:
             if self.on_error == _COLUMN:
                 decoded = _with_errors(decoded, name, table[name], one.errors)
         if errors and self.on_error != _COLUMN:
-            append_dead_letters(Path(self.on_error), table, errors)
+            if callable(self.on_error):
+                self.on_error(_rejected(table, errors, list(parsed)))
+            else:
+                append_dead_letters(Path(self.on_error), table, errors)
             decoded = decoded.filter(pa.array([row not in errors for row in range(len(table))]))
         return decoded
 
@@ -119,6 +123,14 @@ def _with_errors(table: pa.Table, name: str, raw: pa.ChunkedArray, errors: Mappi
     reasons = pa.array([errors.get(row) for row in range(len(table))] if errors else pa.nulls(len(table)), pa.string())
     table = table.append_column(f"{name}_error", reasons)
     return table.append_column(f"{name}_bytes", pc.if_else(reasons.is_valid(), raw, pa.scalar(None, raw.type)))
+
+
+def _rejected(table: pa.Table, errors: Mapping[int, Mapping[str, str]], decoded: Sequence[str]) -> pa.Table:
+    rows = sorted(errors)
+    found = table.take(rows)
+    for name in decoded:
+        found = found.append_column(f"{name}_error", pa.array([errors[row].get(name) for row in rows], pa.string()))
+    return found
 
 
 def _unreadable(table: pa.Table, row: int, reasons: Mapping[str, str]) -> UnreadableRecordError:

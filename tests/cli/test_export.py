@@ -41,6 +41,7 @@ def test_topics_become_files_and_the_end_is_reported(capsys: pytest.CaptureFixtu
         "records": 500,
         "files": len(files),
         "bytes": sum(path.stat().st_size for path in files),
+        "unreadable_records": 0,
         "splits": told["splits"],
         "resumed_splits": 0,
         "starting_offsets": {"logappend": {"0": 500}},
@@ -107,6 +108,9 @@ def test_values_are_typed_by_the_schema_of_a_file(capsys: pytest.CaptureFixture[
     assert "has columns that differ from the scan's" in err
     arguments[5:7] = ["--target", str(tmp_path / "other")]
     exported(capsys, *arguments, "--on-error", "column")
+    arguments[6] = str(tmp_path / "third")
+    out, _ = exported(capsys, *arguments, "--on-error", "dead_letters")
+    assert out.endswith("1 records do not parse; they are in _dead_letters/export\n")
     found = pa.table(DeltaTable(tmp_path / "other").to_pyarrow_table()).sort_by("offset")
     assert found["value"].to_pylist() == [{"n": n} if n != 7 else None for n in range(20)]
     assert found["key"].to_pylist() == [f"k{n}" for n in range(20)]

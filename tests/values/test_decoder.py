@@ -86,6 +86,18 @@ def test_dead_letters_leave_the_table(tmp_path: Path) -> None:
     assert len(file.read_text().splitlines()) == 2
 
 
+def test_a_function_gets_the_records_that_do_not_parse() -> None:
+    given: list[pa.Table] = []
+    decoder = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string", on_error=given.append)
+    assert decoder.decode(RECORDS)["offset"].to_pylist() == [10, 13]
+    (found,) = given
+    assert found.drop_columns(["key_error", "value_error"]).equals(RECORDS.slice(1, 2).combine_chunks())
+    assert [reason is None for reason in found["key_error"].to_pylist()] == [False, True]
+    assert [reason is None for reason in found["value_error"].to_pylist()] == [True, False]
+    decoder.decode(RECORDS.slice(0, 1))
+    assert len(given) == 1
+
+
 def test_avro_is_read_by_its_schema_or_by_the_registrys() -> None:
     with SchemaRegistry() as registry:
         with SchemaRegistryClient({"url": registry.url}) as client:

@@ -30,7 +30,7 @@ from kafka_remote_client.scanning.export.target import ExportTarget
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
 from kafka_remote_client.scanning.splits import Split
 
-__all__ = ["ParquetWriting", "WritingArguments", "write_split"]
+__all__ = ["ParquetWriting", "SplitAttempt", "WritingArguments", "write_split"]
 
 _LARGEST_FILE = 4 << 30
 """What an object store copies in one request is 5 GB at most, and a file has up to one row group more."""
@@ -123,7 +123,7 @@ def write_split(
 
     Closing it leaves no open file. Raises ExportError, and what ``batches`` raise.
     """
-    attempt = _Attempt(target, paths, writing, split)
+    attempt = SplitAttempt(target, paths, writing, split)
     groups = RowGroups(writing.by, writing.row_group_bytes)
     try:
         for records in batches:
@@ -131,20 +131,21 @@ def write_split(
                 yield attempt.write(group)
         for group in groups.rest():
             yield attempt.write(group)
-        return attempt.finish()
+        return WrittenSplit(split.id, attempt.finish())
     except BaseException as error:
         attempt.abandon(error)
         raise
 
 
-class _Attempt:
-    """The files of one attempt: at most one is open for each folder."""
+class SplitAttempt:
+    """The files of one attempt: at most one is open for each folder. ``below``: the folder of all, with a slash at its end."""
 
-    def __init__(self, target: ExportTarget, paths: JobPaths, writing: ParquetWriting, split: Split) -> None:
+    def __init__(self, target: ExportTarget, paths: JobPaths, writing: ParquetWriting, split: Split, below: str = "") -> None:
         self._target = target
         self._paths = paths
         self._writing = writing
         self._split = split
+        self._below = below
         self._name = uuid.uuid4().hex
         self._open: dict[int | None, _OpenFile] = {}
         self._written: list[WrittenFile] = []
@@ -171,11 +172,11 @@ class _Attempt:
             self._end(next(iter(self._open)))
         return len(table)
 
-    def finish(self) -> WrittenSplit:
-        """Closes what is open."""
+    def finish(self) -> tuple[WrittenFile, ...]:
+        """Closes what is open; all files."""
         while self._open:
             self._end(next(iter(self._open)))
-        return WrittenSplit(self._split.id, tuple(sorted(self._written, key=lambda file: file.path)))
+        return tuple(sorted(self._written, key=lambda file: file.path))
 
     def abandon(self, error: BaseException) -> None:
         """Leaves the open files as ``error`` does; those that are closed go with the staging folder."""
@@ -219,7 +220,7 @@ class _Attempt:
             file.closing.close()
         del self._open[slot]
         self._target.sync(file.staged)
-        directory = "".join(f"{name}={value}/" for name, value in file.values.items())
+        directory = self._below + "".join(f"{name}={value}/" for name, value in file.values.items())
         self._written.append(
             WrittenFile(
                 file.staged,

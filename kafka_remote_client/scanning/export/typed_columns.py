@@ -1,15 +1,15 @@
 """Keys and values of an export as typed columns, decoded where a split is written.
 
 All files of a table need the same columns, and a split that is written again needs the same records. So a schema is given and
-never inferred, and records that do not parse stop the export or stay in the table: no file of dead letters grows with each
-attempt.
+never inferred. Records that do not parse stop the export, stay in the table, or go to files that are staged and published with
+those of the table (dead_letters.py).
 
 References: docs/values.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, TypedDict
@@ -25,7 +25,9 @@ from kafka_remote_client.values.decoder import ValueDecoder
 
 __all__ = ["ExportArguments", "TypedArguments", "TypedColumns", "asked_of"]
 
-_ON_ERROR = ("raise", "column")
+_DEAD_LETTERS = "dead_letters"
+_ON_ERROR = ("raise", "column", _DEAD_LETTERS)
+_PLACE = ("topic", "partition", "offset")
 
 
 class TypedArguments(TypedDict, total=False):
@@ -47,7 +49,7 @@ class TypedColumns:
     """The arguments of ValueDecoder of the same names, without ``registry``, for a table of ``format``. It can be pickled.
 
     Raises as ValueDecoder, and ConfigurationError for a missing schema, for one that the format or JSON cannot have, and for
-    another ``on_error`` than raise and column.
+    another ``on_error`` than raise, column and dead_letters.
     """
 
     value_format: str | None = None
@@ -59,7 +61,9 @@ class TypedColumns:
 
     def __attrs_post_init__(self) -> None:
         if self.on_error not in _ON_ERROR:
-            raise ConfigurationError(f"on_error of an export must be {' or '.join(_ON_ERROR)}, not {self.on_error!r}")
+            raise ConfigurationError(
+                f"on_error of an export must be {', '.join(_ON_ERROR[:-1])} or {_DEAD_LETTERS}, not {self.on_error!r}"
+            )
         for name, kind, schema in (
             ("value", self.value_format, self.value_schema),
             ("key", self.key_format, self.key_schema),
@@ -94,27 +98,39 @@ class TypedColumns:
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """The columns of the table, where these are read. Raises as :meth:`check`."""
         self.check(columns)
-        return self._decoder().decode(schema_of(columns).empty_table()).schema
+        return self._decoder("column" if self.on_error == "column" else "raise").decode(schema_of(columns).empty_table()).schema
 
-    def of(self, batches: Generator[pa.RecordBatch, None, None]) -> Generator[pa.RecordBatch, None, None]:
-        """Yields the batches with typed columns. Closes ``batches``.
+    def read(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The columns to read for these: also the place of a record, by which one that does not parse is found."""
+        more = _PLACE if self.decoded else ()
+        return (*columns, *(name for name in more if name not in columns))
 
-        Raises UnreadableRecordError for the first record that does not parse, with ``on_error="raise"``.
+    def of(
+        self,
+        batches: Generator[pa.RecordBatch, None, None],
+        columns: Sequence[str],
+        rejected: Callable[[pa.Table], None],
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yields the batches, which have the columns of :meth:`read`, as :meth:`schema` says. Closes ``batches``.
+
+        ``rejected`` gets records that do not parse, with ``on_error="dead_letters"``: as bytes, with all columns that are read
+        and with ``key_error`` and ``value_error``. Raises UnreadableRecordError for the first of them, with "raise".
         """
-        decoder = self._decoder()  # one for each thread
         with closing(batches):
+            if not self.decoded:
+                yield from batches
+                return
+            decoder = self._decoder(rejected if self.on_error == _DEAD_LETTERS else self.on_error)  # one for each thread
+            names = self.schema(columns).names
             for records in batches:
-                if self.decoded:
-                    yield from decoder.decode(records).to_batches()
-                else:
-                    yield records
+                yield from decoder.decode(records).select(names).to_batches()
 
     @property
     def _arguments(self) -> dict[str, Any]:
         return attrs.asdict(self, recurse=False, filter=lambda field, _: field.name != "format")
 
-    def _decoder(self, on_error: str | None = None) -> ValueDecoder:
-        given = self._arguments | ({} if on_error is None else {"on_error": on_error})
+    def _decoder(self, on_error: str | Callable[[pa.Table], None]) -> ValueDecoder:
+        given = self._arguments | {"on_error": on_error}
         return ValueDecoder(**given, column_type=partial(table_type, format=self.format))
 
 

@@ -27,7 +27,7 @@ def batch(*values: bytes | None) -> pa.RecordBatch:
 
 
 def decoded(typed: TypedColumns, *batches: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches(list(typed.of(one for one in batches)))
+    return pa.Table.from_batches(list(typed.of((one for one in batches), batches[0].schema.names, print)))
 
 
 def test_without_a_format_records_stay_as_they_are() -> None:
@@ -71,7 +71,7 @@ def test_what_does_not_parse_ends_it_or_stays_beside_the_reason() -> None:
         ({"value_format": "json"}, "value_format 'json' of an export needs value_schema"),
         ({"key_format": "avro"}, "key_format 'avro' of an export needs key_schema"),
         ({"value_format": "xml"}, "value_format 'xml' is not one of"),
-        ({"value_format": "string", "on_error": "letters.json"}, "on_error of an export must be raise or column"),
+        ({"value_format": "string", "on_error": "letters.json"}, "on_error of an export must be raise, column or dead_letters"),
     ],
 )
 def test_what_would_make_other_tables_is_refused(arguments: dict[str, Any], told: str) -> None:
