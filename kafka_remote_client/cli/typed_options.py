@@ -4,6 +4,7 @@
 
     --value-format avro --value-schema order.avsc     the writer's schema
     --value-format json --value-schema order.avsc     the Arrow type of that schema is what values are read as
+    --value-format avro --schema-registry schema.registry.url=http://…     values begin with the id of their schema
 
 References: docs/values.md; the Avro specification 1.12, "Schema Declaration".
 """
@@ -17,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatError
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "KeySchema",
     "OnError",
     "OnErrorPolicy",
+    "SchemaRegistry",
     "ValueFormat",
     "ValueSchema",
     "typed_arguments",
@@ -56,6 +59,14 @@ KeyFormat = Annotated[ColumnFormat | None, typer.Option("--key-format", help="Wr
 KeySchema = Annotated[
     str | None, typer.Option("--key-schema", help="File with the Avro schema of JSON or Avro keys.", metavar=_FILE)
 ]
+SchemaRegistry = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--schema-registry",
+        help="Setting of the Schema Registry of Avro keys and values, schema.registry.url at least; repeatable.",
+        metavar="KEY=VALUE|@FILE",
+    ),
+]
 OnError = Annotated[
     OnErrorPolicy,
     typer.Option("--on-error", help="What happens to a record that does not parse: end the export, or keep it apart."),
@@ -67,10 +78,13 @@ def typed_arguments(
     value_schema: str | None,
     key_format: ColumnFormat | None,
     key_schema: str | None,
+    schema_registry: list[str] | None,
     on_error: OnErrorPolicy,
 ) -> dict[str, Any]:
     """The arguments of ``to_parquet``. Raises ConfigurationError for a schema that cannot be read, or that has no format."""
     found: dict[str, Any] = {"on_error": on_error.value}
+    if schema_registry:
+        found["registry"] = parse_settings(schema_registry, "--schema-registry")
     for name, kind, path in (("value", value_format, value_schema), ("key", key_format, key_schema)):
         if path is not None and kind not in {ColumnFormat.JSON, ColumnFormat.AVRO}:
             raise ConfigurationError(f"--{name}-schema needs --{name}-format json or avro")

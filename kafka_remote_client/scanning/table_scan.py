@@ -156,7 +156,9 @@ class TableScan:
         compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
 
         ``value_format``, ``value_schema``, ``key_format``, ``key_schema``: of ``kafka_remote_client.values.ValueDecoder``, for
-        values and keys as typed columns. JSON and Avro need a schema. ``on_error``: "raise"; "column" to keep what does not
+        values and keys as typed columns. JSON and Avro need a schema. ``registry``: URL or settings of a Schema Registry; Avro
+        values begin with an id then, and ``value_schema`` is the id or the Avro schema of the column, by default the newest of
+        ``<topic>-value`` at the job's first run. ``on_error``: "raise"; "column" to keep what does not
         parse as bytes beside the reason; "dead_letters" to write such records to files below ``_dead_letters`` instead.
 
         Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
@@ -169,8 +171,7 @@ class TableScan:
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
         from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
 
-        asked = asked_of(arguments, TableFormat.PARQUET)
-        export = self._export(target_of(path, filesystem), job, *asked)
+        export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.PARQUET))
         return export.run(PublishFiles(export), progress, _writers(export, spark))
 
     def to_iceberg(
@@ -190,11 +191,14 @@ class TableScan:
         where there is none. ``filesystem``: a ``pyarrow.fs.FileSystem`` with the bucket of the table's location. All else is as
         of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
         """
-        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table, place_of  # noqa: PLC0415 - an extra
+        # pyiceberg is an extra
+        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, known_job, open_table, place_of  # noqa: PLC0415
         from kafka_remote_client.scanning.export.table_types import TableFormat  # noqa: PLC0415
         from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
 
         writing, typed = asked_of(arguments, TableFormat.ICEBERG)
+        if typed.unresolved:
+            typed = typed.resolved(self.scan.topics, known_job(catalog, table, filesystem, job))
         opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by)
         export = self._export(place_of(opened, filesystem), job, writing, typed)
         return export.run(IcebergCommit(opened), progress, _writers(export, spark))
@@ -221,14 +225,17 @@ class TableScan:
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
         from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
 
-        writing, typed = asked_of(arguments, TableFormat.DELTA)
-        export = self._export(target_of(path, filesystem), job, writing, typed)
+        export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.DELTA))
+        writing, typed = export.writing, export.typed
         commit = DeltaCommit(open_table(path, typed.schema(self.scan.columns), writing.by, storage_options))
         return export.run(commit, progress, _writers(export, spark))
 
     def _export(self, target: ExportTarget, job: str, writing: ParquetWriting, typed: TypedColumns) -> Export:
-        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
+        from kafka_remote_client.scanning.export.ledger import ExportLedger  # noqa: PLC0415 - as above
+        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415
 
+        if typed.unresolved:
+            typed = typed.resolved(self.scan.topics, ExportLedger(target, job).known_job())
         threads: dict[str, Any] = {} if self.threads is None else {"threads": self.threads}
         return Export(
             scan=self.scan,

@@ -31,7 +31,8 @@ class ValueDecoder:
     ``value_format``, ``key_format``: "json", "avro", "string", or ``None`` to leave the bytes. ``value_schema``,
     ``key_schema``: of JSON a ``pyarrow.Schema`` or type, ``None`` to infer one from each table; of Avro the writer's schema as
     JSON, ``None`` if values begin with an id of the ``registry``, which is a URL, settings of confluent_kafka's
-    ``SchemaRegistryClient``, or such a client. A schema overrides the registry.
+    ``SchemaRegistryClient``, or such a client. A schema in JSON overrides the registry. A ``pyarrow.Schema`` or type is that of
+    the column: values begin with an id, and other fields are ignored.
 
     ``on_error``: "raise"; "column", which adds ``value_error`` (the reason, null for a parsed value) and ``value_bytes``
     (the unparsed bytes), or the same for keys; or a path of a file, to which the decoder moves records that do not parse
@@ -63,22 +64,25 @@ class ValueDecoder:
         object.__setattr__(self, "_decoders", decoders)
 
     def _decoder(self, column: str, kind: str | None, schema: Any) -> _Decode:
+        schema = pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema
         if kind == "string":
             return self._of(lambda texts: texts.cast(pa.string()))
         if kind == "json":
-            parse = json_parser(pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema)
-            return self._of(parse, inferred=schema is None)
+            return self._of(json_parser(schema), inferred=schema is None)
         if kind != "avro":
             raise ConfigurationError(f"{column}_format {kind!r} is not one of {', '.join(FORMATS)}")
         # fastavro is an extra
         from kafka_remote_client.values.avro_format import avro_parser  # noqa: PLC0415
         from kafka_remote_client.values.registry_format import RegistryFormat, registry_client  # noqa: PLC0415
 
-        if schema is not None:
+        typed = isinstance(schema, pa.DataType)
+        if schema is not None and not typed:
             return self._of(avro_parser(schema))
         if self.registry is None:
-            raise ConfigurationError(f"{column}_format 'avro' needs {column}_schema or a registry")
-        return RegistryFormat(registry_client(self.registry)).decode
+            wanted = "a registry" if typed else f"{column}_schema or a registry"
+            raise ConfigurationError(f"{column}_format 'avro' needs {wanted}")
+        kept = self.column_type(schema) if typed and self.column_type is not None else schema
+        return RegistryFormat(registry_client(self.registry), kept).decode
 
     def _of(self, parse: Parse, *, inferred: bool = False) -> _Decode:
         if self.column_type is None or inferred:

@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from confluent_kafka import Consumer
@@ -19,12 +18,11 @@ from kafka_remote_client.cli.main import run
 from tests.support.embedded_topics import fill_topic, small_cluster
 from tests.support.golden import golden_local
 from tests.support.scanned import expected_rows, rows_of
-from tests.support.valued_tier import TOPIC, write_records
 
 
 def exported(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> tuple[str, str]:
     with pytest.raises(SystemExit) as stopped:
-        run(["export", "--store", (golden_local() / "remote").as_uri(), *arguments])  # the last --store counts
+        run(["export", "--store", (golden_local() / "remote").as_uri(), *arguments])
     told = capsys.readouterr()
     assert stopped.value.code == status, told.err
     return told.out, told.err
@@ -94,46 +92,6 @@ def test_tables_of_other_formats_are_written_too(
         found.close()
     _, err = exported(capsys, *arguments, "--catalog", "lake", "--target", "a.b", status=2)
     assert "--catalog" in err
-
-
-def test_values_are_typed_by_the_schema_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    store = write_records(tmp_path / "tier", [(b"k%d" % n, b'{"n": %d}' % n if n != 7 else b"{") for n in range(20)])
-    schema = tmp_path / "order.avsc"
-    schema.write_text('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}')
-    typed = ["--value-format", "json", "--value-schema", str(schema), "--key-format", "string"]
-    arguments = [TOPIC, "--store", store, "--format", "delta", "--target", str(tmp_path / "table"), *typed]
-    _, err = exported(capsys, *arguments, status=1)
-    assert "the value of orders-7 at offset 7 does not parse" in err
-    _, err = exported(capsys, *arguments, "--on-error", "column", status=2)
-    assert "has columns that differ from the scan's" in err
-    arguments[5:7] = ["--target", str(tmp_path / "other")]
-    exported(capsys, *arguments, "--on-error", "column")
-    arguments[6] = str(tmp_path / "third")
-    out, _ = exported(capsys, *arguments, "--on-error", "dead_letters")
-    assert out.endswith("1 records do not parse; they are in _dead_letters/export\n")
-    found = pa.table(DeltaTable(tmp_path / "other").to_pyarrow_table()).sort_by("offset")
-    assert found["value"].to_pylist() == [{"n": n} if n != 7 else None for n in range(20)]
-    assert found["key"].to_pylist() == [f"k{n}" for n in range(20)]
-    assert found["value_bytes"].to_pylist()[7] == b"{"
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--value-schema", "s.avsc"], "--value-schema needs --value-format json or avro"),
-        (["--key-format", "string", "--key-schema", "s.avsc"], "--key-schema needs --key-format json or avro"),
-        (["--value-format", "avro", "--value-schema", "s.avsc"], "s.avsc cannot be read: No such file"),
-        (["--value-format", "avro", "--value-schema", "wrong.avsc"], "wrong.avsc is not a valid Avro schema"),
-        (["--value-format", "avro"], "value_format 'avro' of an export needs value_schema"),
-    ],
-)
-def test_a_schema_that_is_none_is_reported(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("wrong.avsc").write_text('{"type": "record"}')
-    _, err = exported(capsys, "logappend", "--target", "table", *options, status=2)
-    assert told in err
 
 
 def test_a_target_that_cannot_be_written_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

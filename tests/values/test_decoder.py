@@ -105,6 +105,8 @@ def test_avro_is_read_by_its_schema_or_by_the_registrys() -> None:
         records = record_table([(b"\x06", struct.pack(">bi", 0, number) + b"\x08")])
         decoder = ValueDecoder(value_format="avro", registry=registry.url, key_format="avro", key_schema='"int"')
         found = decoder.decode(records)
+        typed = ValueDecoder(value_format="avro", registry=registry.url, value_schema=pa.float64())
+        assert typed.decode(records)["value"].to_pylist() == [4.0]
     assert (found["key"].to_pylist(), found["value"].to_pylist()) == ([3], [4])
     assert registry.url not in repr(decoder)
 
@@ -129,6 +131,8 @@ def test_what_does_not_fit_together_is_refused() -> None:
         ValueDecoder(value_format="xml")
     with pytest.raises(ConfigurationError, match="key_schema or a registry"):
         ValueDecoder(key_format="avro")
+    with pytest.raises(ConfigurationError, match="key_format 'avro' needs a registry"):
+        ValueDecoder(key_format="avro", key_schema=pa.int64())
     with pytest.raises(UnsupportedFormatError):
         ValueDecoder(value_format="avro", value_schema="{")
     with pytest.raises(KeyError):

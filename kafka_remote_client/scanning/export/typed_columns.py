@@ -1,15 +1,15 @@
 """Keys and values of an export as typed columns, decoded where a split is written.
 
 All files of a table need the same columns, and a split that is written again needs the same records. So a schema is given and
-never inferred. Records that do not parse stop the export, stay in the table, or go to files that are staged and published with
-those of the table (dead_letters.py).
+never inferred: with a Schema Registry it is one of its ids, which the job remembers. Records that do not parse stop the export,
+stay in the table, or go to files that are staged and published with those of the table (dead_letters.py).
 
 References: docs/values.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, TypedDict
@@ -19,6 +19,9 @@ import pyarrow as pa
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.records.arrow import schema_of
+from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.scanning.export.job import ExportJob
+from kafka_remote_client.scanning.export.schema_registry import ExportRegistry, registry_of
 from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
 from kafka_remote_client.scanning.export.table_types import TableFormat, table_type
 from kafka_remote_client.values.decoder import ValueDecoder
@@ -37,6 +40,7 @@ class TypedArguments(TypedDict, total=False):
     value_schema: Any
     key_format: str | None
     key_schema: Any
+    registry: str | Mapping[str, Any] | None
     on_error: str
 
 
@@ -46,7 +50,10 @@ class ExportArguments(WritingArguments, TypedArguments, total=False):
 
 @attrs.frozen(kw_only=True)
 class TypedColumns:
-    """The arguments of ValueDecoder of the same names, without ``registry``, for a table of ``format``. It can be pickled.
+    """The arguments of ValueDecoder of the same names, for a table of ``format``. It can be pickled.
+
+    ``registry``: its URL or settings. Avro keys and values begin with an id then, and ``value_schema`` and ``key_schema`` say
+    what columns they become: an id of the registry, or an Avro schema. :meth:`resolved` gives what is ``None``.
 
     Raises as ValueDecoder, and ConfigurationError for a missing schema, for one that the format or JSON cannot have, and for
     another ``on_error`` than raise, column and dead_letters.
@@ -56,6 +63,7 @@ class TypedColumns:
     value_schema: Any = None
     key_format: str | None = None
     key_schema: Any = None
+    registry: ExportRegistry | None = attrs.field(default=None, converter=registry_of, repr=False)
     on_error: str = "raise"
     format: TableFormat = TableFormat.PARQUET
 
@@ -64,15 +72,16 @@ class TypedColumns:
             raise ConfigurationError(
                 f"on_error of an export must be {', '.join(_ON_ERROR[:-1])} or {_DEAD_LETTERS}, not {self.on_error!r}"
             )
-        for name, kind, schema in (
-            ("value", self.value_format, self.value_schema),
-            ("key", self.key_format, self.key_schema),
-        ):
-            if kind in {"json", "avro"} and schema is None:
+        for name, (kind, schema) in self._columns.items():
+            if schema is None and (kind == "json" or (kind == "avro" and self.registry is None)):
                 raise ConfigurationError(f"{name}_format {kind!r} of an export needs {name}_schema: all files have one schema")
+        if self.registry is not None and not self._by_registry:
+            raise ConfigurationError("a registry needs value_format or key_format avro")
+        if self.unresolved:
+            return
         # What cannot be decoded at all, as a map from JSON, fails here and not in the first split.
-        kinds = {"value": self.value_format, "key": self.key_format}
-        probe = {name: pa.array([b"null" if kinds[name] == "json" else None], pa.binary()) for name in self.decoded}
+        json = {name for name, (kind, _) in self._columns.items() if kind == "json"}
+        probe = {name: pa.array([b"null" if name in json else None], pa.binary()) for name in self.decoded}
         try:
             self._decoder("column").decode(pa.table(probe))
         except pa.ArrowNotImplementedError as error:
@@ -81,13 +90,34 @@ class TypedColumns:
     @property
     def decoded(self) -> tuple[str, ...]:
         """The columns that get another type."""
-        named = (("value", self.value_format), ("key", self.key_format))
-        return tuple(name for name, kind in named if kind is not None)
+        return tuple(name for name, (kind, _) in self._columns.items() if kind is not None)
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        """The columns whose schema is the registry's newest one at the first run of a job."""
+        return tuple(name for name in self._by_registry if self._columns[name][1] is None)
+
+    def resolved(self, topics: Sequence[str], known: ExportJob | None) -> TypedColumns:
+        """The same with all schemas: those that the job began with, or the newest ones of ``<topic>-value``, ``<topic>-key``.
+
+        Raises ConfigurationError for several topics, and for a topic without a schema.
+        """
+        found: dict[str, Any] = {}
+        began: Mapping[str, str] = {} if known is None else known.options
+        for name in self.unresolved:
+            option = began.get(f"{name}_schema")
+            if option is not None and began.get(f"{name}_format") == "avro":
+                found[f"{name}_schema"] = int(option) if option.isdecimal() else option
+                continue
+            if len(topics) != 1 or self.registry is None:
+                raise ConfigurationError(f"an export of several topics needs {name}_schema: all files have one schema")
+            found[f"{name}_schema"] = self.registry.newest(f"{topics[0]}-{name}")
+        return attrs.evolve(self, **found) if found else self
 
     @property
     def options(self) -> dict[str, object]:
-        """What makes another table, for the job."""
-        return {} if not self.decoded else self._arguments
+        """What makes another table, for the job. No setting of the registry is among them: ids name the schemas."""
+        return {} if not self.decoded else {name: value for name, value in self._arguments.items() if name != "registry"}
 
     def check(self, columns: Sequence[str]) -> None:
         """Raises ConfigurationError for a column that is decoded and not read."""
@@ -129,8 +159,19 @@ class TypedColumns:
     def _arguments(self) -> dict[str, Any]:
         return attrs.asdict(self, recurse=False, filter=lambda field, _: field.name != "format")
 
+    @property
+    def _columns(self) -> dict[str, tuple[str | None, Any]]:
+        return {"value": (self.value_format, self.value_schema), "key": (self.key_format, self.key_schema)}
+
+    @property
+    def _by_registry(self) -> tuple[str, ...]:
+        """The columns whose values begin with the id of a schema."""
+        return tuple(name for name, (kind, _) in self._columns.items() if kind == "avro" and self.registry is not None)
+
     def _decoder(self, on_error: str | Callable[[pa.Table], None]) -> ValueDecoder:
         given = self._arguments | {"on_error": on_error}
+        if self.registry is not None:
+            given |= {f"{name}_schema": self.registry.type_of(self._columns[name][1]) for name in self._by_registry}
         return ValueDecoder(**given, column_type=partial(table_type, format=self.format))
 
 
@@ -140,4 +181,7 @@ def asked_of(arguments: ExportArguments, format: TableFormat) -> tuple[ParquetWr
     given: dict[str, Any] = dict(arguments)
     typed = {name: value for name, value in given.items() if name in names}
     writing = {name: value for name, value in given.items() if name not in names}
-    return ParquetWriting(**writing, format=format), TypedColumns(**typed, format=format)
+    try:
+        return ParquetWriting(**writing, format=format), TypedColumns(**typed, format=format)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"Avro columns need {error.name}: pip install 'kafka-remote-client[avro]'") from None

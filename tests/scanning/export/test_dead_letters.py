@@ -129,7 +129,7 @@ def test_dead_letters_are_exactly_once_wherever_it_is_cut_off(orders: TableScan,
     whole = orders.to_parquet(tmp_path / "whole", **APART, filesystem=counted_files(cut_at(10**9), kind))
     names = {file.path for file in (*whole.files, *whole.dead_letters)}
     operations = len(counted)
-    for number in range(1, operations + 1, max(1, operations // 12)):
+    for number in range(1, operations + 1, max(1, operations // 6)):
         folder = tmp_path / f"cut-{number}"
         with pytest.raises(CutOff):
             orders.to_parquet(folder, **APART, filesystem=counted_files(cut_at(number), kind))
