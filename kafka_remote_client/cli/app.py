@@ -42,6 +42,16 @@ from kafka_remote_client.cli.plan import plan_options, show_plan
 from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_options
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
+from kafka_remote_client.cli.typed_options import (
+    KeyFormat,
+    KeySchema,
+    OnError,
+    OnErrorPolicy,
+    SchemaRegistry,
+    ValueFormat,
+    ValueSchema,
+    typed_arguments,
+)
 from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
@@ -165,6 +175,12 @@ def _export(
     compression: Annotated[
         str, typer.Option("--compression", help="Compression codec: zstd, snappy, gzip, lz4 or none.", metavar="CODEC")
     ] = "zstd",
+    value_format: ValueFormat = None,
+    value_schema: ValueSchema = None,
+    key_format: KeyFormat = None,
+    key_schema: KeySchema = None,
+    schema_registry: SchemaRegistry = None,
+    on_error: OnError = OnErrorPolicy.RAISE,
     threads: Annotated[
         int | None,
         typer.Option("--threads", min=1, help="Number of splits to write in parallel; default: the cores, at most 8."),
@@ -220,7 +236,12 @@ def _export(
         topics=topics,
         target=target,
         reading=reading,
-        writing={"job": job, "partition_by": partition_by or (), "compression": compression},
+        writing={
+            "job": job,
+            "partition_by": partition_by or (),
+            "compression": compression,
+            **typed_arguments(value_format, value_schema, key_format, key_schema, schema_registry, on_error),
+        },
         topic_id=parse_topic_id(topic_id),
         group=commit_group,
         consumer=settings,

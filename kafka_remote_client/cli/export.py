@@ -94,6 +94,7 @@ def _show(result: ExportResult, command: ExportCommand) -> None:
             "records": result.rows,
             "files": len(result.files),
             "bytes": result.size_in_bytes,
+            "unreadable_records": result.unreadable,
             "splits": result.splits,
             "resumed_splits": result.resumed,
             "starting_offsets": json.loads(result.starting_offsets()),
@@ -105,5 +106,8 @@ def _show(result: ExportResult, command: ExportCommand) -> None:
         f"job {result.job}: {result.rows} records in {len(result.files)} files, {result.size_in_bytes} bytes\n"
         f"starting offsets of the next read: {result.starting_offsets()}\n"
     )
+    if result.unreadable:
+        folder = result.dead_letters[0].path.rpartition("/")[0]
+        sys.stdout.write(f"{result.unreadable} records do not parse; they are in {folder}\n")
     if command.group is not None:
         sys.stdout.write(f"committed for group {command.group}\n")

@@ -25,7 +25,8 @@ _SECRET = re.compile(
     r"(?:^|[._])(?:password|passphrase|secret)$"
     r"|jaas\.config$|oauthbearer\.config$"
     r"|(?:^|[._])key\.pem$|ssl_key$|keystore\.key$|private\.key$"
-    r"|(?:access|account|session)[._](?:key|token)$",
+    r"|(?:access|account|session)[._](?:key|token)$"
+    r"|auth\.(?:user\.info|token)$",
     re.IGNORECASE | re.ASCII,
 )
 

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
     from kafka_remote_client.scanning.export.result import ExportResult
     from kafka_remote_client.scanning.export.run import Export, ExportProgress, WriteSplits
-    from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
+    from kafka_remote_client.scanning.export.split_writer import ParquetWriting
     from kafka_remote_client.scanning.export.target import ExportTarget
+    from kafka_remote_client.scanning.export.typed_columns import ExportArguments, TypedColumns
 
 __all__ = ["TableScan", "scan"]
 
@@ -143,12 +144,7 @@ class TableScan:
         filesystem: Any = None,
         spark: Any = None,
         progress: Callable[[ExportProgress], None] | None = None,
-        value_format: str | None = None,
-        value_schema: Any = None,
-        key_format: str | None = None,
-        key_schema: Any = None,
-        on_error: str = "raise",
-        **writing: Unpack[WritingArguments],
+        **arguments: Unpack[ExportArguments],
     ) -> ExportResult:
         """Writes all records as Parquet files below a folder, exactly once: a run that was killed goes on when it is repeated.
 
@@ -156,12 +152,14 @@ class TableScan:
         ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
         ``spark``: a classic ``SparkSession``, whose executors write the splits. ``progress``: called now and then.
 
-        ``value_format``, ``value_schema``, ``key_format``, ``key_schema``: of ``kafka_remote_client.values.ValueDecoder``, for
-        values and keys as typed columns. JSON and Avro need a schema. ``on_error``: "raise", or "column" to keep what does not
-        parse as bytes beside the reason.
-
-        ``writing``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
+        ``arguments``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
         compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.
+
+        ``value_format``, ``value_schema``, ``key_format``, ``key_schema``: of ``kafka_remote_client.values.ValueDecoder``, for
+        values and keys as typed columns. JSON and Avro need a schema. ``registry``: URL or settings of a Schema Registry; Avro
+        values begin with an id then, and ``value_schema`` is the id or the Avro schema of the column, by default the newest of
+        ``<topic>-value`` at the job's first run. ``on_error``: "raise"; "column" to keep what does not
+        parse as bytes beside the reason; "dead_letters" to write such records to files below ``_dead_letters`` instead.
 
         Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
         for a limit; ExportError where the folder cannot be written; UnreadableRecordError for a key or value that does not
@@ -169,19 +167,11 @@ class TableScan:
         """
         # Beside Arrow, the parts that write are for those who write
         from kafka_remote_client.scanning.export.parquet import PublishFiles  # noqa: PLC0415
-        from kafka_remote_client.scanning.export.split_writer import ParquetWriting  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.table_types import TableFormat  # noqa: PLC0415
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
-        from kafka_remote_client.scanning.export.typed_columns import TypedColumns  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
 
-        asked = ParquetWriting(**writing)
-        typed = TypedColumns(
-            value_format=value_format,
-            value_schema=value_schema,
-            key_format=key_format,
-            key_schema=key_schema,
-            on_error=on_error,
-        )
-        export = attrs.evolve(self._export(target_of(path, filesystem), job, asked), typed=typed)
+        export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.PARQUET))
         return export.run(PublishFiles(export), progress, _writers(export, spark))
 
     def to_iceberg(
@@ -193,7 +183,7 @@ class TableScan:
         filesystem: Any = None,
         spark: Any = None,
         progress: Callable[[ExportProgress], None] | None = None,
-        **writing: Unpack[WritingArguments],
+        **arguments: Unpack[ExportArguments],
     ) -> ExportResult:
         """Appends all records to an Iceberg table, exactly once, in commits of 5,000 splits at most (extra ``iceberg``).
 
@@ -201,12 +191,16 @@ class TableScan:
         where there is none. ``filesystem``: a ``pyarrow.fs.FileSystem`` with the bucket of the table's location. All else is as
         of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
         """
-        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table, place_of  # noqa: PLC0415 - an extra
-        from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat  # noqa: PLC0415
+        # pyiceberg is an extra
+        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, known_job, open_table, place_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.table_types import TableFormat  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
 
-        asked = ParquetWriting(format=TableFormat.ICEBERG, **writing)
-        opened = open_table(catalog, table, self.schema, asked.by)
-        export = self._export(place_of(opened, filesystem), job, asked)
+        writing, typed = asked_of(arguments, TableFormat.ICEBERG)
+        if typed.unresolved:
+            typed = typed.resolved(self.scan.topics, known_job(catalog, table, filesystem, job))
+        opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by)
+        export = self._export(place_of(opened, filesystem), job, writing, typed)
         return export.run(IcebergCommit(opened), progress, _writers(export, spark))
 
     def to_delta(
@@ -218,7 +212,7 @@ class TableScan:
         spark: Any = None,
         storage_options: Mapping[str, str] | None = None,
         progress: Callable[[ExportProgress], None] | None = None,
-        **writing: Unpack[WritingArguments],
+        **arguments: Unpack[ExportArguments],
     ) -> ExportResult:
         """Appends all records to a Delta table, exactly once, in commits of 5,000 splits at most (extra ``delta``).
 
@@ -227,20 +221,31 @@ class TableScan:
         of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
         """
         from kafka_remote_client.scanning.export.delta import DeltaCommit, open_table  # noqa: PLC0415 - an extra
-        from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.table_types import TableFormat  # noqa: PLC0415
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
 
-        asked = ParquetWriting(format=TableFormat.DELTA, **writing)
-        export = self._export(target_of(path, filesystem), job, asked)
-        commit = DeltaCommit(open_table(path, self.schema, asked.by, storage_options))
+        export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.DELTA))
+        writing, typed = export.writing, export.typed
+        commit = DeltaCommit(open_table(path, typed.schema(self.scan.columns), writing.by, storage_options))
         return export.run(commit, progress, _writers(export, spark))
 
-    def _export(self, target: ExportTarget, job: str, writing: ParquetWriting) -> Export:
-        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415 - as above
+    def _export(self, target: ExportTarget, job: str, writing: ParquetWriting, typed: TypedColumns) -> Export:
+        from kafka_remote_client.scanning.export.ledger import ExportLedger  # noqa: PLC0415 - as above
+        from kafka_remote_client.scanning.export.run import Export  # noqa: PLC0415
 
+        if typed.unresolved:
+            typed = typed.resolved(self.scan.topics, ExportLedger(target, job).known_job())
         threads: dict[str, Any] = {} if self.threads is None else {"threads": self.threads}
         return Export(
-            scan=self.scan, address=self.address, brokers=self.brokers, target=target, job=job, writing=writing, **threads
+            scan=self.scan,
+            address=self.address,
+            brokers=self.brokers,
+            target=target,
+            job=job,
+            writing=writing,
+            typed=typed,
+            **threads,
         )
 
     def _with(self, **changes: Any) -> TableScan:

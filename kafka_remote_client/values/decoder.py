@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,16 @@ class ValueDecoder:
     ``value_format``, ``key_format``: "json", "avro", "string", or ``None`` to leave the bytes. ``value_schema``,
     ``key_schema``: of JSON a ``pyarrow.Schema`` or type, ``None`` to infer one from each table; of Avro the writer's schema as
     JSON, ``None`` if values begin with an id of the ``registry``, which is a URL, settings of confluent_kafka's
-    ``SchemaRegistryClient``, or such a client. A schema overrides the registry.
+    ``SchemaRegistryClient``, or such a client. A schema in JSON overrides the registry. A ``pyarrow.Schema`` or type is that of
+    the column: values begin with an id, and other fields are ignored.
 
     ``on_error``: "raise"; "column", which adds ``value_error`` (the reason, null for a parsed value) and ``value_bytes``
     (the unparsed bytes), or the same for keys; or a path of a file, to which the decoder moves records that do not parse
-    from the table.
+    from the table; or a function that gets these records before ``decode`` returns: as they were, with the reasons in
+    ``key_error`` and ``value_error``.
+
+    ``column_type``: the type of a column, by the type that its schema gives; ``None`` = the same. A value that does not fit
+    into it does not parse. Columns without a schema keep their type.
 
     Raises ConfigurationError for inconsistent arguments, UnsupportedFormatError for an Avro schema that Arrow cannot
     represent, and ImportError if an extra is missing.
@@ -46,7 +51,8 @@ class ValueDecoder:
     value_schema: Any = None
     key_schema: Any = None
     registry: Any = attrs.field(default=None, repr=False)
-    on_error: str | Path = _RAISE
+    on_error: str | Path | Callable[[pa.Table], None] = _RAISE
+    column_type: Callable[[pa.DataType], pa.DataType] | None = attrs.field(default=None, repr=False)
     _decoders: dict[str, _Decode] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -58,21 +64,31 @@ class ValueDecoder:
         object.__setattr__(self, "_decoders", decoders)
 
     def _decoder(self, column: str, kind: str | None, schema: Any) -> _Decode:
+        schema = pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema
         if kind == "string":
-            return _of(lambda texts: texts.cast(pa.string()))
+            return self._of(lambda texts: texts.cast(pa.string()))
         if kind == "json":
-            return _of(json_parser(pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema))
+            return self._of(json_parser(schema), inferred=schema is None)
         if kind != "avro":
             raise ConfigurationError(f"{column}_format {kind!r} is not one of {', '.join(FORMATS)}")
         # fastavro is an extra
         from kafka_remote_client.values.avro_format import avro_parser  # noqa: PLC0415
         from kafka_remote_client.values.registry_format import RegistryFormat, registry_client  # noqa: PLC0415
 
-        if schema is not None:
-            return _of(avro_parser(schema))
+        typed = isinstance(schema, pa.DataType)
+        if schema is not None and not typed:
+            return self._of(avro_parser(schema))
         if self.registry is None:
-            raise ConfigurationError(f"{column}_format 'avro' needs {column}_schema or a registry")
-        return RegistryFormat(registry_client(self.registry)).decode
+            wanted = "a registry" if typed else f"{column}_schema or a registry"
+            raise ConfigurationError(f"{column}_format 'avro' needs {wanted}")
+        kept = self.column_type(schema) if typed and self.column_type is not None else schema
+        return RegistryFormat(registry_client(self.registry), kept).decode
+
+    def _of(self, parse: Parse, *, inferred: bool = False) -> _Decode:
+        if self.column_type is None or inferred:
+            return lambda column: parse_each(column, parse)
+        kept = self.column_type(parse(pa.array([], pa.binary())).type)
+        return lambda column: parse_each(column, lambda values: parse(values).cast(kept))
 
     def decode(self, records: pa.Table | pa.RecordBatch) -> pa.Table:
         """Returns ``records`` with typed columns, in the same order. ``records`` does not change.
@@ -95,13 +111,12 @@ class ValueDecoder:
             if self.on_error == _COLUMN:
                 decoded = _with_errors(decoded, name, table[name], one.errors)
         if errors and self.on_error != _COLUMN:
-            append_dead_letters(Path(self.on_error), table, errors)
+            if callable(self.on_error):
+                self.on_error(_rejected(table, errors, list(parsed)))
+            else:
+                append_dead_letters(Path(self.on_error), table, errors)
             decoded = decoded.filter(pa.array([row not in errors for row in range(len(table))]))
         return decoded
-
-
-def _of(parse: Parse) -> _Decode:
-    return lambda column: parse_each(column, parse)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
@@ -112,6 +127,14 @@ def _with_errors(table: pa.Table, name: str, raw: pa.ChunkedArray, errors: Mappi
     reasons = pa.array([errors.get(row) for row in range(len(table))] if errors else pa.nulls(len(table)), pa.string())
     table = table.append_column(f"{name}_error", reasons)
     return table.append_column(f"{name}_bytes", pc.if_else(reasons.is_valid(), raw, pa.scalar(None, raw.type)))
+
+
+def _rejected(table: pa.Table, errors: Mapping[int, Mapping[str, str]], decoded: Sequence[str]) -> pa.Table:
+    rows = sorted(errors)
+    found = table.take(rows)
+    for name in decoded:
+        found = found.append_column(f"{name}_error", pa.array([errors[row].get(name) for row in rows], pa.string()))
+    return found
 
 
 def _unreadable(table: pa.Table, row: int, reasons: Mapping[str, str]) -> UnreadableRecordError:

@@ -8,7 +8,8 @@ offset  size  type   field
 5             bytes  the value, in Avro's binary encoding
 ======  ====  =====  ======================================
 
-A column may have several schemas. Each value is decoded by its schema; a field that its schema does not have is null.
+A column may have several schemas. Each value is decoded by its schema; a field that its schema does not have is null. A column
+of a given type has only the fields of that type, and a value whose schema has another type for one of them does not parse.
 
 References: Confluent's "Formats, Serializers, and Deserializers", section "Wire format".
 """
@@ -26,10 +27,12 @@ from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.values.avro_format import avro_parser
 from kafka_remote_client.values.isolating import Parse, Parsed, parse_each
 
-__all__ = ["RegistryClient", "RegistryFormat", "registry_client", "widened"]
+__all__ = ["RegistryClient", "RegistryFormat", "promotes", "references_of", "registry_client", "widened"]
 
 _HEADER = struct.Struct(">bi")
 _DEFAULTS = {"timeout": 10, "max.retries": 2}
+_PROMOTIONS = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
+"""Each to all that follow."""
 
 
 class RegistryClient(Protocol):
@@ -57,10 +60,11 @@ def registry_client(registry: str | Mapping[str, Any] | RegistryClient) -> Regis
 
 
 class RegistryFormat:
-    """Decodes columns; it requests each schema once."""
+    """Decodes columns; it requests each schema once. ``kind``: the column's type; ``None`` = the types of all schemas."""
 
-    def __init__(self, client: RegistryClient) -> None:
+    def __init__(self, client: RegistryClient, kind: pa.DataType | None = None) -> None:
         self._client = client
+        self._kind = kind
         self._parsers: dict[int, Parse] = {}
 
     def decode(self, column: pa.Array) -> Parsed:
@@ -85,7 +89,7 @@ class RegistryFormat:
             parsed = parse_each(values, parse)
             errors |= {rows[row].as_py(): reason for row, reason in parsed.errors.items()}
             parts.append((rows, parsed.values))
-        return Parsed(_together(parts, len(column)), errors)
+        return Parsed(_together(parts, len(column), self._kind), errors)
 
     def _parser(self, header: bytes) -> Parse:
         if len(header) < _HEADER.size:
@@ -106,23 +110,57 @@ class RegistryFormat:
             raise UnsupportedFormatError(f"the registry has no schema {schema_id}") from None
         if schema.schema_type != "AVRO":
             raise UnsupportedFormatError(f"schema {schema_id} is {schema.schema_type}, not AVRO")
-        return avro_parser(schema.schema_str, self._references(schema))
+        return self._kept(avro_parser(schema.schema_str, references_of(self._client, schema)), schema_id)
 
-    def _references(self, schema: Any) -> list[str]:
-        """Returns the schemas that a schema refers to, in order of dependency."""
-        found: dict[str, None] = {}
-        for reference in schema.references or ():
-            referred = self._client.get_version(reference.subject, reference.version).schema
-            found |= dict.fromkeys([*self._references(referred), referred.schema_str])
-        return list(found)
+    def _kept(self, parse: Parse, schema_id: int) -> Parse:
+        kind = self._kind
+        if kind is None:
+            return parse
+        given = parse(pa.array([], pa.binary())).type
+        if not promotes(given, kind):
+            raise UnsupportedFormatError(f"schema {schema_id} has the type {given}, which does not become the column's {kind}")
+        return lambda column: widened(parse(column), kind)
 
 
-def _together(parts: list[tuple[pa.Array, pa.Array]], length: int) -> pa.Array:
+def references_of(client: RegistryClient, schema: Any) -> list[str]:
+    """Returns the schemas that a schema of a registry refers to, in order of dependency."""
+    found: dict[str, None] = {}
+    for reference in schema.references or ():
+        referred = client.get_version(reference.subject, reference.version).schema
+        found |= dict.fromkeys([*references_of(client, referred), referred.schema_str])
+    return list(found)
+
+
+def promotes(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether values of a type become ``kind`` as Avro's schema resolution does it, with any fields of structs.
+
+    References: the Avro specification 1.12, "Schema Resolution".
+    """
+    if given == kind or pa.types.is_null(given):
+        return True
+    if pa.types.is_struct(given) and pa.types.is_struct(kind):
+        names = {given.field(index).name for index in range(given.num_fields)}
+        wanted = [kind.field(index) for index in range(kind.num_fields)]
+        return all(promotes(given.field(one.name).type, one.type) for one in wanted if one.name in names)
+    if pa.types.is_list(given) and pa.types.is_list(kind):
+        return promotes(given.value_type, kind.value_type)
+    if pa.types.is_map(given) and pa.types.is_map(kind):
+        return promotes(given.item_type, kind.item_type)
+    if pa.types.is_timestamp(given) and pa.types.is_timestamp(kind):
+        return bool(given.tz == kind.tz)
+    if pa.types.is_time(given) and pa.types.is_time(kind):
+        return True
+    if given in _PROMOTIONS and kind in _PROMOTIONS:
+        return _PROMOTIONS.index(given) <= _PROMOTIONS.index(kind)
+    return bool(pa.types.is_binary(kind) and (pa.types.is_string(given) or pa.types.is_fixed_size_binary(given)))
+
+
+def _together(parts: list[tuple[pa.Array, pa.Array]], length: int, kind: pa.DataType | None) -> pa.Array:
     if not parts:
-        return pa.nulls(length)
-    kind = (
-        pa.unify_schemas([pa.schema([("v", values.type)]) for _, values in parts], promote_options="permissive").field(0).type
-    )
+        return pa.nulls(length, kind)
+    if kind is None:
+        schemas = [pa.schema([("v", values.type)]) for _, values in parts]
+        kind = pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     values = pa.concat_arrays([widened(values, kind) for _, values in parts])
     rows = pa.concat_arrays([rows for rows, _ in parts])
     return values.take(pc.index_in(pa.array(range(length), rows.type), value_set=rows))

@@ -39,6 +39,7 @@ def test_topics_become_files_and_the_end_is_reported(capsys: pytest.CaptureFixtu
         "records": 500,
         "files": len(files),
         "bytes": sum(path.stat().st_size for path in files),
+        "unreadable_records": 0,
         "splits": told["splits"],
         "resumed_splits": 0,
         "starting_offsets": {"logappend": {"0": 500}},

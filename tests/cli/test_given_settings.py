@@ -36,6 +36,9 @@ def test_a_file_of_settings_may_hold_secrets(tmp_path: Path) -> None:
     [
         "sasl.password",
         "ssl.key.password",
+        "basic.auth.user.info",
+        "schema.registry.basic.auth.user.info",
+        "bearer.auth.token",
         "ssl.key.pem",
         "ssl_key",
         "ssl.keystore.password",

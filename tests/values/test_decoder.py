@@ -86,6 +86,18 @@ def test_dead_letters_are_removed_from_the_table(tmp_path: Path) -> None:
     assert len(file.read_text().splitlines()) == 2
 
 
+def test_a_function_gets_the_records_that_do_not_parse() -> None:
+    given: list[pa.Table] = []
+    decoder = ValueDecoder(value_format="json", value_schema=SCHEMA, key_format="string", on_error=given.append)
+    assert decoder.decode(RECORDS)["offset"].to_pylist() == [10, 13]
+    (found,) = given
+    assert found.drop_columns(["key_error", "value_error"]).equals(RECORDS.slice(1, 2).combine_chunks())
+    assert [reason is None for reason in found["key_error"].to_pylist()] == [False, True]
+    assert [reason is None for reason in found["value_error"].to_pylist()] == [True, False]
+    decoder.decode(RECORDS.slice(0, 1))
+    assert len(given) == 1
+
+
 def test_avro_is_read_by_its_schema_or_the_registrys() -> None:
     with SchemaRegistry() as registry:
         with SchemaRegistryClient({"url": registry.url}) as client:
@@ -93,8 +105,25 @@ def test_avro_is_read_by_its_schema_or_the_registrys() -> None:
         records = record_table([(b"\x06", struct.pack(">bi", 0, number) + b"\x08")])
         decoder = ValueDecoder(value_format="avro", registry=registry.url, key_format="avro", key_schema='"int"')
         found = decoder.decode(records)
+        typed = ValueDecoder(value_format="avro", registry=registry.url, value_schema=pa.float64())
+        assert typed.decode(records)["value"].to_pylist() == [4.0]
     assert (found["key"].to_pylist(), found["value"].to_pylist()) == ([3], [4])
     assert registry.url not in repr(decoder)
+
+
+def test_a_column_is_kept_in_the_type_that_is_asked_for() -> None:
+    schema = '{"type": "long", "logicalType": "timestamp-millis"}'
+    decoder = ValueDecoder(
+        value_format="avro",
+        value_schema=schema,
+        key_format="json",
+        on_error="column",
+        column_type=lambda _: pa.timestamp("us", "UTC"),
+    )
+    found = decoder.decode(record_table([(b"1", b"\x02"), (b"2", b"\xfe" + b"\xff" * 8 + b"\x01")]))
+    assert found["value"].cast(pa.int64()).to_pylist() == [1000, None]
+    assert "out of bounds" in found["value_error"].to_pylist()[1]
+    assert found["key"].to_pylist() == [1, 2]  # of an inferred type
 
 
 def test_inconsistent_options_are_refused() -> None:
@@ -102,6 +131,8 @@ def test_inconsistent_options_are_refused() -> None:
         ValueDecoder(value_format="xml")
     with pytest.raises(ConfigurationError, match="key_schema or a registry"):
         ValueDecoder(key_format="avro")
+    with pytest.raises(ConfigurationError, match="key_format 'avro' needs a registry"):
+        ValueDecoder(key_format="avro", key_schema=pa.int64())
     with pytest.raises(UnsupportedFormatError):
         ValueDecoder(value_format="avro", value_schema="{")
     with pytest.raises(KeyError):

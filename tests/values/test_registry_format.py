@@ -15,7 +15,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kafka_remote_client.values.registry_format import RegistryFormat, registry_client, widened
+from kafka_remote_client.values.registry_format import RegistryFormat, promotes, registry_client, widened
 from tests.support.schema_registry import SchemaRegistry
 
 
@@ -118,6 +118,59 @@ def test_a_given_client_is_used_and_time_outs_are_set(registry: SchemaRegistry, 
     made: Any = registry_client({"url": registry.url})
     assert made._rest_client.max_retries == 2
     assert made._rest_client.timeout == 10
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
+def test_a_column_of_a_given_type_has_its_fields_alone(client: SchemaRegistryClient, kind: pa.DataType) -> None:
+    column = pa.struct([("n", kind), ("u", pa.string())])
+    values = [
+        written(client, record(("n", "int")), {"n": 1}),
+        written(client, record(("t", "string"), ("n", "long")), {"n": 2, "t": "a"}),
+        written(client, record(("n", "string")), {"n": "3"}),
+        None,
+    ]
+    found = RegistryFormat(client, column).decode(pa.array(values, pa.binary()))
+    assert found.values.type == column
+    assert found.values.to_pylist() == [{"n": 1, "u": None}, {"n": 2, "u": None}, None, None]
+    assert set(found.errors) == {2}
+    assert "schema 3 has the type struct<n: string>, which does not become the column's" in found.errors[2]
+    assert RegistryFormat(client, column).decode(pa.array([None], pa.binary())).values.type == column
+
+
+def test_a_value_that_does_not_fit_is_the_only_one_that_does_not_parse(client: SchemaRegistryClient) -> None:
+    values = [written(client, '"long"', number) for number in (1, (1 << 53) + 1, 3)]
+    found = RegistryFormat(client, pa.float64()).decode(pa.array(values, pa.binary()))
+    assert found.values.to_pylist() == [1.0, None, 3.0]
+    assert set(found.errors) == {1}
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "promoted"),
+    [
+        (pa.int32(), pa.float32(), True),
+        (pa.int64(), pa.int32(), False),
+        (pa.float64(), pa.int64(), False),
+        (pa.null(), pa.string(), True),
+        (pa.string(), pa.binary(), True),
+        (pa.string(), pa.int64(), False),
+        (pa.binary(4), pa.binary(), True),
+        (pa.bool_(), pa.int32(), False),
+        (pa.time32("ms"), pa.time64("us"), True),
+        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), True),
+        (pa.timestamp("ms", "UTC"), pa.timestamp("us"), False),
+        (pa.timestamp("ms", "UTC"), pa.int64(), False),
+        (pa.list_(pa.int32()), pa.list_(pa.int64()), True),
+        (pa.list_(pa.int32()), pa.int64(), False),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32()), False),
+        (pa.struct([("a", pa.string())]), pa.struct([("b", pa.int64())]), True),
+        (pa.struct([("a", pa.string())]), pa.struct([("a", pa.int64())]), False),
+        (pa.struct([("a", pa.string())]), pa.string(), False),
+    ],
+)
+def test_types_are_promoted_as_avro_does_it(given: pa.DataType, kind: pa.DataType, promoted: bool) -> None:
+    assert promotes(given, kind) is promoted
+    if promoted:
+        assert widened(pa.nulls(2, given), kind).type == kind
 
 
 def test_missing_fields_are_null_at_any_depth() -> None:

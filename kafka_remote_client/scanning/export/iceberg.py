@@ -24,6 +24,7 @@ from kafka_remote_client.errors import ConfigurationError, DirectFetchError, Exp
 from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces
 from kafka_remote_client.scanning.export.job import ExportJob
+from kafka_remote_client.scanning.export.ledger import ExportLedger
 from kafka_remote_client.scanning.export.row_groups import PartitionBy
 from kafka_remote_client.scanning.export.target import ExportTarget, target_of
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
@@ -64,12 +65,16 @@ def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: S
         raise ConfigurationError(f"partition_by needs the column {missing[0]}")
     if not identifier.rpartition(".")[0]:
         raise ConfigurationError(f"the table name {identifier!r} must have the form NAMESPACE.TABLE")
-    try:
-        found = load_catalog(catalog) if isinstance(catalog, str) else catalog
-    except ValueError as error:
-        raise ConfigurationError(f"pyiceberg's configuration has no catalog {catalog}: {error}") from None
+    found = _catalog(catalog)
     with _telling(f"open table {identifier}"):
         return _opened(found, identifier, schema, by)
+
+
+def _catalog(given: Catalog | str) -> Catalog:
+    try:
+        return load_catalog(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise ConfigurationError(f"pyiceberg's configuration has no catalog {given}: {error}") from None
 
 
 def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
@@ -95,6 +100,16 @@ def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[Par
         with table.transaction() as change:
             change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: table.schema().name_mapping.model_dump_json()})
     return table
+
+
+def known_job(catalog: Catalog | str, identifier: str, filesystem: pa.fs.FileSystem | None, job: str) -> ExportJob | None:
+    """The job as an earlier run began it; ``None`` without one, or without the table. Raises as :func:`open_table`."""
+    with _telling(f"open table {identifier}"):
+        try:
+            table = _catalog(catalog).load_table(identifier)
+        except NoSuchTableError:
+            return None
+    return ExportLedger(place_of(table, filesystem), job).known_job()
 
 
 def place_of(table: Table, filesystem: pa.fs.FileSystem | None) -> ExportTarget:

@@ -75,11 +75,13 @@ class ExportLedger:
     def check_in_place(self, written: Iterable[WrittenSplit]) -> None:
         """Raises ExportError where a file is gone that no table names yet: tools that clean tables remove such files."""
         there = {f"{self.paths.data}/{name}" for name in self._target.names(self.paths.data)}
-        gone = sorted(file.path for split in written for file in split.files if file.path not in there)
+        kept = list(written)
+        gone = sorted(file.path for split in kept for file in split.files if file.path not in there)
         if gone:
+            begun = [self.paths.staging, *([self.paths.dead_letters] if any(split.dead_letters for split in kept) else [])]
             raise ExportError(
                 f"{len(gone)} files of export job {self._job} were removed before its commit, for example {gone[0]}; "
-                f"remove {self.paths.staging} in {self._target.root} and run it again"
+                f"remove {' and '.join(begun)} in {self._target.root} and run it again"
             )
 
     def remove_other_attempts(self, written: Iterable[WrittenSplit]) -> None:

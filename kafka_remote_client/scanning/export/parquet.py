@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.run import Export
-from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
+from kafka_remote_client.scanning.export.written_files import WrittenSplit
 
 __all__ = ["PublishFiles"]
 
@@ -25,14 +24,4 @@ class PublishFiles:
 
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
         """Several files at a time; the first that fails ends it. Raises ExportError."""
-        files = [file for split in written for file in split.files]
-        with ThreadPoolExecutor(self._threads, thread_name_prefix="kafka-remote-publish") as workers:
-            try:
-                for _ in workers.map(self._publish, files):
-                    pass
-            except BaseException:
-                workers.shutdown(wait=True, cancel_futures=True)
-                raise
-
-    def _publish(self, file: WrittenFile) -> None:
-        self._target.publish(file.staged, file.path, file.size_in_bytes)
+        self._target.publish_all([file for split in written for file in split.files], self._threads)

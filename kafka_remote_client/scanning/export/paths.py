@@ -9,6 +9,7 @@
     data/<job>/<split id>-<part>-<attempt>.parquet                       the same, where a table's metadata says what counts
     _staging/<job>/commit.json                                           all files that count, once all splits are written
     _exports/<job>/files.json, job.json                                  the same, once all of them are published
+    _dead_letters/<job>/orders-0-0-5000-00000.parquet                    the split's records that do not parse
 
 Names that begin with ``_`` are hidden from Spark, Hive and pyarrow's data sets, and staged files do not end with ``.parquet``,
 so that no glob for these finds them.
@@ -25,6 +26,7 @@ __all__ = ["EXPORTS", "FILE_BYTES", "ROW_GROUP_BYTES", "STAGING", "JobPaths", "c
 EXPORTS = "_exports"
 STAGING = "_staging"
 _DATA = "data"
+_DEAD_LETTERS = "_dead_letters"
 ROW_GROUP_BYTES = 128 << 20
 """Of Arrow's memory, before compression."""
 FILE_BYTES = 512 << 20
@@ -61,6 +63,7 @@ class JobPaths:
         self.staging = f"{STAGING}/{check_job_name(job)}"
         self.done = f"{EXPORTS}/{job}"
         self.data = f"{_DATA}/{job}"
+        self.dead_letters = f"{_DEAD_LETTERS}/{job}"
 
     @property
     def job(self) -> str:

@@ -35,6 +35,7 @@ class ExportResult:
     """The files of a table that one job wrote, with paths relative to the target, and where each partition ends.
 
     ``ends``: the first offset of each partition that is not exported. ``resumed``: so many splits were written by earlier runs.
+    ``dead_letters``: the files of records that do not parse.
     """
 
     job: str
@@ -42,11 +43,17 @@ class ExportResult:
     ends: Mapping[TopicPartition, int]
     splits: int
     resumed: int = 0
+    dead_letters: tuple[WrittenFile, ...] = attrs.field(default=(), repr=lambda files: f"<{len(files)}>")
 
     @property
     def rows(self) -> int:
-        """Records in all files."""
+        """Records in all files of the table."""
         return sum(file.rows for file in self.files)
+
+    @property
+    def unreadable(self) -> int:
+        """Records in all files of dead letters."""
+        return sum(file.rows for file in self.dead_letters)
 
     @property
     def size_in_bytes(self) -> int:

@@ -26,6 +26,7 @@ import attrs
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import uuid_to_text
 from kafka_remote_client.scanning.broker_part import BrokerAddress
+from kafka_remote_client.scanning.export.dead_letters import DeadLetterFiles
 from kafka_remote_client.scanning.export.job import ExportJob, job_of, options_of
 from kafka_remote_client.scanning.export.ledger import ExportLedger
 from kafka_remote_client.scanning.export.result import ExportResult
@@ -94,7 +95,8 @@ class Export:
         """Opens the tier."""
         topics = self.scan.topics
         tier = self.address.open(topics[0] if len(topics) == 1 else None)
-        return OpenScan(self.scan, tier, brokers=self.brokers, threads=self.threads)
+        scan = attrs.evolve(self.scan, columns=self.typed.read(self.scan.columns))
+        return OpenScan(scan, tier, brokers=self.brokers, threads=self.threads)
 
     def run(
         self,
@@ -132,6 +134,7 @@ class Export:
             written = ledger.plan_commit(written)
         if self.writing.format.in_place and not commit.has(self.job):
             ledger.check_in_place(written)
+        self.target.publish_all([file for split in written for file in split.dead_letters], self.threads)
         commit(known, written)
         if self.writing.format.in_place:
             ledger.remove_other_attempts(written)
@@ -186,8 +189,11 @@ def write_splits(export: Export, opened: OpenScan, splits: Sequence[Split]) -> S
 def write_split_of(export: Export, opened: OpenScan, split: Split) -> Steps:
     """Writes and records a split: the rows of each row group, and at last what was written."""
     ledger = ExportLedger(export.target, export.job)
-    with closing(export.typed.of(opened.record_batches(split))) as batches:
-        written = yield from write_split(export.target, ledger.paths, export.writing, split, batches)
+    with DeadLetterFiles(export.target, ledger.paths, export.writing, split) as letters:
+        typed = export.typed.of(opened.record_batches(split), export.scan.columns, letters.add)
+        with closing(typed) as batches:
+            written = yield from write_split(export.target, ledger.paths, export.writing, split, batches)
+        written = attrs.evolve(written, dead_letters=letters.finish())
     ledger.record(written)
     yield written
 
@@ -198,4 +204,5 @@ def _ignored(progress: ExportProgress) -> None:
 
 def _result(job: ExportJob, written: Sequence[WrittenSplit], resumed: int) -> ExportResult:
     files = tuple(file for split in written for file in split.files)
-    return ExportResult(job.name, files, job.ends, splits=len(written), resumed=resumed)
+    letters = tuple(file for split in written for file in split.dead_letters)
+    return ExportResult(job.name, files, job.ends, splits=len(written), resumed=resumed, dead_letters=letters)

@@ -13,7 +13,6 @@ import base64
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from enum import StrEnum
 from io import BytesIO
 from typing import TypedDict
 
@@ -26,11 +25,12 @@ from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.scanning.export.paths import FILE_BYTES, ROW_GROUP_BYTES, JobPaths, file_name
 from kafka_remote_client.scanning.export.row_groups import PartitionBy, RowGroup, RowGroups, partition_by, values_of
+from kafka_remote_client.scanning.export.table_types import TableFormat
 from kafka_remote_client.scanning.export.target import ExportTarget
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
 from kafka_remote_client.scanning.splits import Split
 
-__all__ = ["ParquetWriting", "TableFormat", "WritingArguments", "write_split"]
+__all__ = ["ParquetWriting", "SplitAttempt", "WritingArguments", "write_split"]
 
 _LARGEST_FILE = 4 << 30
 """What an object store copies in one request is 5 GB at most, and a file has up to one row group more."""
@@ -40,19 +40,6 @@ _COUNTED = ("topic", "partition", "offset", "timestamp", "timestampType")
 _FEW_VALUES = ("topic", "partition", "timestampType", "headers.list.element.key")
 _RISING = ("offset", "timestamp")
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
-
-
-class TableFormat(StrEnum):
-    """Whose files they are. Those of Iceberg keep all columns and give their Parquet metadata to the commit."""
-
-    PARQUET = "parquet"
-    ICEBERG = "iceberg"
-    DELTA = "delta"
-
-    @property
-    def in_place(self) -> bool:
-        """Whether files stay where they are written, as the table's metadata says which of them count."""
-        return self is not TableFormat.PARQUET
 
 
 def _row_group_bytes(value: int) -> int:
@@ -136,7 +123,7 @@ def write_split(
 
     Closing it leaves no open file. Raises ExportError, and what ``batches`` raise.
     """
-    attempt = _Attempt(target, paths, writing, split)
+    attempt = SplitAttempt(target, paths, writing, split)
     groups = RowGroups(writing.by, writing.row_group_bytes)
     try:
         for records in batches:
@@ -144,20 +131,21 @@ def write_split(
                 yield attempt.write(group)
         for group in groups.rest():
             yield attempt.write(group)
-        return attempt.finish()
+        return WrittenSplit(split.id, attempt.finish())
     except BaseException as error:
         attempt.abandon(error)
         raise
 
 
-class _Attempt:
-    """The files of one attempt: at most one is open for each folder."""
+class SplitAttempt:
+    """The files of one attempt: at most one is open for each folder. ``below``: the folder of all, with a slash at its end."""
 
-    def __init__(self, target: ExportTarget, paths: JobPaths, writing: ParquetWriting, split: Split) -> None:
+    def __init__(self, target: ExportTarget, paths: JobPaths, writing: ParquetWriting, split: Split, below: str = "") -> None:
         self._target = target
         self._paths = paths
         self._writing = writing
         self._split = split
+        self._below = below
         self._name = uuid.uuid4().hex
         self._open: dict[int | None, _OpenFile] = {}
         self._written: list[WrittenFile] = []
@@ -184,11 +172,11 @@ class _Attempt:
             self._end(next(iter(self._open)))
         return len(table)
 
-    def finish(self) -> WrittenSplit:
-        """Closes what is open."""
+    def finish(self) -> tuple[WrittenFile, ...]:
+        """Closes what is open; all files."""
         while self._open:
             self._end(next(iter(self._open)))
-        return WrittenSplit(self._split.id, tuple(sorted(self._written, key=lambda file: file.path)))
+        return tuple(sorted(self._written, key=lambda file: file.path))
 
     def abandon(self, error: BaseException) -> None:
         """Leaves the open files as ``error`` does; those that are closed go with the staging folder."""
@@ -232,7 +220,7 @@ class _Attempt:
             file.closing.close()
         del self._open[slot]
         self._target.sync(file.staged)
-        directory = "".join(f"{name}={value}/" for name, value in file.values.items())
+        directory = self._below + "".join(f"{name}={value}/" for name, value in file.values.items())
         self._written.append(
             WrittenFile(
                 file.staged,

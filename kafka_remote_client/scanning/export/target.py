@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.scanning.export.written_files import WrittenFile
 
 __all__ = ["ExportTarget", "target_of"]
 
@@ -122,6 +124,16 @@ class ExportTarget:
                 self.filesystem.move(self._at(staged), self._at(path))
             else:
                 self.filesystem.copy_file(self._at(staged), self._at(path))
+
+    def publish_all(self, files: Sequence[WrittenFile], threads: int) -> None:
+        """As :meth:`publish`, several files at a time; the first that fails ends it."""
+        with ThreadPoolExecutor(threads, thread_name_prefix="kafka-remote-publish") as workers:
+            try:
+                for _ in workers.map(lambda file: self.publish(file.staged, file.path, file.size_in_bytes), files):
+                    pass
+            except BaseException:
+                workers.shutdown(wait=True, cancel_futures=True)
+                raise
 
     def delete_folder(self, folder: str) -> None:
         """With all that is in it; one that is not there is as good."""

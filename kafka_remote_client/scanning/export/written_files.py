@@ -37,10 +37,14 @@ class WrittenFile:
 
 @attrs.frozen
 class WrittenSplit:
-    """A split that was written to its end, and its files; none where no record matched."""
+    """A split that was written to its end, and its files; none where no record matched.
+
+    ``dead_letters``: files of its records that do not parse, which are not in the table.
+    """
 
     id: str
     files: tuple[WrittenFile, ...] = ()
+    dead_letters: tuple[WrittenFile, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -49,13 +53,17 @@ class WrittenSplit:
 
     def to_json(self) -> dict[str, Any]:
         """As :meth:`of_json` takes it."""
-        return {"split": self.id, "files": [_short(file) for file in self.files]}
+        told = {"split": self.id, "files": [_short(file) for file in self.files]}
+        return told | ({"dead_letters": [_short(file) for file in self.dead_letters]} if self.dead_letters else {})
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> WrittenSplit:
         """Raises KeyError or TypeError for anything else."""
-        files: Sequence[Mapping[str, Any]] = value["files"]
-        return cls(value["split"], tuple(WrittenFile(**file) for file in files))
+        return cls(value["split"], _files(value["files"]), _files(value.get("dead_letters", ())))
+
+
+def _files(listed: Sequence[Mapping[str, Any]]) -> tuple[WrittenFile, ...]:
+    return tuple(WrittenFile(**file) for file in listed)
 
 
 def _short(file: WrittenFile) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.scanning.export.paths import JobPaths
-from kafka_remote_client.scanning.export.split_writer import ParquetWriting, TableFormat, write_split
+from kafka_remote_client.scanning.export.split_writer import ParquetWriting, write_split
+from kafka_remote_client.scanning.export.table_types import TableFormat
 from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.scanning.export.written_files import WrittenSplit
 from kafka_remote_client.scanning.splits import Split

@@ -27,7 +27,7 @@ def batch(*values: bytes | None) -> pa.RecordBatch:
 
 
 def decoded(typed: TypedColumns, *batches: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches(list(typed.of(one for one in batches)))
+    return pa.Table.from_batches(list(typed.of((one for one in batches), batches[0].schema.names, print)))
 
 
 def test_without_a_format_records_stay_as_they_are() -> None:
@@ -71,7 +71,7 @@ def test_what_does_not_parse_ends_it_or_stays_beside_the_reason() -> None:
         ({"value_format": "json"}, "value_format 'json' of an export needs value_schema"),
         ({"key_format": "avro"}, "key_format 'avro' of an export needs key_schema"),
         ({"value_format": "xml"}, "value_format 'xml' is not one of"),
-        ({"value_format": "string", "on_error": "letters.json"}, "on_error of an export must be raise or column"),
+        ({"value_format": "string", "on_error": "letters.json"}, "on_error of an export must be raise, column or dead_letters"),
     ],
 )
 def test_what_would_make_other_tables_is_refused(arguments: dict[str, Any], told: str) -> None:
@@ -81,7 +81,25 @@ def test_what_would_make_other_tables_is_refused(arguments: dict[str, Any], told
 
 def test_a_column_that_is_not_read_cannot_be_decoded() -> None:
     with pytest.raises(ConfigurationError, match="value_format needs the column value"):
-        TypedColumns(value_format="string").check(["key"])
+        TypedColumns(value_format="string").schema(["key"])
+
+
+def test_the_schema_has_the_columns_of_the_table() -> None:
+    typed = TypedColumns(value_format="json", value_schema=SCHEMA, on_error="column")
+    found = typed.schema(["offset", "value"])
+    assert found.names == ["offset", "value", "value_error", "value_bytes"]
+    assert found.field("value").type == pa.struct([("n", pa.int64())])
+    assert TypedColumns().schema(["key", "offset"]) == schema_of(["key", "offset"])
+
+
+@pytest.mark.parametrize("data", [b"{}", b'{"n": null}'])
+def test_a_value_without_a_required_field_does_not_parse(data: bytes, tmp_path: Path) -> None:
+    strict = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    typed: dict[str, Any] = {"value_format": "json", "value_schema": strict}
+    with pytest.raises(UnreadableRecordError, match="required field"):
+        decoded(TypedColumns(**typed), batch(data))
+    pq.write_table(decoded(TypedColumns(**typed, on_error="column"), batch(data, b'{"n": 1}')), tmp_path / "file")
+    assert pq.read_table(tmp_path / "file")["value"].to_pylist() == [None, {"n": 1}]
 
 
 def test_files_have_typed_columns_and_the_job_remembers_them(orders: TableScan, tmp_path: Path) -> None:
