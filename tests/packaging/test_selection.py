@@ -36,6 +36,7 @@ def test_each_package_has_a_test_in_it() -> None:
     tested = {name.partition("/test_")[0] for name in _selected()}
     wanted = {folder: folder.replace("kafka_remote_client", "tests", 1) for folder in folders}
     wanted["fetchers/kafka_remote_fetchers"] = "tests/fetchers"
+    wanted["pyspark_kafka_remote"] = "tests/pyspark_kafka_remote"
     assert {folder for folder, tests in wanted.items() if tests not in tested} == set()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 __all__ = ["ROOT", "module_name", "source_modules", "tracked_files", "tracked_texts"]
 
 ROOT = Path(__file__).resolve().parents[2]
+_SOURCES = {"kafka_remote_client", "fetchers", "pyspark_kafka_remote"}
 
 
 @cache
@@ -31,8 +32,8 @@ def tracked_texts() -> dict[Path, str]:
 
 
 def source_modules() -> list[Path]:
-    """The Python files of the two packages, relative to the root."""
-    return [path for path in tracked_files() if path.parts[0] in {"kafka_remote_client", "fetchers"} and path.suffix == ".py"]
+    """The Python files of the three packages, relative to the root."""
+    return [path for path in tracked_files() if path.parts[0] in _SOURCES and path.suffix == ".py"]
 
 
 def module_name(source: Path) -> str:

@@ -29,7 +29,7 @@ __all__ = ["cluster_commands", "packed_environment"]
 _HOME = CACHE / "spark"
 _PAGE = ROOT / "docs" / "spark.md"
 _CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
-_PACKAGES = ("kafka_remote_client", "fetchers")
+_PACKAGES = ("kafka_remote_client", "fetchers", "pyspark_kafka_remote")
 _FILES = ("pyproject.toml", "README.md", "LICENSE")
 _DAY_SECONDS = 86_400
 
