@@ -6,9 +6,9 @@ import importlib
 import pickle
 import sys
 
+import pyspark_kafka_remote
 import pytest
 
-import pyspark_kafka_remote
 from kafka_remote_client.spark.source.datasource import KafkaRemoteDataSource
 
 
