@@ -50,7 +50,7 @@ class ExportCommand:
 
 
 def export(command: ExportCommand, say: Callable[[str], None]) -> None:
-    """Runs or resumes the job and prints what it made. ``say`` gets its progress.
+    """Runs or resumes the job and prints what it made. ``say`` gets its progress where no bar can be shown.
 
     Raises MissingExtraError without pyarrow or what writes the format, and as ``TableScan.to_parquet`` and
     ``ExportResult.commit_to_group``.
@@ -59,14 +59,17 @@ def export(command: ExportCommand, say: Callable[[str], None]) -> None:
         from kafka_remote_client.scanning.table_scan import scan  # noqa: PLC0415 - needs an extra
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"kafka-remote export needs {error.name}: pip install 'kafka-remote-client[arrow]'") from None
+    from kafka_remote_client.scanning.progress_bar import export_bar  # noqa: PLC0415 - as above
+
     table = scan(command.store, command.topics, topic_id=command.topic_id, **command.reading)
-    told = _Told(say)
-    if command.format is ExportFormat.ICEBERG:
-        result = table.to_iceberg(command.catalog or "default", command.target, **command.writing, progress=told)
-    elif command.format is ExportFormat.DELTA:
-        result = table.to_delta(command.target, **command.writing, progress=told)
-    else:
-        result = table.to_parquet(command.target, **command.writing, progress=told)
+    with export_bar("export") as bar:
+        writing = {**command.writing, "progress": bar or _Told(say)}
+        if command.format is ExportFormat.ICEBERG:
+            result = table.to_iceberg(command.catalog or "default", command.target, **writing)
+        elif command.format is ExportFormat.DELTA:
+            result = table.to_delta(command.target, **writing)
+        else:
+            result = table.to_parquet(command.target, **writing)
     if command.group is not None:
         result.commit_to_group(command.group, command.consumer)
     _show(result, command)

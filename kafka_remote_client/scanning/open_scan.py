@@ -66,14 +66,23 @@ class OpenScan:
     """
 
     def __init__(
-        self, scan: Scan, tier: TierReader, *, brokers: BrokerAddress | None = None, threads: int | None = None
+        self,
+        scan: Scan,
+        tier: TierReader,
+        *,
+        brokers: BrokerAddress | None = None,
+        threads: int | None = None,
+        passed: Callable[[int], None] | None = None,
     ) -> None:
         """``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8.
+
+        ``passed``: gets the number of offsets that each record block of a split covers, in the threads that read.
 
         Raises ConfigurationError for ``brokers`` with which it cannot connect, or if the scan needs some; closes ``tier`` then.
         """
         self.scan = scan
         self._tier = tier
+        self._passed = passed or _ignored
         self._threads = threads or min(_MOST_THREADS, os.cpu_count() or 1)
         try:
             self._brokers = brokers_of(scan, brokers, tier)
@@ -130,11 +139,16 @@ class OpenScan:
         Raises UnsupportedFormatError as well, for a timestamp that does not fit Arrow's microseconds.
         """
         condition = self._condition(split)
+        at = split.start
         with closing(self._borrowed(split)) as blocks:
             for block in blocks:
                 records = self._records(block, split, condition)
                 if records is not None:
                     yield records
+                end = min(max(at, block.next_offset), split.end)
+                self._passed(end - at)
+                at = end
+        self._passed(split.end - at)
 
     def stream(self) -> Generator[pa.RecordBatch, None, None]:
         """Yields all records of the scan, up to its limit. It reads nothing before the first ``next``.
@@ -226,3 +240,7 @@ class OpenScan:
             return None
         records = block.to_arrow(*place, columns)
         return records if matching == len(records) else records.filter(mask)
+
+
+def _ignored(offsets: int) -> None:
+    """Does nothing with what was passed."""

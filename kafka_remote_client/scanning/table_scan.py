@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -32,6 +33,7 @@ from kafka_remote_client.scanning.broker_part import BrokerAddress, check_broker
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.plan import ScanPlan
 from kafka_remote_client.scanning.predicate import And, Predicate
+from kafka_remote_client.scanning.progress_bar import PassedOffsets, export_bar, terminal_bar
 from kafka_remote_client.scanning.scan import OffsetBound, Scan
 from kafka_remote_client.scanning.tier_address import TierAddress
 from kafka_remote_client.settings import default_of
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from kafka_remote_client.scanning.export.result import ExportResult
-    from kafka_remote_client.scanning.export.run import Export, ExportProgress, WriteSplits
+    from kafka_remote_client.scanning.export.run import Commit, Export, ExportProgress, WriteSplits
     from kafka_remote_client.scanning.export.split_writer import ParquetWriting
     from kafka_remote_client.scanning.export.target import ExportTarget
     from kafka_remote_client.scanning.export.typed_columns import ExportArguments, TypedColumns
@@ -57,7 +59,8 @@ def _threads(value: int | None) -> int | None:
 class TableScan:
     """A read (``scan``), the address of its tier (``address``), and of its brokers, if it may read there. It can be pickled.
 
-    ``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8.
+    ``threads``: number of partitions that are read at the same time; ``None``: the number of cores, at most 8. ``progress``:
+    whether reads without a limit, and exports, show a progress bar in a terminal or a notebook.
 
     Reading raises ConfigurationError for a missing store, topic or partition, TierUnavailableError or BrokerReadError if
     something cannot be read to its end, and the store's errors. It never returns a part of a table as the whole.
@@ -67,6 +70,7 @@ class TableScan:
     address: TierAddress
     threads: int | None = attrs.field(default=None, converter=_threads)
     brokers: BrokerAddress | None = None
+    progress: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_brokers(self.scan, self.brokers)
@@ -92,9 +96,7 @@ class TableScan:
 
     def open(self) -> OpenScan:
         """Opens the tier for a read split by split. It reads no records."""
-        topics = self.scan.topics
-        tier = self.address.open(topics[0] if len(topics) == 1 else None)
-        return OpenScan(self.scan, tier, brokers=self.brokers, threads=self.threads)
+        return self._opened(None)
 
     def plan(self) -> ScanPlan:
         """Returns the plan: splits with ids, GETs and bytes. It reads only metadata."""
@@ -103,7 +105,14 @@ class TableScan:
 
     def batches(self) -> Generator[pa.RecordBatch, None, None]:
         """Yields the records as they arrive: those of one partition in the order of their offsets, partitions mixed."""
-        with self.open() as opened:
+        bar = terminal_bar(self._description) if self.progress and self.scan.limit is None else None
+        if bar is None:
+            with self.open() as opened:
+                yield from opened.stream()
+            return
+        passed = PassedOffsets(bar)
+        with closing(bar), self._opened(passed) as opened:
+            passed.total = sum(split.end - split.start for split in opened.plan.splits)
             yield from opened.stream()
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -172,7 +181,7 @@ class TableScan:
         from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
 
         export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.PARQUET))
-        return export.run(PublishFiles(export), progress, _writers(export, spark))
+        return self._run(export, PublishFiles(export), progress, spark)
 
     def to_iceberg(
         self,
@@ -201,7 +210,7 @@ class TableScan:
             typed = typed.resolved(self.scan.topics, known_job(catalog, table, filesystem, job))
         opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by)
         export = self._export(place_of(opened, filesystem), job, writing, typed)
-        return export.run(IcebergCommit(opened), progress, _writers(export, spark))
+        return self._run(export, IcebergCommit(opened), progress, spark)
 
     def to_delta(
         self,
@@ -228,7 +237,7 @@ class TableScan:
         export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.DELTA))
         writing, typed = export.writing, export.typed
         commit = DeltaCommit(open_table(path, typed.schema(self.scan.columns), writing.by, storage_options))
-        return export.run(commit, progress, _writers(export, spark))
+        return self._run(export, commit, progress, spark)
 
     def _export(self, target: ExportTarget, job: str, writing: ParquetWriting, typed: TypedColumns) -> Export:
         from kafka_remote_client.scanning.export.ledger import ExportLedger  # noqa: PLC0415 - as above
@@ -247,6 +256,24 @@ class TableScan:
             typed=typed,
             **threads,
         )
+
+    def _run(
+        self, export: Export, commit: Commit, progress: Callable[[ExportProgress], None] | None, spark: Any
+    ) -> ExportResult:
+        write = _writers(export, spark)
+        if progress is not None or not self.progress:
+            return export.run(commit, progress, write)
+        with export_bar(self._description) as told:
+            return export.run(commit, told, write)
+
+    @property
+    def _description(self) -> str:
+        return self.scan.topic_pattern or ", ".join(self.scan.topics)
+
+    def _opened(self, passed: PassedOffsets | None) -> OpenScan:
+        topics = self.scan.topics
+        tier = self.address.open(topics[0] if len(topics) == 1 else None)
+        return OpenScan(self.scan, tier, brokers=self.brokers, threads=self.threads, passed=passed)
 
     def _with(self, **changes: Any) -> TableScan:
         return attrs.evolve(self, scan=attrs.evolve(self.scan, **changes))
@@ -285,6 +312,7 @@ def scan(
     topic_id: UUID | None = None,
     config: RemoteFetchConfig | None = None,
     threads: int | None = None,
+    progress: bool = False,
 ) -> TableScan:
     """Returns the records of topics as a table: ``scan("s3://bucket/tier", "orders", since="2026-01-01").to_arrow()``.
 
@@ -294,6 +322,8 @@ def scan(
     ``live``: also the records that are not tiered yet, up to the high watermark, or the last stable offset under
     read_committed, at the time of the plan. ``on_fallback``: ``"fail"``, or ``"broker"`` to read from the brokers what the tier
     cannot give. Both need ``broker``: librdkafka's settings for a connection, ``bootstrap.servers`` at least.
+
+    ``progress``: whether reads and exports show a progress bar in a terminal or a notebook (needs the extra ``cli``).
 
     The other arguments are those of :func:`~kafka_remote_client.fetch.tier_reader.open_tier`. The call opens nothing.
 
@@ -324,4 +354,4 @@ def scan(
         topic_id=topic_id,
         config=config,
     )
-    return TableScan(wanted, address, threads, None if broker is None else BrokerAddress(broker))
+    return TableScan(wanted, address, threads, None if broker is None else BrokerAddress(broker), progress=progress)

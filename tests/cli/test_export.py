@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import sys
 from pathlib import Path
 
@@ -54,6 +56,22 @@ def test_topics_become_files_and_the_end_is_reported(capsys: pytest.CaptureFixtu
         f"job export: 500 records in {len(files)} files, {told['bytes']} bytes\n"
         'starting offsets of the next read: {"logappend":{"0":500}}\n'
     )
+
+
+def test_a_terminal_shows_a_bar_instead_of_lines(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, slave = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(slave, "w") as screen:
+        monkeypatch.setattr(sys, "stderr", screen)
+        out, err = exported(capsys, "logappend", "--target", str(tmp_path / "table"), "--end", "500")
+        screen.flush()
+        shown = os.read(master, 1 << 16).decode()
+    os.close(master)
+    assert "export" in shown
+    assert "splits written" not in shown
+    assert (err, "\x1b" in out) == ("", False)
 
 
 def test_invalid_arguments_are_reported_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -14,35 +14,25 @@ References: PySpark's StatusTracker.
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.scanning.progress_bar import TaskBar, terminal_bar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["TaskBar", "show_progress", "tasks_of_group"]
+__all__ = ["show_progress", "tasks_of_group"]
 
 _log = logging.getLogger(__name__)
 
 _GROUP = "spark.jobGroup.id"
 _SECONDS = 0.5
 _LAST_LOOKS, _LAST_SECONDS = 5, 0.1
-
-
-class TaskBar(Protocol):
-    """A progress bar."""
-
-    def update(self, done: int, total: int) -> None:
-        """Shows the number of finished tasks and of known tasks."""
-
-    def close(self) -> None:
-        """Ends the bar and leaves it visible."""
 
 
 @contextmanager
@@ -58,7 +48,7 @@ def show_progress(
     The jobs get a separate job group, unless the thread has one. ``make_bar`` returns another bar, or none.
     """
     context = _spark_context(spark)
-    bar = None if context is None else (make_bar or _rich_bar)(description)
+    bar = None if context is None else (make_bar or terminal_bar)(description)
     if context is None or bar is None:
         yield
         return
@@ -122,35 +112,3 @@ def _spark_context(spark: Any) -> Any:
         return spark.sparkContext
     except Exception:  # noqa: BLE001 - PySpark's own kind, of a module that this one does without
         return None
-
-
-def _rich_bar(description: str) -> TaskBar | None:
-    try:
-        from rich.console import Console  # noqa: PLC0415 - an extra
-        from rich.progress import (  # noqa: PLC0415 - an extra
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-    except ImportError:
-        return None
-    console = Console(stderr=True)
-    if not (sys.stderr.isatty() or console.is_jupyter):
-        return None
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return _RichBar(Progress(*columns, console=console), description)
-
-
-class _RichBar:
-    def __init__(self, progress: Any, description: str) -> None:
-        self._progress = progress
-        self._task = progress.add_task(description, total=None)
-        progress.start()
-
-    def update(self, done: int, total: int) -> None:
-        self._progress.update(self._task, completed=done, total=total or None)
-
-    def close(self) -> None:
-        self._progress.stop()
