@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Annotated
 
 import typer
@@ -41,6 +41,7 @@ from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.plan import plan_options, show_plan
 from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_options
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
+from kafka_remote_client.cli.signals import stop_signals
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.typed_options import (
     KeyFormat,
@@ -370,7 +371,7 @@ def _shim(
         for finding in findings:
             remark(finding)
         raise typer.Exit(1 if findings else 0)
-    told = _signals()
+    told = stop_signals()
     try:
         counters = serve(read, remark, lambda: told.get() == signal.SIGHUP)
     except OSError as error:
@@ -412,7 +413,7 @@ def _cluster(
     ] = False,
 ) -> None:
     """Runs a cluster with a tiered topic "orders" until Ctrl-C. Needs no broker, Java or Docker."""
-    told = _signals()
+    told = stop_signals()
 
     def stopped(seconds: float) -> bool:
         try:
@@ -483,20 +484,3 @@ def _verify(
 
 
 add_cluster_verbs(app)
-
-
-def _signals() -> SimpleQueue[int]:
-    """Handles SIGINT, SIGTERM and SIGHUP from now on; an earlier one ends the process without a message.
-
-    A second signal to stop ends it, too.
-    """
-    told: SimpleQueue[int] = SimpleQueue()
-
-    def tell(number: int, _frame: object) -> None:
-        if number != signal.SIGHUP:
-            signal.signal(number, signal.SIG_DFL)
-        told.put(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, tell)
-    return told

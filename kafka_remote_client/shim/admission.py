@@ -72,7 +72,7 @@ class Admission:
     def __init__(self, *, admitted: bool = False) -> None:
         self._state = _State.ADMITTED if admitted else _State.NEW
         self._versions_alone: bool | None = None
-        """Whether the client has asked for versions and nothing else. ``None`` = it has asked for nothing."""
+        """Whether ApiVersions is all that the client has requested. ``None`` = it has requested nothing."""
 
     @property
     def admitted(self) -> bool:

@@ -85,7 +85,7 @@ def test_the_inner_consumer_is_polled_ten_times_a_second_beside_the_tier() -> No
     assert len(state.polls) == 3, "at 0, 0.11 and 0.22 s"
 
 
-def test_the_inner_consumer_is_polled_in_each_call_that_the_tier_cannot_fill() -> None:
+def test_each_call_that_the_tier_cannot_fill_polls_the_inner_consumer() -> None:
     state = Gathering()
     for _ in range(3):
         state.gather(5, 4)

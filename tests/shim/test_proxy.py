@@ -176,7 +176,7 @@ def test_client_that_asks_for_versions_alone_leaves_if_it_is_not_served() -> Non
         assert "connections_admitted" not in shim.metrics()
 
 
-def test_broker_that_does_not_answer_about_a_client_has_the_same_time_again() -> None:
+def test_a_broker_without_an_answer_about_a_client_gets_as_much_time_again() -> None:
     clock = ManualClock()
     asked = threading.Event()
 
