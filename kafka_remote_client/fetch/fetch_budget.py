@@ -41,13 +41,17 @@ class FetchBudget:
 
     @property
     def most_in_flight(self) -> int:
-        """The number of ranges that may be in flight, estimated from the last ones. Small segments have small ranges."""
-        return self.read_ahead.in_flight(self.read_ahead.usual_bytes(self.sizer.range_bytes))
+        """The number of ranges of full size that may be in flight, estimated from the last ones."""
+        return self.read_ahead.in_flight(self.sizer.range_bytes)
 
     def has_for(self, needs: int, in_flight: int, now: float) -> bool:
-        """Whether a range that needs that much memory may be requested while ``in_flight`` others are in flight."""
+        """Whether a range that needs that much memory may be requested while ``in_flight`` others are in flight.
+
+        More small ranges than full ones may be in flight: a small segment is one range.
+        """
         reserve = needs if self._hedges and needs * _RESERVE_SHARE <= self.memory.limit else 0
-        if in_flight >= self.most_in_flight or not self.memory.fits(needs + reserve):
+        size = min(self.sizer.range_bytes, max(1, round(needs / self._growth)))
+        if in_flight >= self.read_ahead.in_flight(size) or not self.memory.fits(needs + reserve):
             return False
         return self.request_rate.delay(now) == 0 and self._limits.delay(now) == 0
 
@@ -103,5 +107,4 @@ class FetchBudget:
     def window(self, *, chunked: bool) -> tuple[int, int]:
         """Returns the window that each partition requests, and the size of its ranges."""
         size = self.sizer.range_bytes
-        in_flight = self.read_ahead.in_flight(size)
-        return window_bytes(size, in_flight=in_flight, readers=self.readers, chunked=chunked), size
+        return window_bytes(size, in_flight=self.most_in_flight, readers=self.readers, chunked=chunked), size

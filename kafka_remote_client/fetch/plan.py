@@ -198,10 +198,6 @@ class ReadAhead:
         seconds = min(seconds for _, seconds in self._like(range_bytes) or self._landed)
         return min(self._maximum, 1 + max(1, math.ceil(2 * seconds / (range_bytes * self._seconds_per_byte))))
 
-    def usual_bytes(self, range_bytes: int) -> int:
-        """Returns the mean size of the last ranges, at most ``range_bytes``."""
-        return min(range_bytes, sum(size for size, _ in self._landed) // len(self._landed)) if self._landed else range_bytes
-
     def wanted_bytes(self, range_bytes: int) -> float | None:
         """Returns the bytes to have in flight in ranges of that size; ``None`` without a measurement of such ranges.
 
