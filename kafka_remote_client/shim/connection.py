@@ -37,6 +37,7 @@ from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.shim.tls import hold_for_traffic, hold_little
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
 
@@ -294,8 +295,10 @@ class ClientConnection(asyncio.Protocol):
     async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         """Replaces the client's transport by one with TLS. Its first bytes may arrive before this continues."""
         self._client = None  # no one is notified of the end of a connection whose handshake has not ended
+        loop = asyncio.get_running_loop()
+        loop.call_soon(hold_little, transport)  # runs when start_tls has made its protocol, before any byte
         try:
-            secured = await asyncio.get_running_loop().start_tls(
+            secured = await loop.start_tls(
                 transport, self, context, server_side=True, ssl_handshake_timeout=self._around.config.handshake_timeout
             )
         except OSError as error:  # also ssl.SSLError, and what a time-out raises
@@ -306,6 +309,7 @@ class ClientConnection(asyncio.Protocol):
                 secured.abort()
             self.drop("tls")
             return
+        hold_for_traffic(secured)
         self._client = secured
         self._handshaking = False
         secured.set_write_buffer_limits(_MAX_UNWRITTEN)

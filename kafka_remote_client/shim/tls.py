@@ -11,6 +11,7 @@ broker that takes identities from certificates. It is refused unless ``allow_sha
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
 from pathlib import Path
@@ -20,10 +21,21 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.protocol.tls import client_context, security_protocol, server_context
 from kafka_remote_client.shim.config import ShimConfig
 
-__all__ = ["TLS_BUFFER_BYTES", "broker_context", "limit_tls_buffers", "listener_context", "origin_context"]
+__all__ = [
+    "TLS_BUFFER_BYTES",
+    "broker_context",
+    "hold_for_traffic",
+    "hold_little",
+    "limit_tls_buffers",
+    "listener_context",
+    "origin_context",
+]
 
 TLS_BUFFER_BYTES = 64 << 10
 """For which asyncio keeps memory on each connection with TLS, in place of its own 256 KiB. A TLS record has 16 KiB at most."""
+
+_HANDSHAKE_BUFFER_BYTES = 4 << 10
+"""The same during a handshake, which peers may never finish."""
 
 _PROTOCOLS = {"plaintext": False, "sasl_plaintext": False, "ssl": True, "sasl_ssl": True}
 _VERIFY = "enable.ssl.certificate.verification"
@@ -33,6 +45,22 @@ _IDENTITY = ("ssl.certificate.", "ssl.key.", "ssl.keystore.")
 def limit_tls_buffers() -> None:
     """Makes asyncio's connections with TLS hold less, in this process and from now on. Idle ones are most of the memory."""
     SSLProtocol.max_size = min(SSLProtocol.max_size, TLS_BUFFER_BYTES)
+
+
+def hold_little(transport: asyncio.Transport) -> None:
+    """Shrinks the buffer of a transport whose TLS handshake begins. Call it after asyncio has made its protocol."""
+    protocol = transport.get_protocol()
+    if isinstance(protocol, SSLProtocol):
+        buffer = bytearray(_HANDSHAKE_BUFFER_BYTES)
+        for name, value in (("max_size", len(buffer)), ("_ssl_buffer", buffer), ("_ssl_buffer_view", memoryview(buffer))):
+            setattr(protocol, name, value)
+
+
+def hold_for_traffic(secured: asyncio.Transport) -> None:
+    """Ends :meth:`hold_little` after the handshake. asyncio takes the larger buffer at its next read."""
+    protocol = getattr(secured, "_ssl_protocol", None)
+    if isinstance(protocol, SSLProtocol):
+        vars(protocol).pop("max_size", None)
 
 
 def listener_context(config: ShimConfig) -> ssl.SSLContext | None:

@@ -26,6 +26,11 @@ class ShimProcess:
         self.bootstrap_servers = self._process.stdout.readline().strip()
         assert self.bootstrap_servers, "the shim did not come up"
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def __enter__(self) -> Self:
         return self
 

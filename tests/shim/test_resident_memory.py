@@ -1,0 +1,105 @@
+"""A thousand peers that never read, or never finish a handshake: the memory of the process stays within its bound.
+
+The shim is a process of its own. Its bound is ``max_buffered_bytes``, 64 MiB, and 64 KiB for each connection that it accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_remote_client.shim.config import parse_address
+from tests.shim.test_connection import heartbeat
+from tests.support.certificates import Authority
+from tests.support.shim_process import ShimProcess
+from tests.support.waiting import wait_until
+
+PEERS = int(os.environ.get("KAFKA_REMOTE_PEERS", "1000"))
+"""10,000 as a campaign, with as many descriptors for three processes."""
+BUFFERED = 32 << 20
+ALLOWED = BUFFERED + (64 << 20) + PEERS * (64 << 10)
+ANSWER = bytes(256 << 10)
+REQUESTS = 40
+SAMPLES = 30
+
+
+@contextlib.contextmanager
+def flooding_broker() -> Iterator[str]:
+    """A broker that answers each request with 256 KiB. Yields its address."""
+    loop = asyncio.new_event_loop()
+    serving = asyncio.run_coroutine_threadsafe
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                (length,) = struct.unpack(">i", await reader.readexactly(4))
+                request = await reader.readexactly(length)
+                writer.write(struct.pack(">i", 4 + len(ANSWER)) + request[4:8] + ANSWER)
+                await writer.drain()
+        writer.close()
+
+    async def stop(server: asyncio.Server) -> None:
+        server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for one in others:
+            one.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    thread.start()
+    server = serving(asyncio.start_server(answer, "127.0.0.1", 0, backlog=PEERS), loop).result(60)
+    host, port = server.sockets[0].getsockname()
+    try:
+        yield f"{host}:{port}"
+    finally:
+        serving(stop(server), loop).result(60)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(60)
+        loop.close()
+
+
+def resident(shim: ShimProcess) -> int:
+    """Bytes of memory that the shim's process has had at most."""
+    lines = Path(f"/proc/{shim.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
+
+
+def descriptors(shim: ShimProcess) -> int:
+    return len(list(Path(f"/proc/{shim.pid}/fd").iterdir()))
+
+
+@pytest.mark.fault("S12")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc")
+@pytest.mark.parametrize("kind", ["never read", "never finish a handshake"])
+def test_memory_of_the_process_keeps_its_bound(kind: str, tmp_path: Path) -> None:
+    limits: dict[str, Any] = dict.fromkeys(("max_connections", "max_connections_per_ip"), 2 * PEERS)
+    limits |= {"max_unadmitted_connections": 2 * PEERS, "max_buffered_bytes": BUFFERED}
+    sent = b"".join(heartbeat(number) for number in range(REQUESTS))
+    if kind == "never finish a handshake":
+        Authority().issue().write(tmp_path / "shim.pem")
+        limits |= {"ssl_certificate": str(tmp_path / "shim.pem")}
+        sent = b"\x16\x03\x01\x02\x00\x01"
+    with flooding_broker() as broker, contextlib.ExitStack() as opened:
+        shim = opened.enter_context(
+            ShimProcess(bootstrap_servers=broker, admission_timeout=600, handshake_timeout=600, **limits)
+        )
+        few = descriptors(shim)
+        for _ in range(PEERS):
+            peer = opened.enter_context(socket.create_connection(parse_address(shim.bootstrap_servers), timeout=60))
+            with contextlib.suppress(OSError):
+                peer.sendall(sent)
+        never = threading.Event()
+        if kind == "never finish a handshake":
+            wait_until(lambda: descriptors(shim) >= few + PEERS, "all peers to be accepted")
+        for _ in range(SAMPLES):
+            assert resident(shim) <= ALLOWED
+            never.wait(0.1)
