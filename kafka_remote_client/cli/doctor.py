@@ -64,7 +64,7 @@ _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (PeerUnreachableError, "Start the server at that address, or correct the address."),
     (ForbiddenLocationError, "Permit this store: correct the remote.storage.fetcher.* setting that the reason names."),
     (LocationExpiredError, "Raise url_ttl of the shim, and compare the clocks of shim and store."),
-    (RemoteStorageAccessError, "Correct the credentials of whoever signs the request: the shim, or this client."),
+    (RemoteStorageAccessError, "Correct the credentials that sign the request: the shim's, or this client's."),
     (RemoteStorageError, "Start the store, open the network to it, or correct its address."),
     (CorruptRecordError, "Check the tier with kafka-remote verify."),
     (ConfigurationError, "Correct the setting that the reason names."),

@@ -35,31 +35,20 @@ clock          skipped
 change         Permit this store: correct the remote.storage.fetcher.* setting
                that the reason names.
 """
-PLAIN_BROKER = """\
-shim           failed: {broker} does not announce direct fetch;
+SKIPPED = "".join(f"{name:15}skipped\n" for name in ("tier", "location", "host", "GET", "bytes", "clock"))
+PLAIN_BROKER = f"""\
+shim           failed: {{broker}} does not announce direct fetch;
                fetch.remote.bootstrap.servers (or bootstrap.servers) must name
                the shim
-tier           skipped
-location       skipped
-host           skipped
-GET            skipped
-bytes          skipped
-clock          skipped
-change         Let fetch.remote.bootstrap.servers name the shim.
+{SKIPPED}change         Let fetch.remote.bootstrap.servers name the shim.
 """
-OTHER_LAYOUT = """\
+OTHER_LAYOUT = f"""\
 configuration  ok: settings are valid: 6
 store          ok: the store lists objects
 layout         failed: found no segments; the store has LocalTieredStorage
                segments below kafka-tiered-storage/ (--layout local-tiered-
                storage) of topic orders
-tier           skipped
-location       skipped
-host           skipped
-GET            skipped
-bytes          skipped
-clock          skipped
-change         Correct the setting that the reason names.
+{SKIPPED}change         Correct the setting that the reason names.
 """
 
 
