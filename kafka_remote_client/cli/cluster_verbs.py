@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_remote_client.cli.doctor import Examination, examine, show_steps
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.lag import COLUMNS as LAG_COLUMNS
 from kafka_remote_client.cli.lag import lag_lines
@@ -48,6 +49,7 @@ def add_cluster_verbs(app: typer.Typer) -> None:
     app.command("offsets")(_offsets)
     app.command("locate")(_locate)
     app.command("lag")(_lag)
+    app.command("doctor")(_doctor)
 
 
 def _offsets(
@@ -151,6 +153,37 @@ def _lag(
             known.read(metadata_timeout)
         lines = lag_lines(bounds, known, clock.time_ms(), int(grace * 1000))
     show_lines(lines, LAG_COLUMNS, output)
+
+
+def _doctor(
+    place: Annotated[
+        str, typer.Argument(help="A consumer's configuration (lines KEY=VALUE), or the URL of a store.", metavar="FILE|URL")
+    ],
+    topic: Annotated[str | None, typer.Option("--topic", help="Tiered topic to try; default: the first one.")] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Checks each step from a configuration to a record. Names the one thing to change."""
+    if "://" in place:
+        options = parse_settings(store_option or [], "--store-option")
+        settings: dict[str, object] = {
+            "fetch.remote.enabled": True,
+            "fetch.remote.location.source": "listing",
+            "fetch.remote.listing.broker": False,
+            "remote.storage.store.url": place,
+            "remote.storage.store.layout": layout,
+            "remote.storage.store.key.prefix": key_prefix,
+            **{f"remote.storage.fetcher.{name}": value for name, value in options.items()},
+        }
+    else:
+        settings = dict(parse_settings([f"@{place}"], "FILE"))
+    steps = examine(Examination(settings, SystemClock(), timeout, topic))
+    show_steps(steps, output)
+    if any(step.state == "failed" for step in steps):
+        raise typer.Exit(1)
 
 
 @contextmanager
