@@ -27,7 +27,7 @@ _SEGMENT = re.compile(r"orders-(\d): offsets (\d+) to (\d+), (\d+) bytes: tiered
 
 
 class Running:
-    """A running cluster, and what it printed before it was ready."""
+    """A running cluster, what it printed before it was ready, and the sizes of the segments in its tier at that time."""
 
     def __init__(self, process: subprocess.Popen[str], places: Places) -> None:
         self.process, self.places, self.printed = process, places, ""
@@ -35,6 +35,7 @@ class Running:
         for line in process.stdout:
             self.printed += line
             if "Ctrl-C stops the cluster" in line:
+                self.sizes = sorted(path.stat().st_size for path in places.directory.rglob("*.log"))
                 return
         raise AssertionError(self.printed)
 
@@ -100,7 +101,7 @@ def readme(language: str) -> list[Block]:
 
 def test_each_segment_of_the_tier_was_reported(cluster: Running) -> None:
     reported = sorted(int(size) for *_, size in _SEGMENT.findall(cluster.printed))
-    assert reported == sorted(path.stat().st_size for path in cluster.places.directory.rglob("*.log"))
+    assert reported == cluster.sizes
     assert len(reported) >= 8
     assert all(len(line) <= 80 for line in cluster.printed.splitlines() if line.startswith("orders-"))
 
