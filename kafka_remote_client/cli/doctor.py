@@ -40,6 +40,7 @@ from kafka_remote_client.fetch.location_sources import configured_layout, config
 from kafka_remote_client.fetch.range_io import Transfer, read_range
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.location.bootstrap import SERVER_SETTINGS
 from kafka_remote_client.location.leaders import open_leaders
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.source import LocationSource, locate_one
@@ -145,7 +146,7 @@ class Examination:
     def _shim(self, source: LocationSource) -> str:
         for topic, partition in self._partitions()[:1]:
             source.offsets(topic, partition, Deadline(self.clock, self.seconds))
-        return f"{servers(self._remote, self._inner)} announces direct fetch"
+        return f"{servers(self._remote, self._inner)[1]} announces direct fetch"
 
     def _store(self) -> str:
         with closing(configured_store(self._remote)) as store:
@@ -186,9 +187,9 @@ class Examination:
                 ListingLocationSource(configured_store(self._remote), configured_layout(self._remote), topic=self.topic)
             ) as found:
                 return [(tip.topic, tip.partition) for tip in found.listing.partitions()]
-        with closing(
-            open_leaders({**self._inner, "bootstrap.servers": servers(self._remote, self._inner)}, self.clock, self.seconds)
-        ) as leaders:
+        _, asked = servers(self._remote, self._inner)
+        others = {name: value for name, value in self._inner.items() if name not in SERVER_SETTINGS}
+        with closing(open_leaders({**others, "bootstrap.servers": asked}, self.clock, self.seconds)) as leaders:
             topics = leaders.topics(self._topics, Deadline(self.clock, self.seconds))
         named = sorted((name, topic) for name, topic in topics.items() if not topic.is_internal)
         return [(name, one.partition_index) for name, topic in named for one in topic.partitions]
