@@ -63,6 +63,7 @@ _SCENARIOS = {
 }
 _WITHOUT_SOURCE = {
     "tests/shim/test_many_peers.py": "hundreds of peers that mean no good, against the whole shim",
+    "tests/shim/test_resident_memory.py": "a thousand peers that never read or finish a handshake, against the whole shim",
     "tests/cli/test_mistakes.py": "what a user sees of typical mistakes, in all verbs",
     "tests/consumer/test_mistakes.py": "what a user sees of typical mistakes, on the embedded cluster",
     "tests/spark/test_mistakes.py": "what a user sees of typical mistakes, by the driver's code",
