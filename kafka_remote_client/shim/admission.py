@@ -14,10 +14,6 @@ client's own requests would not do: JoinGroup is answered minutes later, Produce
 A request for versions or SASL of more than 64 KiB ends a connection that is not admitted. Nothing of such a connection is
 collected. The rule is the same on all listeners.
 
-Some clients ask for versions and then nothing for long: librdkafka connects to the coordinator of a group that it never uses.
-When the time for the admission is over, the shim sends its request for such a client too, once. Where brokers wait for SASL,
-they close the connection.
-
 References: KIP-43, KIP-152, KIP-368 (what a broker accepts before and during authentication).
 """
 
@@ -71,8 +67,6 @@ class Admission:
 
     def __init__(self, *, admitted: bool = False) -> None:
         self._state = _State.ADMITTED if admitted else _State.NEW
-        self._versions_alone: bool | None = None
-        """Whether ApiVersions is all that the client has requested. ``None`` = it has requested nothing."""
 
     @property
     def admitted(self) -> bool:
@@ -85,7 +79,6 @@ class Admission:
         The caller sends the question where this says so.
         """
         large = length > MAX_BYTES_BEFORE
-        self._versions_alone = self._versions_alone is not False and head.api_key == ApiKey.API_VERSIONS
         if head.api_key not in _BEFORE:
             entry = _OTHER[self._state][large or collected]
             if self._state is _State.NEW:
@@ -94,14 +87,6 @@ class Admission:
         if large and not self.admitted:
             raise ProtocolError(f"a request of {length} bytes before authentication exceeds {MAX_BYTES_BEFORE}")
         return Entry.PASSES
-
-    def asks_late(self) -> bool:
-        """Whether the caller now sends the question about a client that has only asked for versions. True at most once."""
-        if not self._versions_alone:
-            return False
-        self._versions_alone = False
-        self._state = _State.ASKED
-        return True
 
     def answered(self, answer: Buffer) -> None:
         """The broker has answered the question with this body. Raises ProtocolError for an invalid answer."""

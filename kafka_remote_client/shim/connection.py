@@ -7,7 +7,6 @@ gone out. Each connection has deadlines::
 
     deadline          | within it                                              | dropped as
     admission_timeout | the broker has to admit the client, TLS included       | admission
-                      | (a client that has only asked for versions: twice)     |
     write_timeout     | a peer has to read the written bytes              | write
     idle_timeout      | a whole request or answer has to arrive                | idle
 
@@ -119,7 +118,6 @@ class ClientConnection(asyncio.Protocol):
         self._for_client, self._for_broker = WriteProgress(), WriteProgress()
         self._opened_at = self._last_active = around.clock.monotonic()
         self._closing_at: float | None = None
-        self._asked_about_at: float | None = None
 
     # What the owner needs.
 
@@ -139,16 +137,10 @@ class ClientConnection(asyncio.Protocol):
         if self._closing_at is not None:
             return "write" if now - self._closing_at > config.write_timeout else None
         if not self.admitted and now - self._opened_at > config.admission_timeout:
-            return None if self._is_asked_about(now) else "admission"
+            return "admission"
         if self.waited(now) > config.write_timeout:
             return "write"
         return "idle" if now - self._last_active > config.idle_timeout else None
-
-    def _is_asked_about(self, now: float) -> bool:
-        """Whether the broker still has time to serve a client that has only asked for versions."""
-        if self._pipeline.ask_late():
-            self._asked_about_at = now
-        return self._asked_about_at is not None and now - self._asked_about_at <= self._around.config.admission_timeout
 
     def drop(self, why: str) -> None:
         """Ends both sides at once, whatever is still to be written."""

@@ -274,18 +274,8 @@ class RequestPipeline:
         """Whether the request waits for the client's admission. Sends the shim's own request for the admission if needed."""
         entry = self._admission.entry(head, length, collected=collected)
         if entry in (Entry.ASK_FIRST, Entry.ASK_AND_WAIT):
-            self._ask_about_client()
+            self._send_ours(ApiKey.METADATA, QUESTION_VERSION, QUESTION, self._admitted, None)
         return entry in (Entry.ASK_AND_WAIT, Entry.WAITS)
-
-    def ask_late(self) -> bool:
-        """Sends the shim's own request for a client that has only asked for versions and has them. Returns whether it did."""
-        if self._holds or self.in_progress or not self._admission.asks_late():
-            return False
-        self._ask_about_client()
-        return True
-
-    def _ask_about_client(self) -> None:
-        self._send_ours(ApiKey.METADATA, QUESTION_VERSION, QUESTION, self._admitted, None)
 
     def _admitted(self, answer: memoryview) -> None:
         self._admission.answered(answer)
