@@ -40,7 +40,7 @@ from kafka_remote_client.fetch.location_sources import configured_layout, config
 from kafka_remote_client.fetch.range_io import Transfer, read_range
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
-from kafka_remote_client.location.bootstrap import SERVER_SETTINGS
+from kafka_remote_client.location.bootstrap import with_servers
 from kafka_remote_client.location.leaders import open_leaders
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.source import LocationSource, locate_one
@@ -188,8 +188,7 @@ class Examination:
             ) as found:
                 return [(tip.topic, tip.partition) for tip in found.listing.partitions()]
         _, asked = servers(self._remote, self._inner)
-        others = {name: value for name, value in self._inner.items() if name not in SERVER_SETTINGS}
-        with closing(open_leaders({**others, "bootstrap.servers": asked}, self.clock, self.seconds)) as leaders:
+        with closing(open_leaders(with_servers(self._inner, asked), self.clock, self.seconds)) as leaders:
             topics = leaders.topics(self._topics, Deadline(self.clock, self.seconds))
         named = sorted((name, topic) for name, topic in topics.items() if not topic.is_internal)
         return [(name, one.partition_index) for name, topic in named for one in topic.partitions]

@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.bootstrap import SERVER_SETTINGS, named_servers, parse_bootstrap_servers
+from kafka_remote_client.location.bootstrap import named_servers, parse_bootstrap_servers, with_servers
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.listed_tier import ListedTier
@@ -123,8 +123,7 @@ def build_source(
     leaders = PartitionLeaders(bootstrap, **connection)
     layout, reads = configured_layout(remote), store_read_executor()
     try:
-        others = {name: value for name, value in connection_settings(inner).items() if name not in SERVER_SETTINGS}
-        connected = {**others, "bootstrap.servers": bootstrap}
+        connected = with_servers(connection_settings(inner), bootstrap)
         resolver = RemoteSegmentResolver(store, layout, index_cache_bytes=remote.index_cache_bytes, executor=reads)
         tier = _tier(remote, connected, store, layout, resolver, clock, metrics)
     except KafkaException as error:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.cluster import Address
 
-__all__ = ["SERVER_SETTINGS", "named_servers", "parse_bootstrap_servers"]
+__all__ = ["SERVER_SETTINGS", "named_servers", "parse_bootstrap_servers", "with_servers"]
+
+_T = TypeVar("_T")
 
 _DEFAULT_PORT = 9092
 
@@ -24,6 +27,11 @@ def named_servers(settings: Mapping[str, object]) -> tuple[str, str]:
     if not given:
         return SERVER_SETTINGS[0], ""
     return given[-1], str(settings[given[-1]] or "")
+
+
+def with_servers(settings: Mapping[str, _T], servers: str) -> dict[str, _T | str]:
+    """Returns the settings with ``servers`` in place of those that they name."""
+    return {name: value for name, value in settings.items() if name not in SERVER_SETTINGS} | {SERVER_SETTINGS[0]: servers}
 
 
 def parse_bootstrap_servers(servers: str, setting: str = "bootstrap.servers") -> tuple[Address, ...]:

@@ -18,6 +18,20 @@ BOUNDS = PartitionOffsets(log_start=0, earliest_local=10)
 ORDERS = ("orders", 0)
 
 
+class RecordingSource(GoldenTierSource):
+    """A source that records the partitions of each request for bounds."""
+
+    def __init__(self, bounds: PartitionOffsets) -> None:
+        super().__init__(bounds)
+        self.asked: list[list[tuple[str, int]]] = []
+
+    def offsets_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        self.asked.append(list(partitions))
+        return super().offsets_of(partitions, deadline)
+
+
 def watching(source: LocationSource) -> OffsetsWatch:
     return OffsetsWatch(GuardedLocationSource(source), SystemClock(), 5.0)
 
@@ -69,16 +83,8 @@ def test_after_a_failed_thread_start_the_next_question_retries(monkeypatch: pyte
 
 def test_the_first_of_many_partitions_have_their_bounds_early() -> None:
     partitions = [("orders", number) for number in range(400)]
-    asked: list[list[tuple[str, int]]] = []
-
-    class Counting(GoldenTierSource):
-        def offsets_of(
-            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-        ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-            asked.append(list(partitions))
-            return super().offsets_of(partitions, deadline)
-
-    watch = watching(Counting(BOUNDS))
+    source = RecordingSource(BOUNDS)
+    watch, asked = watching(source), source.asked
     for _ in range(2):
         asked.clear()
         watch.ask(partitions)
@@ -88,16 +94,8 @@ def test_the_first_of_many_partitions_have_their_bounds_early() -> None:
 
 
 def test_each_question_is_asked_once() -> None:
-    asked: list[list[tuple[str, int]]] = []
-
-    class Counting(GoldenTierSource):
-        def offsets_of(
-            self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-        ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-            asked.append(list(partitions))
-            return super().offsets_of(partitions, deadline)
-
-    watch = watching(Counting(BOUNDS))
+    source = RecordingSource(BOUNDS)
+    watch, asked = watching(source), source.asked
     for topic in ("orders", "others"):
         assert not watch.offsets_of([(topic, 0)])
         assert wait_until(lambda topic=topic: (topic, 0) in watch._answers, "the answer")
