@@ -149,26 +149,33 @@ class _ChunkedStream(PiecewiseStream):
 
     def _next_piece(self, target: memoryview) -> int:
         chunk = next(self._chunks)
-        stored = self._read(chunk.object_size)
-        begin, end = max(self._at, chunk.original_start), min(self._end, chunk.original_end)
-        size = chunk.original_size
-        if end - begin == size <= len(target):
-            with stored, target[:size] as place:
-                self._restore(stored, place, chunk)
-            return size
-        # Pages of its own, which are released completely: glibc would keep the memory for each thread.
-        restored = memoryview(mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
-        with stored:
-            self._restore(stored, restored, chunk)
-        self._rest = restored[begin - chunk.original_start : end - chunk.original_start]
-        return 0
-
-    def _restore(self, stored: memoryview, target: memoryview, chunk: Chunk) -> None:
         try:
-            self._buffers.restorers.submit(self._transform.restore, stored, target).result()
+            with self._read(chunk.object_size) as stored:
+                return self._buffers.restorers.submit(self._restore, stored, target, chunk).result()
         except CorruptChunkError as error:
             where = f"[{chunk.object_start}, {chunk.object_end})"
             raise InvalidStorageResponseError(f"cannot restore the chunk in bytes {where} of the object: {error}") from None
+
+    def _restore(self, stored: memoryview, target: memoryview, chunk: Chunk) -> int:
+        """Restores a chunk into ``target``, or apart if it is partly wanted or does not fit.
+
+        A restoring thread runs it, so only as many chunks are restored apart at a time as there are such threads.
+        """
+        begin, end = max(self._at, chunk.original_start), min(self._end, chunk.original_end)
+        size = chunk.original_size
+        if end - begin == size <= len(target):
+            with target[:size] as place:
+                self._transform.restore(stored, place)
+            return size
+        # Pages of its own, which are released completely: glibc would keep the memory for each thread.
+        restored = memoryview(mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
+        self._transform.restore(stored, restored)
+        wanted = restored[begin - chunk.original_start : end - chunk.original_start]
+        if len(wanted) > len(target):
+            self._rest = wanted
+            return 0
+        target[: len(wanted)] = wanted
+        return len(wanted)
 
     def _read(self, size: int) -> memoryview:
         """Returns the next ``size`` bytes, in the buffer, which grows with the received bytes, not with announced sizes."""

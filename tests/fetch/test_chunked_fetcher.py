@@ -20,6 +20,7 @@ from kafka_remote_client.errors import (
     RemoteStorageError,
     RemoteStorageUnavailableError,
 )
+from kafka_remote_client.fetch import chunked_fetcher
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
@@ -29,6 +30,7 @@ from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
 from kafka_remote_client.testing import RemoteStorageFetcherTests
 from kafka_remote_client.testing.fetcher_tests import read_all, segment_metadata
 from tests.support.aiven import AAD, DATA_KEY, stored_chunks
+from tests.support.waiting import wait_until
 
 DATA = b"".join(b"%05d" % n for n in range(100))
 ZSTD, AES, BOTH = ChunkEncoding(compressed=True), ChunkEncoding(encrypted=True), ChunkEncoding(compressed=True, encrypted=True)
@@ -345,3 +347,41 @@ def test_chunks_are_restored_on_as_many_threads_as_cores(monkeypatch: pytest.Mon
     assert len(restorers) <= (os.cpu_count() or 1)
     fetcher.close()
     assert not any(thread.is_alive() for thread in restorers)
+
+
+def test_partly_read_chunks_take_the_memory_of_as_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, table = in_chunks(DATA, 50, ZSTD)
+    cores, readers = 2, 8
+    waiting = threading.Semaphore(0)
+    allocated: list[int] = []
+
+    def counted(_: int, size: int, **__: object) -> bytearray:
+        allocated.append(size)
+        return bytearray(size)
+
+    def blocked(_: ChunkTransform, __: memoryview, target: memoryview) -> None:
+        waiting.acquire()
+        target[:] = bytes(len(target))
+
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(chunked_fetcher.mmap, "mmap", counted)
+    monkeypatch.setattr(ChunkTransform, "restore", blocked)
+    requested: list[bool] = []
+    fetcher = ChunkedFetcher(RecordingFetcher({"a": stored}))
+
+    def read_part(_: int) -> int:
+        with closing(fetcher.fetch_log_segment(segment_metadata(location("a", table), len(DATA)), 10, 40)) as stream:
+            requested.append(True)
+            return stream.readinto(bytearray(30))
+
+    with ThreadPoolExecutor(readers) as threads:
+        parts = [threads.submit(read_part, number) for number in range(readers)]
+        queue = fetcher._buffers.restorers._work_queue
+        try:
+            wait_until(lambda: len(requested) == readers and queue.qsize() == readers - cores, "all readers", seconds=20)
+            in_memory = len(allocated)
+        finally:
+            waiting.release(readers)
+        assert [part.result() for part in parts] == [30] * readers
+    assert in_memory <= cores
+    fetcher.close()
