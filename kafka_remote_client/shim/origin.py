@@ -67,10 +67,10 @@ def error_body(code: str, message: str) -> bytes:
 class StoreBehaviour(Protocol):
     """A model of a store that the origin imitates, for tests."""
 
-    def admits(self, size: int, ended: threading.Event) -> bool:
-        """Waits until the store would have answered a request for ``size`` bytes, or until ``ended`` is set.
+    def answers(self, size: int, ended: threading.Event) -> float | None:
+        """Waits until the store would send the first of ``size`` bytes, or until ``ended`` is set.
 
-        False: the store refuses the request, and the origin answers 503.
+        Returns the seconds from the first byte to the last. ``None``: the store refuses, and the origin answers 503.
         """
 
 
@@ -184,12 +184,13 @@ class ObjectOrigin(ListeningOrigin):
             self._refuse(connection, request, HTTPStatus.FORBIDDEN, *_REFUSALS[refusal])
             return
         store = self.faults.store
-        if store is not None and not store.admits(signed.range.size, self._ended):
+        seconds = 0.0 if store is None else store.answers(signed.range.size, self._ended)
+        if seconds is None:
             self._refuse(connection, request, HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown", "Reduce your request rate")
             return
         try:
             with closing(self._objects.open(signed.key)) as opened:
-                self._send(connection, request, opened, signed.range)
+                self._send(connection, request, opened, signed.range, seconds)
         except (ObjectNotFoundError, ForbiddenLocationError):
             self._refuse(connection, request, HTTPStatus.NOT_FOUND, "NoSuchKey", "The specified key does not exist.")
         except RangeNotSatisfiableError:
@@ -200,7 +201,10 @@ class ObjectOrigin(ListeningOrigin):
         except DirectFetchError:
             self._refuse(connection, request, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", "The store failed")
 
-    def _send(self, connection: socket.socket, request: HttpRequest, opened: ServedObject, wanted: ByteRange) -> None:
+    def _send(
+        self, connection: socket.socket, request: HttpRequest, opened: ServedObject, wanted: ByteRange, seconds: float
+    ) -> None:
+        """Sends the range, or the part of it that exists, evenly within ``seconds``."""
         if "if-match" in request.headers and request.headers["if-match"] not in (opened.etag, "*"):
             self._refuse(connection, request, HTTPStatus.PRECONDITION_FAILED, "PreconditionFailed", "Another version")
             return
@@ -217,10 +221,14 @@ class ObjectOrigin(ListeningOrigin):
             ("Accept-Ranges", "bytes"),
             ("ETag", opened.etag),
         )
+        began, seconds_per_byte = self._clock.monotonic(), seconds / wanted.size
         for start in range(wanted.start, end, _PIECE):
             if self._gone():
                 raise ConnectionAbortedError
             piece_end = min(start + _PIECE, end)
+            if seconds:
+                due = began + seconds_per_byte * (piece_end - wanted.start)
+                self._clock.wait(self._ended, due - self._clock.monotonic())
             opened.send(connection, start, piece_end)
             self._count(sent=piece_end - start)
 

@@ -343,9 +343,9 @@ def test_a_store_behind_the_origin_decides_the_answer(origin: ObjectOrigin) -> N
     sizes: list[int] = []
 
     class EverySecond:
-        def admits(self, size: int, ended: threading.Event) -> bool:
+        def answers(self, size: int, ended: threading.Event) -> float | None:
             sizes.append(size)
-            return len(sizes) % 2 == 1
+            return 0.0 if len(sizes) % 2 == 1 else None
 
     origin.faults.store = EverySecond()
     assert ask(origin, sign(origin)).status == 206
@@ -353,6 +353,40 @@ def test_a_store_behind_the_origin_decides_the_answer(origin: ObjectOrigin) -> N
     refused(ask(origin, sign(origin).partition("?")[0]), 403, "AccessDenied", "Access Denied")
     assert len(sizes) == 2
     assert all(sizes)
+
+
+class PassedTime(SteppedClock):
+    """A clock on which only waiting takes time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.now += seconds
+        return event.is_set()
+
+
+def test_a_body_arrives_at_the_rate_of_the_store(root: Path) -> None:
+    clock, wide = PassedTime(), ByteRange(0, 4 << 20)
+    arrived: list[float] = []
+
+    class FourSeconds:
+        def answers(self, size: int, ended: threading.Event) -> float | None:
+            assert size == wide.size
+            return 4.0
+
+    class Timed(StoreOfOne):
+        def get_range(self, key: str, start: int, end: int) -> bytes:
+            arrived.append(clock.now)
+            return super().get_range(key, start, end)
+
+    with ObjectOrigin(Timed(), SECRET, clock=clock, faults=OriginFaults(store=FourSeconds())) as origin:
+        assert ask(origin, sign(origin, byte_range=wide), wide).body == DATA[: 4 << 20]
+    assert arrived == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_fault_expire_everything_refuses_good_and_bad_urls(origin: ObjectOrigin) -> None:

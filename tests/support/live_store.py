@@ -38,7 +38,7 @@ class LiveStoreModel:
     def __init__(self, model: StoreModel, seed: int = 0, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._in_flight = 0
+        self._ends: list[float] = []  # when the answers that are under way will have been sent
         self._seed = seed
         self._sampler = StoreSampler(model, seed)
 
@@ -47,21 +47,27 @@ class LiveStoreModel:
         with self._lock:
             self._sampler = StoreSampler(model, self._seed)
 
-    def admits(self, size: int, ended: threading.Event) -> bool:
-        """Waits until the last byte of the answer would have arrived; False if the store answers 503.
+    def answers(self, size: int, ended: threading.Event) -> float | None:
+        """Waits until the first byte would have arrived. Returns the seconds to the last; ``None`` if the store answers 503.
 
         A lost request waits until ``ended`` is set.
         """
         with self._lock:
-            self._in_flight += 1
-            answer = self._sampler.answer(size, self._in_flight, self._clock.monotonic())
-        try:
-            if answer.seconds:
-                self._clock.wait(ended, min(answer.seconds, _FOREVER_SECONDS))
-        finally:
-            with self._lock:
-                self._in_flight -= 1
-        return answer.kind is not AnswerKind.THROTTLED
+            now = self._clock.monotonic()
+            self._ends = [end for end in self._ends if end > now]
+            answer = self._sampler.answer(size, len(self._ends) + 1, now)
+            if answer.kind is not AnswerKind.LOST:
+                self._ends.append(now + answer.seconds)
+        if answer.first_byte_seconds:
+            self._clock.wait(ended, min(answer.first_byte_seconds, _FOREVER_SECONDS))
+        return None if answer.kind is AnswerKind.THROTTLED else answer.transfer_seconds
+
+    def admits(self, size: int, ended: threading.Event) -> bool:
+        """Waits until the last byte would have arrived; False if the store answers 503."""
+        seconds = self.answers(size, ended)
+        if seconds:
+            self._clock.wait(ended, seconds)
+        return seconds is not None
 
 
 class ModelledStore:

@@ -36,7 +36,7 @@ def test_each_request_waits_for_its_latency_and_its_bytes(directory: DirectorySt
     store = ModelledStore(directory, LiveStoreModel(StoreModel(FixedLatency(1.0), connection_bytes_per_second=10), 0, clock))
     assert (store.get("object"), store.get_range("object", 2, 7), store.size("object")) == (b"0123456789", b"23456", 10)
     assert [one.key for one in store.list("")] == ["object"]
-    assert clock.waits == [2.0, 1.5, 1.0]
+    assert clock.waits == [1.0, 1.0, 1.0, 0.5, 1.0]
 
 
 def test_another_model_holds_from_then_on(directory: DirectoryStore) -> None:
