@@ -17,7 +17,6 @@ References: docs/design.md; docs/aiven.md.
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -35,6 +34,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.piecewise_stream import PiecewiseStream
 from kafka_remote_client.fetch.range_io import DiscardingFetcher
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
+from kafka_remote_client.pages import new_pages
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
 from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
@@ -49,7 +49,7 @@ CHUNKED_FORMATS = (ORIGINAL_FORMAT, CHUNKED_FORMAT)
 """The storage formats that can be read through a ChunkedFetcher."""
 
 _TO_THE_END = -1
-_KEPT_BUFFERS = 8
+_KEPT_BUFFERS = 4
 _LARGEST_KEPT = 8 * 1024 * 1024
 _FIRST_BYTES = 8 * 1024 * 1024
 
@@ -136,7 +136,7 @@ class _ChunkedStream(PiecewiseStream):
         self._stored = stored
         self._chunks = chunks
         self._buffers = buffers
-        self._buffer: bytearray | None = None
+        self._buffer: memoryview | None = None
         self._transform = transform
 
     def close(self) -> None:
@@ -167,8 +167,7 @@ class _ChunkedStream(PiecewiseStream):
             with target[:size] as place:
                 self._transform.restore(stored, place)
             return size
-        # Pages of its own, which are released completely: glibc would keep the memory for each thread.
-        restored = memoryview(mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
+        restored = new_pages(size)
         self._transform.restore(stored, restored)
         wanted = restored[begin - chunk.original_start : end - chunk.original_start]
         if len(wanted) > len(target):
@@ -181,34 +180,34 @@ class _ChunkedStream(PiecewiseStream):
         """Returns the next ``size`` bytes, in the buffer, which grows with the received bytes, not with announced sizes."""
         if self._buffer is None:
             self._buffer = self._buffers.take(size)
-        buffer = self._buffer
         filled = 0
         while filled < size:
-            if filled == len(buffer):  # in new memory: the traceback of a kept error may refer to the old one
-                buffer = self._buffer = buffer + bytes(min(filled, size - filled))
-            room = min(len(buffer), size) - filled
-            with memoryview(buffer) as view, view[filled : filled + room] as free:
+            if filled == len(self._buffer):  # in new memory: the traceback of a kept error may refer to the old one
+                larger = new_pages(min(2 * filled, size))
+                larger[:filled] = self._buffer
+                self._buffer = larger
+            with self._buffer[filled:size] as free:
                 count = self._stored.readinto(free)
-            if not 0 < count <= room:
-                raise RemoteStorageUnavailableError(f"the store sent {filled} of {size} bytes of a chunk")
+                if not 0 < count <= len(free):
+                    raise RemoteStorageUnavailableError(f"the store sent {filled} of {size} bytes of a chunk")
             filled += count
-        return memoryview(buffer)[:size]
+        return self._buffer[:size]
 
 
 class _Buffers:
     """Reused buffers for stored chunks, one for each stream, because new memory costs more than the restoring."""
 
     def __init__(self) -> None:
-        self._free: list[bytearray] = []
+        self._free: list[memoryview] = []
         self._lock = threading.Lock()
         # Few threads, because glibc keeps what the codec frees for each thread, and more than cores save no time.
         self.restorers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="kafka-remote-restore")
 
-    def take(self, size: int) -> bytearray:
+    def take(self, size: int) -> memoryview:
         with self._lock:
-            return self._free.pop() if self._free else bytearray(min(size, _FIRST_BYTES))
+            return self._free.pop() if self._free else new_pages(min(size, _FIRST_BYTES))
 
-    def give_back(self, buffer: bytearray) -> None:
+    def give_back(self, buffer: memoryview) -> None:
         with self._lock:
             if len(self._free) < _KEPT_BUFFERS and len(buffer) <= _LARGEST_KEPT:
                 self._free.append(buffer)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 
 import attrs
 
+from kafka_remote_client.pages import new_pages
 from kafka_remote_client.plugin import WritableBuffer
 
 __all__ = ["BufferPool", "Lease", "MemoryBudget"]
@@ -34,8 +34,8 @@ class MemoryBudget:
 
     @property
     def for_idle_buffers(self) -> int:
-        """Bytes of buffers that may wait for reuse: what is free, but from an eighth to half of the limit."""
-        return max(self.limit // 8, min(self.limit // 2, self.limit - self.held))
+        """Bytes of buffers that may wait for reuse: what is free but a sixteenth of the limit, and at most half of it."""
+        return max(0, min(self.limit // 2, self.limit - self.limit // 16 - self.held))
 
 
 @attrs.define(eq=False)
@@ -79,11 +79,9 @@ class BufferPool:
         # Ranges have grown: a larger buffer replaces a small one, so that the pool does not keep both sizes.
         if self._free and size > max(map(len, self._free)):
             self._free.pop(0)
-        # Separate pages: only the store's bytes are written to them, and they are released completely.
-        # Private ones: pages of shared memory take the system longer.
         # If possible as long as the largest ranges, so that it also serves them when ranges have grown.
         length = self._longest if _suits(size, self._longest) else _whole(size)
-        return memoryview(mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        return new_pages(length)
 
     def give_back(self, buffer: WritableBuffer) -> None:
         self._free.append(buffer)

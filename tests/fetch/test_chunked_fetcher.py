@@ -252,7 +252,9 @@ def test_a_kept_error_does_not_block_the_memory_of_the_next_chunk(encoding):
 
 
 @pytest.mark.fault("S19")
-def test_an_excessive_chunk_table_allocates_no_memory():
+def test_an_excessive_chunk_table_allocates_no_memory(monkeypatch):
+    sizes = []
+    monkeypatch.setattr(chunked_fetcher, "new_pages", lambda size: sizes.append(size) or memoryview(bytearray(size)))
     index = ChunkIndex.of_sizes(ZSTD, [64 << 20], chunk_size=64 << 20, original_start=0, original_end=64 << 20)
     custom = LocationMetadata(object_key="a.log", chunk_table=ChunkTable(index, ZSTD).encode()).encode()
     stream = ChunkedFetcher(_GivesLess({"a.log": DATA})).fetch_log_segment(segment_metadata(custom, 64 << 20), 0, -1)
@@ -263,6 +265,7 @@ def test_an_excessive_chunk_table_allocates_no_memory():
     tracemalloc.stop()
     stream.close()
     assert peak < 9 << 20
+    assert sum(sizes) == 8 << 20
 
 
 def test_a_missing_package_is_not_retried(monkeypatch):
@@ -355,16 +358,17 @@ def test_partly_read_chunks_take_the_memory_of_as_many_threads(monkeypatch: pyte
     waiting = threading.Semaphore(0)
     allocated: list[int] = []
 
-    def counted(_: int, size: int, **__: object) -> bytearray:
-        allocated.append(size)
-        return bytearray(size)
+    def counted(size: int) -> memoryview:
+        if size == 50:  # a restored chunk
+            allocated.append(size)
+        return memoryview(bytearray(size))
 
     def blocked(_: ChunkTransform, __: memoryview, target: memoryview) -> None:
         waiting.acquire()
         target[:] = bytes(len(target))
 
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(chunked_fetcher.mmap, "mmap", counted)
+    monkeypatch.setattr(chunked_fetcher, "new_pages", counted)
     monkeypatch.setattr(ChunkTransform, "restore", blocked)
     requested: list[bool] = []
     fetcher = ChunkedFetcher(RecordingFetcher({"a": stored}))

@@ -84,10 +84,10 @@ def test_a_small_range_gets_no_buffer_of_the_largest_size() -> None:
     assert len(pool.take(1_000_000)) < 2_000_000
 
 
-def test_idle_buffers_take_an_eighth_to_half_of_the_limit() -> None:
-    budget = MemoryBudget(1000)
+def test_idle_buffers_and_held_bytes_stay_below_the_limit() -> None:
+    budget = MemoryBudget(1600)
     found = []
-    for held in (0, 400, 600, 700, 900, 1100):
+    for held in (0, 700, 800, 1400, 1500, 1700):
         budget.held = held
         found.append(budget.for_idle_buffers)
-    assert found == [500, 500, 400, 300, 125, 125]
+    assert found == [800, 800, 700, 100, 0, 0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kafka_remote_client.errors import CorruptChunkError
+from kafka_remote_client.pages import new_pages
 from kafka_remote_client.plugin import ObjectInfo, RemoteObjectStore
 from kafka_remote_client.remote_log.aiven.manifest_cache import ManifestCache, StoredLog
 from kafka_remote_client.remote_log.byte_bound_cache import ByteBoundCache
@@ -17,7 +18,7 @@ from kafka_remote_client.remote_log.loading_cache import SingleFlight
 
 __all__ = ["ChunkedLogs"]
 
-_MAX_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 8 * 1024 * 1024
 
 
 class ChunkedLogs:
@@ -29,8 +30,8 @@ class ChunkedLogs:
     def __init__(self, store: RemoteObjectStore, manifests: ManifestCache, *, max_bytes: int = _MAX_BYTES) -> None:
         self._store = store
         self._manifests = manifests
-        self._restored: ByteBoundCache[bytes] = ByteBoundCache(max_bytes)
-        self._reads: SingleFlight[dict[int, bytes]] = SingleFlight()
+        self._restored: ByteBoundCache[memoryview] = ByteBoundCache(max_bytes)
+        self._reads: SingleFlight[dict[int, memoryview]] = SingleFlight()
 
     def get(self, key: str) -> bytes:
         return self.get_range(key, 0, self.size(key))
@@ -44,9 +45,9 @@ class ChunkedLogs:
         if manifest.encoding.is_plain:
             return self._store.get_range(key, start, end)
         numbers = chunks.numbers(start, end)
-        data = b"".join(self._chunks(key, self._manifests.stored_log(self._store, key), numbers))
-        begin = chunks.chunk(numbers.start).original_start
-        return data[start - begin : end - begin]
+        restored = zip(numbers, self._chunks(key, self._manifests.stored_log(self._store, key), numbers), strict=True)
+        starts = ((chunks.chunk(number).original_start, data) for number, data in restored)
+        return b"".join(data[max(0, start - begin) : end - begin] for begin, data in starts)
 
     def size(self, key: str) -> int:
         return self._manifests.manifest(self._store, key).chunks.original_end
@@ -58,7 +59,7 @@ class ChunkedLogs:
     def close(self) -> None:
         """Leaves the store to its owner."""
 
-    def _chunks(self, key: str, log: StoredLog, numbers: range) -> Sequence[bytes]:
+    def _chunks(self, key: str, log: StoredLog, numbers: range) -> Sequence[memoryview]:
         kept = ((number, self._restored.get((key, number))) for number in numbers)
         known = {number: chunk for number, chunk in kept if chunk is not None}
         missing = [number for number in numbers if number not in known]
@@ -68,7 +69,7 @@ class ChunkedLogs:
             known |= self._reads.do((key, needed), lambda: self._read(key, log, needed))
         return [known[number] for number in numbers]
 
-    def _read(self, key: str, log: StoredLog, numbers: range) -> dict[int, bytes]:
+    def _read(self, key: str, log: StoredLog, numbers: range) -> dict[int, memoryview]:
         # Another read may have ended between our look at what is kept and the beginning of this one.
         kept = {number: known for number in numbers if (known := self._restored.peek((key, number))) is not None}
         if len(kept) == len(numbers):
@@ -82,8 +83,7 @@ class ChunkedLogs:
         fresh = {}
         for number in numbers:
             chunk = chunks.chunk(number)
-            target = bytearray(chunk.original_size)
-            transform.restore(stored[chunk.object_start - start : chunk.object_end - start], memoryview(target))
-            fresh[number] = bytes(target)
-            self._restored.put((key, number), fresh[number], len(target))
+            fresh[number] = new_pages(chunk.original_size)
+            transform.restore(stored[chunk.object_start - start : chunk.object_end - start], fresh[number])
+            self._restored.put((key, number), fresh[number], chunk.original_size)
         return fresh

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,9 +22,10 @@ CHUNKED = WRITERS[1:]
 class Laid:
     """One segment in chunks: ``data`` is the log that Kafka wrote."""
 
-    def __init__(self, writer: AivenWriter) -> None:
-        tier = Tier()
-        self.segment: RemoteLogSegmentMetadata = tier.add([batch(n * 10, 10) for n in range(5)], number=1, indexed=[1])
+    def __init__(self, writer: AivenWriter, records: int = 50) -> None:
+        tier, each = Tier(), records // 5
+        batches = [batch(n * each, each) for n in range(5)]
+        self.segment: RemoteLogSegmentMetadata = tier.add(batches, number=1, indexed=[1])
         self.data = tier.store.get(LAYOUT.object_key(self.segment, ObjectKind.LOG))
         self.store = MemoryStore()
         self.store.objects = writer.objects(tier.store, self.segment)
@@ -53,6 +55,19 @@ def test_one_read_fetches_all_chunks_and_the_next_one_none(writer):
     logs.get_range(laid.key, 50, 550)
     assert laid.store.reads(".log") == 2
     assert logs.get(laid.key) == laid.data
+
+
+def test_a_read_copies_no_more_than_it_returns():
+    laid = Laid(AivenWriter("p/", 1 << 20, compressed=True, encrypted=False), records=10_000)
+    logs = laid.logs()
+    logs.size(laid.key)
+    tracemalloc.start()
+    try:
+        assert logs.get_range(laid.key, 100, 110) == laid.data[100:110]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(laid.data) // 2, "the restored chunk lies in pages of its own"
 
 
 def test_a_read_of_other_chunks_does_not_wait_for_one_in_progress():
