@@ -11,6 +11,8 @@ from uuid import uuid4
 
 import typer
 
+from kafka_remote_client.cli.bench import COLUMNS as BENCH_COLUMNS
+from kafka_remote_client.cli.bench import LogObject, bench_broker, bench_store
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.offsets import open_cluster, partition_lines
 from kafka_remote_client.cli.options import (
@@ -18,6 +20,7 @@ from kafka_remote_client.cli.options import (
     DEFAULT_LAYOUT,
     DEFAULT_METADATA_TIMEOUT,
     DEFAULT_TIMEOUT,
+    LONGEST,
     ConsumerSettings,
     EncryptionKeys,
     Grace,
@@ -36,23 +39,33 @@ from kafka_remote_client.cli.options import (
 )
 from kafka_remote_client.cli.output import OutputFormat, remark, show_lines
 from kafka_remote_client.cli.prices import load_prices
-from kafka_remote_client.cli.store_arguments import parse_encryption_keys, parse_topic_id
+from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.topic_map import COLUMNS as MAP_COLUMNS
 from kafka_remote_client.cli.topic_map_facts import ClusterFacts, map_topic
 from kafka_remote_client.cli.topic_map_page import map_page
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
+from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.remote_log.store_contents import nothing_found
+from kafka_remote_client.settings import default_of
 from kafka_remote_client.verify.metadata_topic import MetadataTopic
+from kafka_remote_client.verify.stored_segment import draft_metadata
 
 __all__ = ["add_tier_verbs"]
+
+_RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
+_DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
+_DEFAULT_CONCURRENCY = (1, 8)
 
 
 def add_tier_verbs(app: typer.Typer) -> None:
     """Adds the verbs of this module."""
     app.command("map")(_map)
+    app.command("bench")(_bench)
 
 
 def _map(
@@ -106,6 +119,67 @@ def _map(
         print(textwrap.fill(found.totals(), 80, break_long_words=False))
     if html is not None:
         _write(html, map_page(found))
+
+
+def _bench(
+    topic: Annotated[str, typer.Argument(help="Topic whose segments are read.", metavar="TOPIC")],
+    store: Store,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    topic_id: TopicId = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option("--bootstrap-servers", help="Brokers to read the same offsets from, to compare.", metavar="HOST:PORT,…"),
+    ] = None,
+    consumer: ConsumerSettings = None,
+    range_bytes: Annotated[
+        list[int] | None,
+        typer.Option("--range-bytes", min=1, help="Bytes of one GET; repeatable. Default: 64 KiB, 1 MiB, and that of readers."),
+    ] = None,
+    concurrency: Annotated[
+        list[int] | None,
+        typer.Option("--concurrency", min=1, max=256, help="Number of GETs at once; repeatable. Default: 1 and 8."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=LONGEST, help="Seconds for all measurements together.")
+    ] = 10.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Measures the store from this machine: latency and throughput of GETs, beside the broker's."""
+    sizes, counts = range_bytes or _DEFAULT_RANGES, concurrency or _DEFAULT_CONCURRENCY
+    settings = parse_settings(consumer or [], "--consumer")
+    share = seconds / (len(sizes) * len(counts) + (bootstrap_servers is not None))
+    clock = SystemClock()
+    given = parse_settings(store_option or [], "--store-option")
+    identity = parse_topic_id(topic_id)
+    options = LayoutOptions(key_prefix)
+    with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
+        keys = layout_named(layout, options)
+        objects = [
+            LogObject(keys.object_key(draft_metadata(one), ObjectKind.LOG), size)
+            for tip in source.partitions(topic)
+            for one in source.listing.segments(tip)
+            if (size := one.sizes.get(ObjectKind.LOG, 0))
+        ]
+        if not objects:
+            raise nothing_found(f"found no segments of {topic}", opened)
+        lines = [bench_store(opened, topic, objects, size, count, share, clock) for size in sizes for count in counts]
+        if bootstrap_servers is not None:
+            named = {**settings, "bootstrap.servers": bootstrap_servers}
+            lines.append(bench_broker(named, topic, _tiered_spans(source, topic), share, clock, timeout))
+    show_lines(lines, BENCH_COLUMNS, output)
+
+
+def _tiered_spans(source: ListingLocationSource, topic: str) -> list[tuple[int, int, int]]:
+    """Partition, start and end (exclusive) of what is tiered."""
+    tiers = {tip.partition: source.listing.cache(tip).list_all_remote_log_segments() for tip in source.partitions(topic)}
+    return [
+        (partition, segments[0].start_offset, max(one.end_offset for one in segments) + 1)
+        for partition, segments in tiers.items()
+        if segments
+    ]
 
 
 def _metadata(opened: ExitStack, servers: str, settings: Mapping[str, str], topic: str, seconds: float) -> MetadataTopic:

@@ -12,7 +12,8 @@ from kafka_remote_client.cli.main import run
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import filled_cluster
-from tests.support.golden import golden_local
+from tests.support.golden import golden_aiven, golden_local
+from tests.support.ports import HOST, free_ports
 
 pytestmark = pytest.mark.embedded
 
@@ -102,3 +103,42 @@ def test_wrong_use_of_map_has_status_2(capsys: pytest.CaptureFixture[str], argum
     told, status = failed(capsys, "map", *arguments, "--store", (golden_local() / "remote").as_uri())
     assert text in told
     assert status == 2
+
+
+def test_bench_has_a_line_for_each_combination(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["bench", "orders", "--store", cluster.directory.as_uri(), "--seconds", "0.5"]
+    asked += ["--range-bytes", "1000", "--range-bytes", "9000", "--concurrency", "1", "--concurrency", "3"]
+    asked += ["--bootstrap-servers", cluster.mock_bootstrap_servers]
+    lines = [json.loads(line) for line in printed(capsys, *asked, "--output", "json").splitlines()]
+    combinations = [("store", 1000, 1), ("store", 1000, 3), ("store", 9000, 1), ("store", 9000, 3), ("broker", None, 1)]
+    assert [(line["path"], line["range_bytes"], line["concurrency"]) for line in lines] == combinations
+    for line in lines:
+        assert line["bytes"] > 0
+        assert line["seconds"] < 10
+    for line in lines[:-1]:
+        assert 0 < line["bytes"] <= line["gets"] * line["range_bytes"]
+        assert line["p50_ms"] <= line["p99_ms"]
+    rows = printed(capsys, *asked).splitlines()
+    assert rows[0].split() == ["topic", "path", "range", "at", "once", "GETs", "MB/s", "first", "ms", "p50", "ms", "p99", "ms"]
+    assert len(rows) == 1 + len(combinations)
+
+
+def test_bench_reads_encrypted_segments_without_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+    store = (golden_aiven("aiven-zstd-aes") / "remote").as_uri()
+    asked = ["bench", "txn", "--store", store, "--layout", "aiven", "--key-prefix", "some-prefix/", "--seconds", "0.1"]
+    (line,) = printed(capsys, *asked, "--range-bytes", "5000", "--concurrency", "1", "--output", "json").splitlines()
+    assert json.loads(line)["bytes"] > 0
+
+
+def test_bench_of_an_unknown_topic_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    text, status = failed(capsys, "bench", "delrce", "--store", (golden_local() / "remote").as_uri())
+    assert "found no segments of delrce; the store has LocalTieredStorage segments" in text
+    assert status == 2
+
+
+def test_bench_of_silent_brokers_ends_at_its_deadline(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+    asked = ["bench", "orders", "--store", cluster.directory.as_uri(), "--seconds", "0.1", "--timeout", "0.5"]
+    text, status = failed(capsys, *asked, "--bootstrap-servers", f"{HOST}:{port}")
+    assert "timed out after 0.5 s without a record from the brokers; raise --timeout" in text
+    assert status == 1
