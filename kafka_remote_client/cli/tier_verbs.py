@@ -13,7 +13,9 @@ import typer
 
 from kafka_remote_client.cli.bench import COLUMNS as BENCH_COLUMNS
 from kafka_remote_client.cli.bench import LogObject, bench_broker, bench_store
+from kafka_remote_client.cli.cost import ReadPlan, SegmentSize, advice, path_costs, show_bill, show_costs, storage_bill
 from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.offsets import open_cluster, partition_lines
 from kafka_remote_client.cli.options import (
     DEFAULT_GRACE,
@@ -38,7 +40,7 @@ from kafka_remote_client.cli.options import (
     TopicId,
 )
 from kafka_remote_client.cli.output import OutputFormat, remark, show_lines
-from kafka_remote_client.cli.prices import load_prices
+from kafka_remote_client.cli.prices import DEFAULT_PRICES, ReaderPlace, load_prices
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.topic_map import COLUMNS as MAP_COLUMNS
 from kafka_remote_client.cli.topic_map_facts import ClusterFacts, map_topic
@@ -66,6 +68,7 @@ def add_tier_verbs(app: typer.Typer) -> None:
     """Adds the verbs of this module."""
     app.command("map")(_map)
     app.command("bench")(_bench)
+    app.command("cost")(_cost)
 
 
 def _map(
@@ -180,6 +183,74 @@ def _tiered_spans(source: ListingLocationSource, topic: str) -> list[tuple[int, 
         for partition, segments in tiers.items()
         if segments
     ]
+
+
+def _cost(
+    topic: Annotated[str | None, typer.Argument(help="Topic that is read once.", metavar="[TOPIC]")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="URL of the tier.", metavar="URL")] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    topic_id: TopicId = None,
+    prices: PriceFile = None,
+    storage_class: StorageClassName = "standard",
+    reader: Annotated[
+        ReaderPlace, typer.Option("--reader", help="Where the reader is, seen from brokers and store.")
+    ] = ReaderPlace.SAME_ZONE,
+    range_bytes: Annotated[int, typer.Option("--range-bytes", min=1, help="Bytes of one GET of a direct read.")] = _RANGE_BYTES,
+    fetch_bytes: Annotated[
+        int, typer.Option("--fetch-bytes", min=1, help="Bytes of one answer of the broker (max.partition.fetch.bytes).")
+    ] = 1 << 20,
+    read_bytes: Annotated[
+        int | None, typer.Option("--read-bytes", min=1, help="Bytes that are read at a place; default: everything in order.")
+    ] = None,
+    compacted: Annotated[bool, typer.Option("--compacted", help="The topic is compacted, or was.")] = False,
+    megabytes_per_second: Annotated[
+        float | None, typer.Option("--megabytes-per-second", min=0.001, help="Rate of the store, as bench measures it.")
+    ] = None,
+    broker_megabytes_per_second: Annotated[
+        float | None, typer.Option("--broker-megabytes-per-second", min=0.001, help="Rate of the broker, as bench measures it.")
+    ] = None,
+    write_megabytes_per_second: Annotated[
+        float | None,
+        typer.Option(
+            "--write-megabytes-per-second", min=0, help="Show what a topic costs a month that is written at this rate."
+        ),
+    ] = None,
+    retention_days: Annotated[float, typer.Option("--retention-days", min=0, help="Days that the topic is kept.")] = 30.0,
+    local_days: Annotated[float, typer.Option("--local-days", min=0, help="Days of them on brokers' disks.")] = 1.0,
+    print_prices: Annotated[bool, typer.Option("--print-prices", help="Print the default price table, to edit it.")] = False,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Compares the cost of direct reads with reads through the broker. Reads no data."""
+    if print_prices:
+        print(DEFAULT_PRICES, end="")
+        return
+    table = load_prices(prices)
+    if write_megabytes_per_second is not None:
+        bill = storage_bill(write_megabytes_per_second * 1e6, retention_days, local_days, table, table.of_class(storage_class))
+        show_bill(bill, output)
+        return
+    if topic is None or store is None:
+        raise typer.BadParameter("give a TOPIC and --store, or --write-megabytes-per-second", param_hint="TOPIC")
+    plan = ReadPlan(
+        storage_class,
+        reader,
+        range_bytes,
+        fetch_bytes,
+        read_bytes,
+        None if megabytes_per_second is None else megabytes_per_second * 1e6,
+        None if broker_megabytes_per_second is None else broker_megabytes_per_second * 1e6,
+        compacted,
+    )
+    given = parse_settings(store_option or [], "--store-option")
+    identity, options = parse_topic_id(topic_id), LayoutOptions(key_prefix)
+    with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
+        source.partitions(topic)  # several topics of the name are an error
+        lines = found_segments(opened, source, [topic], None)
+    wanted = [line for line in lines if line.state == "live" and topic_id in {None, line.topic_id}]
+    costs = path_costs([SegmentSize(line.bytes, line.stored_bytes) for line in wanted], plan, table)
+    show_costs(topic, costs, list(advice(costs, plan, table)), output)
 
 
 def _metadata(opened: ExitStack, servers: str, settings: Mapping[str, str], topic: str, seconds: float) -> MetadataTopic:
