@@ -35,6 +35,7 @@ from kafka_remote_client.cli.options import (
     Partition,
     Store,
     StoreOptions,
+    TopicId,
     Topics,
 )
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
@@ -43,6 +44,7 @@ from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_op
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
 from kafka_remote_client.cli.signals import stop_signals
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
+from kafka_remote_client.cli.tier_verbs import add_tier_verbs
 from kafka_remote_client.cli.typed_options import (
     KeyFormat,
     KeySchema,
@@ -103,7 +105,7 @@ def _dump(
     start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
     end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
     isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
-    topic_id: Annotated[str | None, typer.Option("--topic-id", help="Topic id, if several topics have this name.")] = None,
+    topic_id: TopicId = None,
     allow_offset_gaps: Annotated[
         bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
     ] = False,
@@ -154,7 +156,7 @@ def _export(
     layout: Layout = DEFAULT_LAYOUT,
     key_prefix: KeyPrefix = "",
     encryption_key: EncryptionKeys = None,
-    topic_id: Annotated[str | None, typer.Option("--topic-id", help="Topic id, if several topics have this name.")] = None,
+    topic_id: TopicId = None,
     partition: Annotated[list[int] | None, typer.Option("--partition", min=0, help="Partition to export; repeatable.")] = None,
     start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
     end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
@@ -484,3 +486,4 @@ def _verify(
 
 
 add_cluster_verbs(app)
+add_tier_verbs(app)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import Annotated
 
 import typer
@@ -14,17 +13,22 @@ from kafka_remote_client.cli.lag import COLUMNS as LAG_COLUMNS
 from kafka_remote_client.cli.lag import lag_lines
 from kafka_remote_client.cli.locate import locate, open_source, show_located
 from kafka_remote_client.cli.offsets import COLUMNS as OFFSETS_COLUMNS
-from kafka_remote_client.cli.offsets import log_offset_at, parse_time, partition_lines, tiered_offset_at
+from kafka_remote_client.cli.offsets import log_offset_at, open_cluster, parse_time, partition_lines, tiered_offset_at
 from kafka_remote_client.cli.options import (
+    DEFAULT_GRACE,
     DEFAULT_LAYOUT,
+    DEFAULT_METADATA_TIMEOUT,
     DEFAULT_TIMEOUT,
-    LONGEST,
     BootstrapServers,
     ConsumerSettings,
     EncryptionKeys,
+    Grace,
     Isolation,
     KeyPrefix,
     Layout,
+    MetadataTimeout,
+    MetadataTopicName,
+    NoMetadata,
     Output,
     StoreOptions,
     Timeout,
@@ -33,7 +37,7 @@ from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
-from kafka_remote_client.location.leaders import PartitionLeaders, open_leaders
+from kafka_remote_client.location.leaders import open_leaders
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel
@@ -69,7 +73,7 @@ def _offsets(
 ) -> None:
     """Prints log start, local start, tiered end and log end of partitions."""
     time_ms = None if time is None else parse_time(time, "--time")
-    with _leaders(bootstrap_servers, consumer, timeout) as leaders:
+    with open_cluster(bootstrap_servers, parse_settings(consumer or [], "--consumer"), timeout) as leaders:
         lines = partition_lines(leaders, list(dict.fromkeys(topics)), time_ms, SystemClock(), timeout)
     show_lines(lines, OFFSETS_COLUMNS | ({} if time is None else {"at time": "time_offset"}), output)
 
@@ -126,23 +130,17 @@ def _lag(
     topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC...")],
     bootstrap_servers: BootstrapServers,
     consumer: ConsumerSettings = None,
-    metadata_topic: Annotated[str, typer.Option("--metadata-topic", help="Name of the metadata topic.")] = METADATA_TOPIC,
-    no_metadata: Annotated[
-        bool, typer.Option("--no-metadata", help="Do not read the metadata topic; segments are not counted then.")
-    ] = False,
-    metadata_timeout: Annotated[
-        float, typer.Option("--metadata-timeout", min=0.1, max=LONGEST, help="Seconds for reading the metadata topic.")
-    ] = 120.0,
-    grace: Annotated[
-        float, typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion dangles.")
-    ] = 900.0,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    no_metadata: NoMetadata = False,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    grace: Grace = DEFAULT_GRACE,
     timeout: Timeout = DEFAULT_TIMEOUT,
     output: Output = OutputFormat.TEXT,
 ) -> None:
     """Compares what is copied to the tier with the log end. Counts unfinished segments."""
     clock = SystemClock()
     settings = parse_settings(consumer or [], "--consumer")
-    with _leaders(bootstrap_servers, consumer, timeout) as leaders:
+    with open_cluster(bootstrap_servers, settings, timeout) as leaders:
         bounds = partition_lines(leaders, list(dict.fromkeys(topics)), None, clock, timeout)
     known = None
     with ExitStack() as opened:
@@ -184,10 +182,3 @@ def _doctor(
     show_steps(steps, output)
     if any(step.state == "failed" for step in steps):
         raise typer.Exit(1)
-
-
-@contextmanager
-def _leaders(servers: str, consumer: list[str] | None, timeout: float) -> Iterator[PartitionLeaders]:
-    settings = {**parse_settings(consumer or [], "--consumer"), "bootstrap.servers": servers}
-    with closing(open_leaders(settings, SystemClock(), min(timeout, DEFAULT_TIMEOUT))) as leaders:
-        yield leaders

@@ -15,25 +15,35 @@ References: KIP-405, KIP-1005, KIP-1023.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TypeVar
 
 import attrs
 
-from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.location.cluster import Key, PartitionLeader
-from kafka_remote_client.location.leaders import PartitionLeaders
+from kafka_remote_client.location.leaders import PartitionLeaders, open_leaders
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.scanning.predicate import microseconds
 
-__all__ = ["COLUMNS", "OffsetsLine", "log_offset_at", "parse_time", "partition_lines", "tiered_offset_at"]
+__all__ = [
+    "COLUMNS",
+    "OffsetsLine",
+    "log_offset_at",
+    "open_cluster",
+    "parse_time",
+    "partition_lines",
+    "tiered_offset_at",
+]
 
 _T = TypeVar("_T")
+_LONGEST_CONNECT = 30.0
 
 COLUMNS = {
     "topic": "topic",
@@ -57,6 +67,14 @@ class OffsetsLine:
     latest_tiered: int | None
     end_offset: int | None
     time_offset: int | None = None
+
+
+@contextmanager
+def open_cluster(servers: str, settings: Mapping[str, str], timeout: float) -> Iterator[PartitionLeaders]:
+    """The brokers of a cluster, with a consumer's ``settings`` for TLS and SASL; ``timeout`` in seconds."""
+    named = {**settings, "bootstrap.servers": servers}
+    with closing(open_leaders(named, SystemClock(), min(timeout, _LONGEST_CONNECT))) as leaders:
+        yield leaders
 
 
 def parse_time(text: str, option: str) -> int:

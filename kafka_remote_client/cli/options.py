@@ -11,22 +11,31 @@ from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.settings import default_of
 
 __all__ = [
+    "DEFAULT_GRACE",
     "DEFAULT_LAYOUT",
+    "DEFAULT_METADATA_TIMEOUT",
     "DEFAULT_TIMEOUT",
     "LONGEST",
     "SETTING_FORMS",
     "BootstrapServers",
     "ConsumerSettings",
     "EncryptionKeys",
+    "Grace",
     "Isolation",
     "KeyPrefix",
     "Layout",
+    "MetadataTimeout",
+    "MetadataTopicName",
+    "NoMetadata",
     "OldTopic",
     "Output",
     "Partition",
+    "PriceFile",
+    "StorageClassName",
     "Store",
     "StoreOptions",
     "Timeout",
+    "TopicId",
     "Topics",
 ]
 
@@ -35,6 +44,8 @@ DEFAULT_LAYOUT: str = default_of("remote.storage.store.layout")
 LONGEST = 1e9
 """Seconds or milliseconds, without infinity."""
 DEFAULT_TIMEOUT = 30.0
+DEFAULT_METADATA_TIMEOUT = 120.0
+DEFAULT_GRACE = 900.0
 """Seconds."""
 
 Store = Annotated[
@@ -65,6 +76,22 @@ ConsumerSettings = Annotated[
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, max=LONGEST, help="Seconds that brokers and store get for all answers.")
 ]
+MetadataTopicName = Annotated[str, typer.Option("--metadata-topic", help="Name of the metadata topic.")]
+NoMetadata = Annotated[
+    bool, typer.Option("--no-metadata", help="Do not read the metadata topic; leave out what only it knows.")
+]
+MetadataTimeout = Annotated[
+    float, typer.Option("--metadata-timeout", min=0.1, max=LONGEST, help="Seconds for reading the metadata topic.")
+]
+Grace = Annotated[
+    float, typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion dangles.")
+]
+PriceFile = Annotated[
+    str | None,
+    typer.Option("--prices", help="Prices that differ from the default table (docs/cli.md).", metavar="TOML|JSON"),
+]
+StorageClassName = Annotated[str, typer.Option("--storage-class", help="Storage class of the tier's objects.", metavar="NAME")]
+TopicId = Annotated[str | None, typer.Option("--topic-id", help="Topic id, if several topics have this name.")]
 OldTopic = Annotated[str | None, typer.Option("--topic", hidden=True)]
 
 

@@ -1,0 +1,270 @@
+"""The verbs that look at a topic's tier in the store, and at the brokers if there are any, and their options."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+
+from kafka_remote_client.cli.bench import COLUMNS as BENCH_COLUMNS
+from kafka_remote_client.cli.bench import LogObject, bench_broker, bench_store
+from kafka_remote_client.cli.cost import ReadPlan, SegmentSize, advice, path_costs, show_bill, show_costs, storage_bill
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.ls import found_segments
+from kafka_remote_client.cli.offsets import open_cluster, partition_lines
+from kafka_remote_client.cli.options import (
+    DEFAULT_GRACE,
+    DEFAULT_LAYOUT,
+    DEFAULT_METADATA_TIMEOUT,
+    DEFAULT_TIMEOUT,
+    LONGEST,
+    ConsumerSettings,
+    EncryptionKeys,
+    Grace,
+    KeyPrefix,
+    Layout,
+    MetadataTimeout,
+    MetadataTopicName,
+    NoMetadata,
+    Output,
+    PriceFile,
+    StorageClassName,
+    Store,
+    StoreOptions,
+    Timeout,
+    TopicId,
+)
+from kafka_remote_client.cli.output import OutputFormat, remark, show_lines
+from kafka_remote_client.cli.prices import DEFAULT_PRICES, ReaderPlace, load_prices
+from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
+from kafka_remote_client.cli.topic_map import COLUMNS as MAP_COLUMNS
+from kafka_remote_client.cli.topic_map_facts import ClusterFacts, map_topic
+from kafka_remote_client.cli.topic_map_page import map_page
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.registry import check_store_options, load_store
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.remote_log.store_contents import nothing_found
+from kafka_remote_client.settings import default_of
+from kafka_remote_client.verify.metadata_topic import MetadataTopic
+from kafka_remote_client.verify.stored_segment import draft_metadata
+
+__all__ = ["add_tier_verbs"]
+
+_RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
+_DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
+_DEFAULT_CONCURRENCY = (1, 8)
+
+
+def add_tier_verbs(app: typer.Typer) -> None:
+    """Adds the verbs of this module."""
+    app.command("map")(_map)
+    app.command("bench")(_bench)
+    app.command("cost")(_cost)
+
+
+def _map(
+    topic: Annotated[str, typer.Argument(help="Topic to map.", metavar="TOPIC")],
+    store: Store,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    topic_id: TopicId = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers", help="Cluster to ask for log start, local part and metadata.", metavar="HOST:PORT,…"
+        ),
+    ] = None,
+    consumer: ConsumerSettings = None,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    no_metadata: NoMetadata = False,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    grace: Grace = DEFAULT_GRACE,
+    prices: PriceFile = None,
+    storage_class: StorageClassName = "standard",
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write the map as a page. An existing file is replaced.", metavar="FILE")
+    ] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Shows what holds which offsets of a topic: segments, local part, gaps, duplicates, orphans."""
+    storage = load_prices(prices).of_class(storage_class)
+    laid_out = layout_named(layout, LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])))
+    options = parse_settings(store_option or [], "--store-option")
+    settings = parse_settings(consumer or [], "--consumer")
+    identity, clock = parse_topic_id(topic_id), SystemClock()
+    with ExitStack() as opened:
+        tier = opened.enter_context(closing(load_store(store, options)))
+        check_store_options(options, tier)
+
+        def ask() -> ClusterFacts:
+            assert bootstrap_servers is not None
+            with open_cluster(bootstrap_servers, settings, timeout) as leaders:
+                bounds = partition_lines(leaders, [topic], None, clock, timeout)
+            known = None if no_metadata else _metadata(opened, bootstrap_servers, settings, metadata_topic, metadata_timeout)
+            return ClusterFacts(bounds, known, clock.time_ms(), int(grace * 1000))
+
+        asked = None if bootstrap_servers is None else ask
+        found = map_topic(tier, laid_out, topic, storage, remark, topic_id=identity, ask=asked)
+    show_lines(found.parts, MAP_COLUMNS, output)
+    if output is OutputFormat.TEXT:
+        print(textwrap.fill(found.totals(), 80, break_long_words=False))
+    if html is not None:
+        _write(html, map_page(found))
+
+
+def _bench(
+    topic: Annotated[str, typer.Argument(help="Topic whose segments are read.", metavar="TOPIC")],
+    store: Store,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    topic_id: TopicId = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option("--bootstrap-servers", help="Brokers to read the same offsets from, to compare.", metavar="HOST:PORT,…"),
+    ] = None,
+    consumer: ConsumerSettings = None,
+    range_bytes: Annotated[
+        list[int] | None,
+        typer.Option("--range-bytes", min=1, help="Bytes of one GET; repeatable. Default: 64 KiB, 1 MiB, and that of readers."),
+    ] = None,
+    concurrency: Annotated[
+        list[int] | None,
+        typer.Option("--concurrency", min=1, max=256, help="Number of GETs at once; repeatable. Default: 1 and 8."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=LONGEST, help="Seconds for all measurements together.")
+    ] = 10.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Measures the store from this machine: latency and throughput of GETs, beside the broker's."""
+    sizes, counts = range_bytes or _DEFAULT_RANGES, concurrency or _DEFAULT_CONCURRENCY
+    settings = parse_settings(consumer or [], "--consumer")
+    share = seconds / (len(sizes) * len(counts) + (bootstrap_servers is not None))
+    clock = SystemClock()
+    given = parse_settings(store_option or [], "--store-option")
+    identity = parse_topic_id(topic_id)
+    options = LayoutOptions(key_prefix)
+    with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
+        keys = layout_named(layout, options)
+        objects = [
+            LogObject(keys.object_key(draft_metadata(one), ObjectKind.LOG), size)
+            for tip in source.partitions(topic)
+            for one in source.listing.segments(tip)
+            if (size := one.sizes.get(ObjectKind.LOG, 0))
+        ]
+        if not objects:
+            raise nothing_found(f"found no segments of {topic}", opened)
+        lines = [bench_store(opened, topic, objects, size, count, share, clock) for size in sizes for count in counts]
+        if bootstrap_servers is not None:
+            named = {**settings, "bootstrap.servers": bootstrap_servers}
+            lines.append(bench_broker(named, topic, _tiered_spans(source, topic), share, clock, timeout))
+    show_lines(lines, BENCH_COLUMNS, output)
+
+
+def _tiered_spans(source: ListingLocationSource, topic: str) -> list[tuple[int, int, int]]:
+    """Partition, start and end (exclusive) of what is tiered."""
+    tiers = {tip.partition: source.listing.cache(tip).list_all_remote_log_segments() for tip in source.partitions(topic)}
+    return [
+        (partition, segments[0].start_offset, max(one.end_offset for one in segments) + 1)
+        for partition, segments in tiers.items()
+        if segments
+    ]
+
+
+def _cost(
+    topic: Annotated[str | None, typer.Argument(help="Topic that is read once.", metavar="[TOPIC]")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="URL of the tier.", metavar="URL")] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    topic_id: TopicId = None,
+    prices: PriceFile = None,
+    storage_class: StorageClassName = "standard",
+    reader: Annotated[
+        ReaderPlace, typer.Option("--reader", help="Where the reader is, seen from brokers and store.")
+    ] = ReaderPlace.SAME_ZONE,
+    range_bytes: Annotated[int, typer.Option("--range-bytes", min=1, help="Bytes of one GET of a direct read.")] = _RANGE_BYTES,
+    fetch_bytes: Annotated[
+        int, typer.Option("--fetch-bytes", min=1, help="Bytes of one answer of the broker (max.partition.fetch.bytes).")
+    ] = 1 << 20,
+    read_bytes: Annotated[
+        int | None, typer.Option("--read-bytes", min=1, help="Bytes that are read at a place; default: everything in order.")
+    ] = None,
+    compacted: Annotated[bool, typer.Option("--compacted", help="The topic is compacted, or was.")] = False,
+    megabytes_per_second: Annotated[
+        float | None, typer.Option("--megabytes-per-second", min=0.001, help="Rate of the store, as bench measures it.")
+    ] = None,
+    broker_megabytes_per_second: Annotated[
+        float | None, typer.Option("--broker-megabytes-per-second", min=0.001, help="Rate of the broker, as bench measures it.")
+    ] = None,
+    write_megabytes_per_second: Annotated[
+        float | None,
+        typer.Option(
+            "--write-megabytes-per-second", min=0, help="Show what a topic costs a month that is written at this rate."
+        ),
+    ] = None,
+    retention_days: Annotated[float, typer.Option("--retention-days", min=0, help="Days that the topic is kept.")] = 30.0,
+    local_days: Annotated[float, typer.Option("--local-days", min=0, help="Days of them on brokers' disks.")] = 1.0,
+    print_prices: Annotated[bool, typer.Option("--print-prices", help="Print the default price table, to edit it.")] = False,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Compares the cost of direct reads with reads through the broker. Reads no data."""
+    if print_prices:
+        print(DEFAULT_PRICES, end="")
+        return
+    table = load_prices(prices)
+    if write_megabytes_per_second is not None:
+        bill = storage_bill(write_megabytes_per_second * 1e6, retention_days, local_days, table, table.of_class(storage_class))
+        show_bill(bill, output)
+        return
+    if topic is None or store is None:
+        raise typer.BadParameter("give a TOPIC and --store, or --write-megabytes-per-second", param_hint="TOPIC")
+    plan = ReadPlan(
+        storage_class,
+        reader,
+        range_bytes,
+        fetch_bytes,
+        read_bytes,
+        None if megabytes_per_second is None else megabytes_per_second * 1e6,
+        None if broker_megabytes_per_second is None else broker_megabytes_per_second * 1e6,
+        compacted,
+    )
+    given = parse_settings(store_option or [], "--store-option")
+    identity, options = parse_topic_id(topic_id), LayoutOptions(key_prefix)
+    with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
+        source.partitions(topic)  # several topics of the name are an error
+        lines = found_segments(opened, source, [topic], None)
+    wanted = [line for line in lines if line.state == "live" and topic_id in {None, line.topic_id}]
+    costs = path_costs([SegmentSize(line.bytes, line.stored_bytes) for line in wanted], plan, table)
+    show_costs(topic, costs, list(advice(costs, plan, table)), output)
+
+
+def _metadata(opened: ExitStack, servers: str, settings: Mapping[str, str], topic: str, seconds: float) -> MetadataTopic:
+    known = opened.enter_context(closing(MetadataTopic({**settings, "bootstrap.servers": servers}, topic)))
+    known.read(seconds)
+    return known
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file under another name, then renames it, so the file is whole or absent. Raises ConfigurationError."""
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ConfigurationError(f"--html: {path} cannot be written: {error.strerror}") from None

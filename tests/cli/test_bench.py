@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import threading
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from kafka_remote_client.cli.bench import LogObject, Sample, bench_broker, bench_line, bench_store, ranges_of
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.errors import ConfigurationError, LocationError, ObjectNotFoundError
+from tests.support.embedded_topics import filled_cluster
+from tests.support.ports import HOST, free_ports
+from tests.support.tier import MemoryStore
+
+cluster = filled_cluster("orders", 300, (0, 1))
+
+
+def test_ranges_tile_each_object_and_begin_again() -> None:
+    objects = [LogObject("a", 250), LogObject("b", 100)]
+    assert list(islice(ranges_of(objects, 100), 5)) == [
+        ("a", 0, 100),
+        ("a", 100, 200),
+        ("a", 200, 250),
+        ("b", 0, 100),
+        ("a", 0, 100),
+    ]
+
+
+def test_line_has_throughput_and_percentiles() -> None:
+    samples = [Sample(10.0 + n, 0.001 * (n + 1), 500_000) for n in range(100)]
+    line = bench_line("orders", 500_000, 1, samples)
+    assert (line.gets, line.bytes, line.seconds) == (100, 50_000_000, 99.1)
+    assert (line.megabytes_per_second, line.first_ms, line.p50_ms, line.p99_ms) == (0.5, 1.0, 50.0, 99.0)
+
+
+def test_first_request_is_the_one_that_began_first() -> None:
+    line = bench_line("orders", 1, 2, [Sample(2.0, 0.1, 1), Sample(1.0, 0.4, 1)])
+    assert (line.first_ms, line.p50_ms, line.p99_ms, line.seconds) == (400.0, 100.0, 400.0, 1.1)
+
+
+def test_one_sample_without_duration_has_no_rate() -> None:
+    assert bench_line("orders", 1, 1, [Sample(1.0, 0.0, 5)]).megabytes_per_second == 0.0
+
+
+class CountingStore(MemoryStore):
+    """Counts the reads that are under way at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_once = self.most = 0
+        self.lock = threading.Lock()
+        self.both = threading.Barrier(3)
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        with self.lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+        self.both.wait(30)
+        with self.lock:
+            self.at_once -= 1
+        return super().get_range(key, start, end)
+
+
+def test_requests_run_side_by_side() -> None:
+    store = CountingStore()
+    store.objects["a"] = bytes(1_000)
+    line = bench_store(store, "orders", [LogObject("a", 1_000)], 300, 3, 0.0, SystemClock())
+    assert (line.gets, store.most, line.bytes) == (3, 3, 900)
+
+
+def test_error_of_the_store_ends_the_measurement() -> None:
+    with pytest.raises(ObjectNotFoundError):
+        bench_store(MemoryStore(), "orders", [LogObject("a", 1_000)], 300, 2, 60.0, SystemClock())
+
+
+@pytest.mark.embedded
+def test_broker_is_read_up_to_the_given_end(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    settings = {"bootstrap.servers": cluster.mock_bootstrap_servers}
+    some = bench_broker(settings, "orders", [(0, 0, 60), (1, 0, 60)], 30.0, SystemClock(), 30.0)
+    more = bench_broker(settings, "orders", [(0, 0, 120), (1, 0, 120)], 30.0, SystemClock(), 30.0)
+    assert (some.path, some.gets, some.range_bytes, some.p50_ms) == ("broker", None, None, None)
+    assert 0 < some.bytes < more.bytes
+    assert some.seconds < 30.0
+
+
+def test_silent_brokers_end_at_the_deadline() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(LocationError, match=r"timed out after 0\.5 s without a record from the brokers; raise --timeout"):
+        bench_broker({"bootstrap.servers": f"{HOST}:{port}"}, "orders", [(0, 0, 9)], 5.0, SystemClock(), 0.5)
+
+
+def test_setting_that_librdkafka_refuses_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"invalid broker settings: .*no\.such"):
+        bench_broker({"no.such": "1"}, "orders", [(0, 0, 9)], 1.0, SystemClock(), 1.0)
