@@ -17,7 +17,7 @@ from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.predicate import column, header
 from kafka_remote_client.scanning.scan import Scan
 from tests.scanning.conftest import RECORDS
-from tests.support.scanned import Condition, Row, conditions, expected_rows, rows_of
+from tests.support.scanned import Condition, Row, conditions, expected_rows, rows_of, tiered_rows
 from tests.support.tier import LAYOUT, Tier, batch, time_entries
 
 LEVELS = ["read_committed", "read_uncommitted"]
@@ -170,6 +170,18 @@ def test_times_out_of_order_leave_nothing_out_as_long_as_they_are_told(golden: T
     since, until = sorted(times)[100], sorted(times)[300]
     scan = opened(golden, topics="epochs", partitions=[1], since=since, until=until, out_of_order=timedelta(milliseconds=lag))
     assert rows_of(table(scan)) == [row for row in wanted(scan, "read_committed") if since <= row["timestamp"] < until]
+
+
+def test_a_marker_of_a_transaction_ends_no_read_by_time(golden: TierReader) -> None:
+    """The markers have the broker's time, which is years after the records that follow them."""
+    rows = tiered_rows("txn", 0, "read_uncommitted")
+    times = [row["timestamp"] for row in rows]
+    lag = max(max(times[: n + 1]) - time for n, time in enumerate(times))
+    until = sorted(times)[len(times) // 2]
+    scan = opened(golden, topics="txn", until=until, out_of_order=timedelta(milliseconds=lag))
+    expected = [row for row in tiered_rows("txn", 0, "read_committed") if row["timestamp"] < until]
+    assert len(expected) > 500
+    assert rows_of(table(scan)) == expected
 
 
 @pytest.mark.parametrize(
