@@ -93,6 +93,7 @@ SAMPLES = {
     "plain-groups": "tests/support/test_group_judgement.py",
     "properties": "tests/records/test_parity.py",
     "pure-python": "tests/packaging/test_campaign_samples.py",
+    "scan-predicates": "tests/scanning/test_open_scan.py",
     "state-machine": "tests/state_machine/test_manual_assignment.py",
     "under-load": "tests/support/test_under_load.py",
 }
