@@ -85,6 +85,7 @@ SUITES = {
 SAMPLES = {
     "chaos": "tests/integration/test_broker_faults.py",
     "confluent-versions": "tests/packaging/test_campaign_samples.py",
+    "export-kills": "tests/integration/test_export_kills.py",
     "faults": "tests/faults/test_matrix.py",
     "fuzz": "tests/fuzz/test_run.py",
     "group-machines": "tests/state_machine/test_groups.py",
