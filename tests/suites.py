@@ -85,6 +85,7 @@ SUITES = {
 SAMPLES = {
     "chaos": "tests/integration/test_broker_faults.py",
     "confluent-versions": "tests/packaging/test_campaign_samples.py",
+    "export-kills": "tests/integration/test_export_kills.py",
     "faults": "tests/faults/test_matrix.py",
     "fuzz": "tests/fuzz/test_run.py",
     "group-machines": "tests/state_machine/test_groups.py",
@@ -93,6 +94,7 @@ SAMPLES = {
     "plain-groups": "tests/support/test_group_judgement.py",
     "properties": "tests/records/test_parity.py",
     "pure-python": "tests/packaging/test_campaign_samples.py",
+    "scan-predicates": "tests/scanning/test_open_scan.py",
     "state-machine": "tests/state_machine/test_manual_assignment.py",
     "under-load": "tests/support/test_under_load.py",
 }

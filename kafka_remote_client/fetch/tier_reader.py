@@ -96,9 +96,14 @@ class TierReader:
         """
         return self._source.segments(topic_id_partition)
 
-    def offset_for_time(self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0) -> int | None:
-        """Returns the first record from ``start_offset`` on with at least this timestamp, in milliseconds, or ``None``."""
-        return self._source.offset_for_time(topic_id_partition, timestamp_ms, start_offset)
+    def offset_for_time(
+        self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0, *, markers: bool = True
+    ) -> int | None:
+        """Returns the first record from ``start_offset`` on with at least this timestamp, in milliseconds, or ``None``.
+
+        ``markers=False``: also ``None`` if a transaction's marker has it first.
+        """
+        return self._source.offset_for_time(topic_id_partition, timestamp_ms, start_offset, markers=markers)
 
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
         """Returns the end of committed records: the first transaction that the tier does not decide; ``None`` = no end."""

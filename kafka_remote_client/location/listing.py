@@ -133,15 +133,19 @@ class ListingLocationSource:
         log = self.resolver.log(self._listing(topic_id_partition.topic).cache(topic_id_partition))
         return [] if log is None else list(log.all_segments())
 
-    def offset_for_time(self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0) -> int | None:
+    def offset_for_time(
+        self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0, *, markers: bool = True
+    ) -> int | None:
         """Returns the first tiered record from ``start_offset`` on with at least this timestamp; ``None`` if there is none.
 
-        Records of transactions and their markers count too. Raises RemoteLogError kinds, CorruptRecordError,
-        UnsupportedFormatError, and what the store raises.
+        Records of transactions and their markers count too. ``markers=False``: ``None`` if a marker comes first. Its time is
+        that of the broker's clock, and records with older times may follow.
+
+        Raises RemoteLogError kinds, CorruptRecordError, UnsupportedFormatError, and what the store raises.
         """
         cache = self._listing(topic_id_partition.topic).cache(topic_id_partition)
         found = self.resolver.offset_for_time(cache, timestamp_ms, start_offset=start_offset)
-        return None if found is None else found.offset
+        return None if found is None or (found.is_marker and not markers) else found.offset
 
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
         """One line for each segment of the partition that is not read, with the reason."""

@@ -22,11 +22,12 @@ __all__ = ["TimestampAndOffset", "find_offset_by_timestamp"]
 
 @attrs.frozen
 class TimestampAndOffset:
-    """As in an answer of ListOffsets by time. ``timestamp`` is in milliseconds."""
+    """As in an answer of ListOffsets by time. ``timestamp`` is in milliseconds. ``is_marker``: of a transaction, no record."""
 
     offset: int
     timestamp: int
     leader_epoch: int
+    is_marker: bool = attrs.field(default=False, eq=False)
 
 
 def find_offset_by_timestamp(
@@ -61,7 +62,7 @@ def _search_batch(log: SegmentLog, header: BatchHeader, start_offset: int, times
     block = read_batches(log.store.get_range(log.key, header.position, header.end), fetch_offset=start_offset)
     if header.is_control:
         # No record comes out of it, but its marker has an offset and a time like any other.
-        return TimestampAndOffset(header.base_offset, header.max_timestamp, header.leader_epoch)
+        return TimestampAndOffset(header.base_offset, header.max_timestamp, header.leader_epoch, is_marker=True)
     for offset, timestamp, _, leader_epoch, *_ in block.rows():
         if timestamp >= timestamp_ms:
             return TimestampAndOffset(offset, timestamp, leader_epoch)

@@ -141,10 +141,10 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         end = max(start, min(end, undecided))
     first = max(start, scan.start_of(partition) or 0)
 
-    def at(time: int | None) -> int | None:
+    def at(time: int | None, *, markers: bool) -> int | None:
         if time is None or time <= 0:  # a record without a time has -1
             return None
-        found = tier.offset_for_time(tip, time, first)
+        found = tier.offset_for_time(tip, time, first, markers=markers)
         return end if found is None else min(found, end)
 
     known = TieredPartition(
@@ -152,8 +152,9 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         start,
         end,
         tuple(_span(segment) for segment in segments),
-        first_young_enough=at(times.oldest),
-        first_too_young=at(times.youngest),
+        first_young_enough=at(times.oldest, markers=True),
+        # The broker's clock sets the time of a marker. Older records may come after it, so it ends no read.
+        first_too_young=at(times.youngest, markers=False),
     )
     return _Facts(tip, known, segments[-1])
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.scanning import arrow_filter
 from kafka_remote_client.scanning.open_scan import OpenScan
-from kafka_remote_client.scanning.predicate import column, header
+from kafka_remote_client.scanning.predicate import Operator, column, header
 from kafka_remote_client.scanning.scan import Scan
 from tests.scanning.conftest import RECORDS
-from tests.support.scanned import Condition, Row, conditions, expected_rows, rows_of
+from tests.support import random_scans
+from tests.support.scanned import Row, expected_rows, rows_of, tiered_rows
 from tests.support.tier import LAYOUT, Tier, batch, time_entries
 
 LEVELS = ["read_committed", "read_uncommitted"]
@@ -62,26 +63,19 @@ def test_all_records_of_a_topic_are_those_of_kafka_s_consumer(golden: TierReader
     assert rows == wanted(scan, isolation)
 
 
-@settings(max_examples=25)
-@given(
-    st.sampled_from([("epochs", LEVELS[0]), ("txn", LEVELS[0]), ("txn", LEVELS[1]), ("logappend", LEVELS[0])]),
-    st.data(),
-)
-def test_results_of_random_predicates_are_those_of_a_full_scan(
-    golden: TierReader, read: tuple[str, str], data: st.DataObject
-) -> None:
-    topic, isolation = read
-    rows = expected_rows(topic, 0, isolation)
-    times = [row["timestamp"] for row in rows]
-    strategy = conditions((0, rows[-1]["offset"] + 1), (min(times) - 1, max(times) + 1), KEYS)
-    condition: Condition = data.draw(strategy)
-    since, until = sorted((data.draw(st.sampled_from(times)), data.draw(st.sampled_from(times))))
-    bounds = {"since": since, "until": until} if data.draw(st.booleans()) else {}
-    scan = opened(golden, topics=topic, isolation_level=isolation, predicate=condition.predicate, **bounds)
-    expected = [
-        row for row in wanted(scan, isolation) if condition.of(row) and (not bounds or since <= row["timestamp"] < until)
-    ]
-    assert rows_of(table(scan)) == expected
+def test_results_of_random_predicates_are_those_of_a_full_scan() -> None:
+    with random_scans.known_tiers() as tiers:
+        figures = random_scans.run(tiers, count=60, number=1)
+    assert figures.scans == 60
+    assert figures.matching > 15
+    assert figures.records > 5_000
+
+
+def test_a_wrong_filter_is_noticed_by_the_random_predicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge can fail: here a comparison with "<" includes its bound."""
+    monkeypatch.setitem(arrow_filter._COMPARE, Operator.LESS, pc.less_equal)
+    with random_scans.known_tiers() as tiers, pytest.raises(AssertionError):
+        random_scans.run(tiers, count=300, number=1)
 
 
 def test_a_split_is_read_as_blocks_and_as_record_batches(golden: TierReader) -> None:
@@ -170,6 +164,18 @@ def test_times_out_of_order_leave_nothing_out_as_long_as_they_are_told(golden: T
     since, until = sorted(times)[100], sorted(times)[300]
     scan = opened(golden, topics="epochs", partitions=[1], since=since, until=until, out_of_order=timedelta(milliseconds=lag))
     assert rows_of(table(scan)) == [row for row in wanted(scan, "read_committed") if since <= row["timestamp"] < until]
+
+
+def test_a_marker_of_a_transaction_ends_no_read_by_time(golden: TierReader) -> None:
+    """The markers have the broker's time, which is years after the records that follow them."""
+    rows = tiered_rows("txn", 0, "read_uncommitted")
+    times = [row["timestamp"] for row in rows]
+    lag = max(max(times[: n + 1]) - time for n, time in enumerate(times))
+    until = sorted(times)[len(times) // 2]
+    scan = opened(golden, topics="txn", until=until, out_of_order=timedelta(milliseconds=lag))
+    expected = [row for row in tiered_rows("txn", 0, "read_committed") if row["timestamp"] < until]
+    assert len(expected) > 500
+    assert rows_of(table(scan)) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,17 @@
-"""Kills an export at chosen operations on its files, runs it again, and compares the table with what Kafka's consumer got.
+"""Kills exports at chosen points, runs them again, and compares the tables with what Kafka's consumer got.
 
     python -m tests.support.export_kills --points 180 --seed 7
 
-A process for each run is forked, and killed by SIGKILL before the operation with that number: opening, writing, closing,
-renaming, copying or deleting a file. Half of the points are of a file system that renames, half of an object store.
-The last line is JSON with the number of points and of those that failed.
+A process for each run is forked, and killed by SIGKILL before the operation with that number, or up to 5 ms after its start.
+Operations open, write, close, rename, copy or delete a file, send a statement to the catalog's database, or commit to Delta. A
+quarter of the points each is of Parquet files that are renamed, of Parquet files in an object store, of Iceberg and of Delta.
 
-The rows come from the golden consumer (``tests.support.scanned``), which shares nothing with the product.
+After the kill a plain reader must see no record twice and none that the consumer did not get. After the next run it must see
+the consumer's records, each once, and files of killed attempts must be gone. The scan knows the address of a broker, which
+must get no connection.
+
+The rows come from the golden consumer (``tests.support.scanned``), which shares nothing with the product. The last line is JSON
+with the number of points and of those that failed.
 """
 
 from __future__ import annotations
@@ -17,58 +22,199 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import attrs
+import pyarrow as pa
 import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import PyArrowFile
+from sqlalchemy import event
 
-from kafka_remote_client.scanning.table_scan import scan
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.scanning.export import commits
+from kafka_remote_client.scanning.table_scan import TableScan, scan
 from tests.support.counted_files import counted_files
 from tests.support.golden import golden_local
-from tests.support.scanned import expected_rows, rows_of
+from tests.support.ledger import ledger
+from tests.support.scanned import Row, rows_of, tiered_rows
 
 __all__ = ["main"]
 
-_KINDS = ("local", "objects")
+_KINDS = ("local", "objects", "iceberg", "delta")
+_PARTITIONS = (("epochs", 0), ("epochs", 1), ("txn", 0))
 _TOPICS = ("epochs", "txn")
+_NAME = "kafka.orders"
 _SPLIT_BYTES = 100_000
+_SPLITS_OF_A_COMMIT = 3
+_LATEST_SECONDS = 0.005
+_EXPORTS = (
+    "kafka_remote_client/fetch",
+    "kafka_remote_client/location",
+    "kafka_remote_client/records",
+    "kafka_remote_client/scanning",
+)
+_PIECES = commits.pieces
 
 
-def _export(folder: Path, kind: str, killed_at: int | None) -> int:
-    """Runs the export; the number of its operations."""
-    lock, counted = threading.Lock(), 0
+@attrs.frozen
+class _Point:
+    """``delay``: seconds from the beginning of the operation to the kill."""
 
-    def before(operation: str, path: str) -> None:
-        nonlocal counted
-        with lock:
-            counted += 1
-            if counted == killed_at:
+    operation: int
+    delay: float = 0.0
+
+
+class _Counter:
+    """Counts operations, and kills this process at its point."""
+
+    def __init__(self, point: _Point | None) -> None:
+        self.counted = 0
+        self._point = point
+        self._lock = threading.Lock()
+        self._killer: threading.Timer | None = None
+
+    def before(self, operation: str, path: str) -> None:
+        with self._lock:
+            self.counted += 1
+            if self._point is None or self.counted != self._point.operation:
+                return
+            if not self._point.delay:
                 os.kill(os.getpid(), signal.SIGKILL)
+            self._killer = threading.Timer(self._point.delay, os.kill, (os.getpid(), signal.SIGKILL))
+            self._killer.start()
 
-    table = scan((golden_local() / "remote").as_uri(), _TOPICS, threads=2)
-    table = attrs.evolve(table, scan=attrs.evolve(table.scan, split_bytes=_SPLIT_BYTES))
-    table.to_parquet(folder, partition_by="day", row_group_bytes=200_000, filesystem=counted_files(before, kind))
-    return counted
+    def wait(self) -> None:
+        """Returns if the process is not to be killed any more."""
+        if self._killer is not None:
+            self._killer.join()
 
 
-def _check(folder: Path, kind: str) -> None:
-    """Raises AssertionError unless the table has the consumer's rows, each once."""
-    table = scan((golden_local() / "remote").as_uri(), _TOPICS)
-    ends = table.plan().ends
-    expected = [
-        row
-        for topic, partition in sorted(ends)
-        for row in expected_rows(topic, partition, "read_committed")
-        if row["offset"] < ends[topic, partition]  # type: ignore[index]
-    ]
-    found = ds.dataset(folder, format="parquet").to_table()
-    assert rows_of(found) == expected, f"{len(found)} rows, {len(expected)} expected"
-    assert list(folder.glob("_staging/*")) == []
+@attrs.frozen
+class _Place:
+    """Where a table is. ``broker``: the address of the broker, which must get no connection."""
+
+    directory: Path
+    kind: str
+    broker: str
+
+    @property
+    def table(self) -> Path:
+        return self.directory / "table"
+
+    def export(self, point: _Point | None) -> int:
+        """Runs the export; the number of its operations."""
+        counter = _Counter(point)
+        with ExitStack() as patched:
+            patched.enter_context(patch.object(commits, "pieces", _small_pieces))
+            getattr(self, f"_{self.kind}")(self._scan(), counter, patched)
+        counter.wait()
+        return counter.counted
+
+    def rows(self) -> list[Row]:
+        """What a plain reader sees."""
+        return rows_of(self._visible())
+
+    def check(self) -> None:
+        """Raises AssertionError unless the table has the consumer's rows, each once, and nothing else is left."""
+        expected, found = _expected(), self.rows()
+        assert found == expected, f"{len(found)} rows, {len(expected)} expected"
+        assert list(self.directory.rglob("_staging/*")) == []
+        named = {Path(name).name for name in self._files()}
+        assert {path.name for path in self.table.rglob("*.parquet")} == named
+
+    def check_killed(self) -> None:
+        """Raises AssertionError if a reader sees a record twice, or one that is not of the consumer."""
+        seen = Counter(map(repr, self.rows()))
+        seen.subtract(map(repr, _expected()))
+        assert max(seen.values(), default=0) <= 0, "a plain reader sees records of a killed attempt"
+
+    def _scan(self) -> TableScan:
+        store = (golden_local() / "remote").as_uri()
+        table = scan(store, _TOPICS, threads=2, broker={"bootstrap.servers": self.broker})
+        return attrs.evolve(table, scan=attrs.evolve(table.scan, split_bytes=_SPLIT_BYTES))
+
+    def _local(self, table: TableScan, counter: _Counter, _: ExitStack) -> None:
+        files = counted_files(counter.before, self.kind)
+        table.to_parquet(self.table, partition_by="day", row_group_bytes=200_000, filesystem=files)
+
+    _objects = _local
+
+    def _delta(self, table: TableScan, counter: _Counter, patched: ExitStack) -> None:
+        _count(patched, DeltaTable, "create_write_transaction", counter)
+        table.to_delta(self.table, filesystem=counted_files(counter.before))
+
+    def _iceberg(self, table: TableScan, counter: _Counter, patched: ExitStack) -> None:
+        _count(patched, PyArrowFile, "create", counter)
+        catalog = patched.enter_context(self._catalog())
+        event.listen(catalog.engine, "before_cursor_execute", lambda *_: counter.before("execute", ""))
+        event.listen(catalog.engine, "commit", lambda _: counter.before("commit", ""))
+        table.to_iceberg(catalog, _NAME, filesystem=counted_files(counter.before))
+
+    @contextmanager
+    def _catalog(self) -> Iterator[Any]:
+        uri = f"sqlite:///{self.directory}/catalog.db"
+        with closing(SqlCatalog("killed", uri=uri, warehouse=self.table.as_uri())) as catalog:
+            yield catalog
+
+    def _visible(self) -> pa.Table:
+        if not self._exists():
+            return pa.table({})
+        if self.kind == "iceberg":
+            with self._catalog() as catalog:
+                return catalog.load_table(_NAME).scan().to_arrow()
+        if self.kind == "delta":
+            return pa.table(DeltaTable(self.table).to_pyarrow_table())
+        return ds.dataset(self.table, format="parquet").to_table()
+
+    def _files(self) -> list[str]:
+        """The data files that the table's metadata names; of Parquet all that are visible."""
+        if self.kind == "iceberg":
+            with self._catalog() as catalog:
+                return [task.file.file_path for task in catalog.load_table(_NAME).scan().plan_files()]
+        if self.kind == "delta":
+            return DeltaTable(self.table).file_uris()
+        return [str(file) for file in ds.dataset(self.table, format="parquet").files]
+
+    def _exists(self) -> bool:
+        if self.kind == "iceberg":
+            with self._catalog() as catalog:
+                return bool(catalog.table_exists(_NAME))
+        if self.kind == "delta":
+            return DeltaTable.is_deltatable(str(self.table))
+        return self.table.exists()
+
+
+def _count(patched: ExitStack, owner: type, name: str, counter: _Counter) -> None:
+    """Counts calls of a method as operations, and the return from each as one more."""
+    real = getattr(owner, name)
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        counter.before(name, "")
+        found = real(*arguments, **named)
+        counter.before(f"after {name}", "")
+        return found
+
+    patched.enter_context(patch.object(owner, name, counted))
+
+
+def _small_pieces(written: Any, size: int = 0) -> Any:
+    return _PIECES(written, _SPLITS_OF_A_COMMIT)
+
+
+def _expected() -> list[Row]:
+    return [row for place in _PARTITIONS for row in tiered_rows(*place, "read_committed")]
 
 
 def _forked(work: Callable[[], object]) -> int:
@@ -88,49 +234,73 @@ def _forked(work: Callable[[], object]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _operations(directory: Path, kind: str) -> int:
-    counted = directory / "counted"
-    status = _forked(lambda: counted.write_text(str(_export(directory / "whole", kind, None))))
-    assert status == 0
-    shutil.rmtree(directory / "whole")
-    return int(counted.read_text())
+def _operations(place: _Place) -> int:
+    place.directory.mkdir()
+    counted = place.directory / "counted"
+    assert _forked(lambda: counted.write_text(str(place.export(None)))) == 0
+    found = int(counted.read_text())
+    shutil.rmtree(place.directory)
+    return found
 
 
-def _survives(folder: Path, kind: str, point: int) -> bool:
-    killed = _forked(lambda: _export(folder, kind, point))
+def _survives(place: _Place, point: _Point) -> bool:
+    place.directory.mkdir()
+    killed = _forked(lambda: place.export(point))
     if not (os.WIFSIGNALED(killed) and os.WTERMSIG(killed) == signal.SIGKILL):
-        print(f"{kind}: not killed at operation {point}: status {killed}")
+        print(f"{place.kind}: not killed at {point}: status {killed}")
+        return False
+    if _forked(place.check_killed) != 0:
         return False
 
     def again() -> None:
-        _export(folder, kind, None)
-        _check(folder, kind)
+        place.export(None)
+        place.check()
 
     return _forked(again) == 0
 
 
+def _connections(listener: socket.socket) -> int:
+    listener.setblocking(False)
+    try:
+        listener.accept()[0].close()
+    except BlockingIOError:
+        return 0
+    return 1
+
+
 def main() -> int:
     """Exit status 1 where a table was not the consumer's."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = argparse.ArgumentParser(
+        prog="make export-kills", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--points", type=int, default=180)
+    parser.add_argument("--seed", type=int, help="a new one by default")
     arguments = parser.parse_args()
-    golden_local()  # unpacked before anything is forked
-    drawn, failed = random.Random(arguments.seed), []
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        operations = {kind: _operations(directory, kind) for kind in _KINDS}
+    seed = random.SystemRandom().randrange(1 << 32) if arguments.seed is None else arguments.seed
+    drawn, failed = random.Random(seed), []
+    clock = SystemClock()
+    started = clock.monotonic()
+    _expected()  # read, and the archive unpacked, before anything is forked
+    with tempfile.TemporaryDirectory() as name, socket.create_server(("127.0.0.1", 0)) as listener:
+        broker = f"127.0.0.1:{listener.getsockname()[1]}"
+        operations = {kind: _operations(_Place(Path(name, kind), kind, broker)) for kind in _KINDS}
         for number in range(arguments.points):
-            kind = _KINDS[number % 2]
+            kind = _KINDS[number % len(_KINDS)]
             # One point in each of equal parts of the export, so that all of its stages are met. Threads share them by chance.
-            part = operations[kind] * 9 // 10 * 2 / arguments.points
-            point = max(1, int((number // 2 + drawn.random()) * part))
-            if not _survives(directory / str(number), kind, point):
-                failed.append((kind, point))
-            shutil.rmtree(directory / str(number), ignore_errors=True)
-    told = {"points": arguments.points, "seed": arguments.seed, "operations": operations, "failed": failed}
-    print(json.dumps(told))
-    return 1 if failed else 0
+            part = operations[kind] * 9 // 10 * len(_KINDS) / arguments.points
+            operation = max(1, int((number // len(_KINDS) + drawn.random()) * part))
+            point = _Point(operation, drawn.choice([0.0, drawn.uniform(0, _LATEST_SECONDS)]))
+            place = _Place(Path(name, str(number)), kind, broker)
+            if not _survives(place, point):
+                print(f"{kind}: failed at {point}", flush=True)
+                failed.append((kind, operation))
+            shutil.rmtree(place.directory, ignore_errors=True)
+        connections = _connections(listener)
+    counts = {"points": arguments.points, "operations": operations, "broker_connections": connections}
+    seconds = round(clock.monotonic() - started)
+    ledger("export-kills", describes=_EXPORTS, seed=seed, seconds=seconds, **counts, failed=len(failed))
+    print(json.dumps({"seed": seed, **counts, "failed": failed}))
+    return 1 if failed or connections else 0
 
 
 if __name__ == "__main__":
