@@ -95,6 +95,7 @@ SAMPLES = {
     "properties": "tests/records/test_parity.py",
     "pure-python": "tests/packaging/test_campaign_samples.py",
     "scan-predicates": "tests/scanning/test_open_scan.py",
+    "shim-kills": "tests/faults/test_shim_kills.py",
     "state-machine": "tests/state_machine/test_manual_assignment.py",
     "under-load": "tests/support/test_under_load.py",
 }
@@ -113,7 +114,7 @@ _OF_THEIR_OWN = {
 }
 _LONG_FIRST = (
     *("integration/test_group_rebalances.py", "integration/test_consumer_semantics.py", "integration/test_broker_faults.py"),
-    *("benchmarks/test_field.py", "benchmarks/test_consumer.py"),
+    *("benchmarks/test_field.py", "benchmarks/test_consumer.py", "faults/test_shim_kills.py"),
     *("integration/test_consumer_mixed_groups.py", "integration/test_oracle.py", "integration/test_remote_fetch_switch.py"),
     *("integration/test_spark_cluster.py", "integration/test_spark_scenarios.py", "integration/test_spark_rows.py"),
     *("integration/test_spark_to_database.py", "integration/test_spark_page.py", "integration/test_spark_batch.py"),

@@ -1,4 +1,4 @@
-"""Clients without READ get nothing from a shim: a real broker with StandardAuthorizer and SCRAM, with and without the shim.
+"""A shim adds nothing to a client's rights: a real broker with StandardAuthorizer and SCRAM, with and without the shim.
 
 The shim's own principal may READ and DESCRIBE the metadata topic, and nothing else.
 """
@@ -6,37 +6,47 @@ The shim's own principal may READ and DESCRIBE the metadata topic, and nothing e
 from __future__ import annotations
 
 import logging
+import re
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from uuid import UUID, uuid4
 
 import pytest
-from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AclOperation, ResourceType
+from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.location.sasl_settings import authenticator
-from kafka_remote_client.model import uuid_from_text
-from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol import api_versions, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
-from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
-from kafka_remote_client.shim.config import ShimConfig, parse_address
+from kafka_remote_client.protocol.headers import frame
+from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from tests.support.any_request import AnyRequest, requests_of_clients
 from tests.support.kafka_client import RawClient
 from tests.support.scenario import write_wide_topic
 from tests.support.scram_broker import ScramBroker
+from tests.support.scram_client import answered, connection, error_of, is_granted, location_request, topic_id_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
 
 METADATA = "__remote_log_metadata"
-TIERED, MISSING = "orders", "there-is-none"
+TIERED, MISSING = "orders", "absent"
+"""A topic, and the name of none, with the same length."""
 VERSIONS = (12, 13, 15)
 DENIED = {"stranger": None, "describer": AclOperation.DESCRIBE, "writer": AclOperation.WRITE}
 """Users that may not read, and what else they may do with the topic."""
-FORMATS = ("ApacheKafkaV1",)
+HANDSHAKE = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE})
+"""Requests that belong to a connection's start. The shim changes the answer to ApiVersions."""
+PRODUCE_THAT_IS_REFUSED = range(3)
+"""Versions that a broker lists only for old clients of librdkafka (KAFKA-18659). It closes the connection."""
+NEW_IDS = {22: "InitProducerId", 71: "GetTelemetrySubscriptions"}
+"""Requests whose answer has a new id each time, and the same bytes before it."""
+BEFORE_THE_ID = 11
+QUOTED_REQUEST = re.compile(rb"(?s)..Request Request\(processor=.*? (needs [A-Z_]+ permission|is not authorized)\.")
+"""An error text of the broker, with its length. It quotes the request with the ports of its connection."""
 _CLOCK = SystemClock()
 
 
@@ -71,46 +81,7 @@ def shim(broker: ScramBroker) -> Iterator[Shim]:
 
 @pytest.fixture(scope="module")
 def topic_id(broker: ScramBroker) -> UUID:
-    told = broker.broker.admin.describe_topics(TopicCollection([TIERED]))[TIERED].result(60)
-    return uuid_from_text(str(told.topic_id).translate(str.maketrans("+/", "-_")))  # librdkafka writes ids with other signs
-
-
-def connection(servers: str, user: str) -> BrokerConnection:
-    host, port = parse_address(servers)
-    login = {
-        "security.protocol": "sasl_plaintext",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": user,
-        "sasl.password": f"{user}-password",
-    }
-    sasl = authenticator(login, _CLOCK)
-    return BrokerConnection(host, port, client_id="tests", clock=_CLOCK, connect_timeout=60, sasl=sasl)
-
-
-def location_request(topic: str, topic_id: UUID, version: int) -> bytes:
-    root, tags = TaggedDialect().request_tags(LocationRequest(FORMATS, True, 8 << 20))
-    asked = fetch.FetchPartition(0, 0, 1 << 20, tags=tags)
-    topics = (fetch.FetchTopic((asked,), topic, topic_id),)
-    return fetch.encode_request(fetch.FetchRequest(topics, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, tags=root), version)
-
-
-def answered(servers: str, user: str, body: bytes, version: int) -> bytes:
-    """Returns the body of the answer to a Fetch by ``user``."""
-    made = connection(servers, user)
-    try:
-        return bytes(made.send_receive(ApiKey.FETCH, version, body, Deadline(_CLOCK, 60)))
-    finally:
-        made.close()
-
-
-def error_of(body: bytes, version: int) -> int:
-    told = fetch.decode_response(memoryview(body), version)
-    return told.error_code or told.responses[0].partitions[0].error_code
-
-
-def is_granted(body: bytes, version: int) -> bool:
-    (partition,) = fetch.decode_response(memoryview(body), version).responses[0].partitions
-    return TaggedDialect().read_grant(partition.tags, FORMATS) is not None
+    return topic_id_of(broker, TIERED)
 
 
 @pytest.mark.fault("S07", "S09", "S14")
@@ -133,6 +104,139 @@ def test_a_client_without_read_right_gets_the_brokers_exact_answer(
     allowed = answered(shim.bootstrap_servers, "reader", location_request(TIERED, topic_id, version), version)
     assert is_granted(allowed, version), "the question itself is one that is granted"
     assert not [user for user in ("reader", *DENIED) if f"{user}-password" in caplog.text]
+
+
+class Pair:
+    """One user's connections to the broker and to the shim. Both get the same requests."""
+
+    def __init__(self, user: str, broker: ScramBroker, shim: Shim) -> None:
+        self._user = user
+        self._servers = (broker.bootstrap_servers, shim.bootstrap_servers)
+        self._made: list[BrokerConnection] = []
+        self._clients: list[RawClient] = []
+        self._ports: list[bytes] = []
+        self._connect()
+        body = api_versions.encode_request(api_versions.ApiVersionsRequest("tests", "1"), 3)
+        told = self._made[1].send_receive(ApiKey.API_VERSIONS, 3, body, Deadline(_CLOCK, 60))
+        entries = api_versions.decode_response(told, 3).api_keys
+        self.offered = {entry.api_key: range(entry.min_version, entry.max_version + 1) for entry in entries}
+        """The versions that the shim offers, by API key."""
+
+    def _connect(self) -> None:
+        self.close()
+        self._made = [connection(servers, self._user) for servers in self._servers]
+        nothing = metadata.encode_request(metadata.MetadataRequest(()), 12)
+        for made in self._made:
+            told = metadata.decode_response(made.send_receive(ApiKey.METADATA, 12, nothing, Deadline(_CLOCK, 60)), 12)
+            self._ports.append(struct.pack(">i", told.brokers[0].port))
+            assert made._socket is not None
+            self._clients.append(RawClient.over(made._socket))
+
+    def answers(self, request: AnyRequest, version: int, topic: str, topic_id: UUID) -> tuple[bytes, bytes]:
+        """Returns the answers of broker and shim, without their ports. An answer is empty if the connection was closed."""
+        head = struct.pack(">hhih", request.api_key, version, 7, 5) + b"tests" + (b"\0" if request.flexible(version) else b"")
+        asked = frame(head, request.body(version, topic, topic_id))
+        for client in self._clients:
+            client.send(asked)
+        read = [client.read().replace(port, b"port") for client, port in zip(self._clients, self._ports, strict=True)]
+        direct, through = (QUOTED_REQUEST.sub(b"", answer) for answer in read)
+        if not (direct and through):
+            self._connect()
+        return direct, through
+
+    def close(self) -> None:
+        for made in self._made:
+            made.close()
+        self._made, self._clients, self._ports = [], [], []
+
+
+@pytest.mark.fault("S07", "S14")
+@pytest.mark.parametrize("user", ["reader", *DENIED])
+def test_every_request_gets_the_brokers_answer(broker: ScramBroker, shim: Shim, topic_id: UUID, user: str) -> None:
+    """Every API key and version that the shim offers, for a topic that exists and for one that does not."""
+    compared, different = 0, []
+    with closing(Pair(user, broker, shim)) as pair:
+        for request in requests_of_clients():
+            if request.api_key in HANDSHAKE:
+                continue
+            for version in pair.offered.get(request.api_key, ()):
+                what = f"{request.name} {version}"
+                direct, through = pair.answers(request, version, TIERED, topic_id)
+                missing, missing_through = pair.answers(request, version, MISSING, uuid4())
+                assert direct or (request.api_key == ApiKey.PRODUCE and version in PRODUCE_THAT_IS_REFUSED), what
+                end = BEFORE_THE_ID if request.api_key in NEW_IDS else None
+                for one, other in ((direct, through), (missing, missing_through)):
+                    compared += 1
+                    if one[:end] != other[:end] or len(one) != len(other):
+                        different.append(f"{what}: {one!r} {other!r}")
+                by_name = request.body(version, "", UUID(int=1)) == request.body(version, "", UUID(int=2))
+                if user == "stranger" and by_name and through[:end].replace(TIERED.encode(), MISSING.encode()) != missing[:end]:
+                    different.append(f"{what}: denied {through!r}, missing {missing!r}")
+    assert different == []
+    assert compared > 400
+
+
+@pytest.mark.fault("S14")
+def test_deleted_records_and_topics_are_never_granted(broker: ScramBroker, shim: Shim) -> None:
+    """The owner of a topic moves its log start, deletes it and creates it again, all through the shim."""
+    topic = "moved"
+    broker.add_user("owner")
+    broker.allow("owner", AclOperation.ALL, ResourceType.TOPIC, topic)
+    broker.broker.create_topic(topic)
+    login = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "owner"}
+    client = {"bootstrap.servers": shim.bootstrap_servers, "sasl.password": "owner-password", "log_level": 0, **login}
+    producer, admin = Producer({**client, "batch.num.messages": 10}), AdminClient(client)
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        assert error is None
+
+    def produce(count: int) -> None:
+        for number in range(count):
+            producer.produce(topic, b"%d" % number * 500, partition=0, on_delivery=delivered)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def granted(user: str, known: UUID, version: int, offset: int = 0) -> bool:
+        """Returns whether the user gets a location. Any other answer must be the broker's."""
+        body = location_request(topic, known, version, offset)
+        through = answered(shim.bootstrap_servers, user, body, version)
+        if not error_of(through, version) and is_granted(through, version):
+            return True
+        assert through == answered(broker.bootstrap_servers, user, body, version)
+        return False
+
+    def denied(user: str, known: UUID, version: int, offset: int = 0) -> bool:
+        """Returns whether the broker answers with an error, and the shim with the same bytes."""
+        body = location_request(topic, known, version, offset)
+        direct = answered(broker.bootstrap_servers, user, body, version)
+        return bool(error_of(direct, version)) and answered(shim.bootstrap_servers, user, body, version) == direct
+
+    first = topic_id_of(broker, topic)
+    wait_until(lambda: not denied("owner", first, 13), "the right to be known")
+    produce(100)
+    broker.broker.wait_until_tiered(topic)
+    wait_until(lambda: granted("owner", first, 13), "the shim to know the tier")
+    admin.delete_records([TopicPartition(topic, 0, 30)])[TopicPartition(topic, 0)].result(60)
+    for version in VERSIONS:
+        assert not granted("owner", first, version, 29)
+        assert granted("owner", first, version, 30)
+        assert denied("stranger", first, version, 30)
+    admin.delete_topics([topic])[topic].result(60)
+    wait_until(lambda: denied("owner", first, 13), "the topic to be deleted")
+    for version in VERSIONS:
+        assert denied("owner", first, version)
+        assert denied("stranger", first, version)
+    config = {"remote.storage.enable": "true", "local.retention.bytes": "1", "internal.segment.bytes": "20000"}
+    admin.create_topics([NewTopic(topic, 1, 1, config=config)])[topic].result(60)
+    wait_until(lambda: topic in broker.broker.admin.list_topics(timeout=60).topics, "the new topic")
+    second = topic_id_of(broker, topic)
+    assert second != first
+    wait_until(lambda: not denied("owner", second, 13), "the new topic to have a leader")
+    produce(5)
+    for version in VERSIONS:
+        for known in (first, second):
+            assert not granted("owner", known, version)
+            assert not granted("stranger", known, version)
 
 
 @pytest.mark.fault("S11")
