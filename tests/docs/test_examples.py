@@ -106,7 +106,7 @@ def _serves_until_told_to_stop(command: str, cluster: EmbeddedCluster, directory
     _, *arguments = shlex.split(_in_place(command, cluster))
     with subprocess.Popen([_COMMAND, *arguments], stderr=subprocess.PIPE, text=True, cwd=directory) as shim:
         assert shim.stderr is not None
-        assert "clients connect to" in shim.stderr.readline()
+        assert any("clients connect to" in line for line in iter(shim.stderr.readline, "")), "its log ended"
         shim.send_signal(signal.SIGTERM)
         rest = shim.communicate(timeout=60)[1]
     assert shim.returncode == 0, rest

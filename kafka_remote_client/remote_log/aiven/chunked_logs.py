@@ -18,7 +18,7 @@ from kafka_remote_client.remote_log.loading_cache import SingleFlight
 
 __all__ = ["ChunkedLogs"]
 
-_MAX_BYTES = 8 * 1024 * 1024
+_MAX_BYTES = 10 * 1024 * 1024
 
 
 class ChunkedLogs:
