@@ -186,7 +186,7 @@ def _tiered_spans(source: ListingLocationSource, topic: str) -> list[tuple[int, 
 
 
 def _cost(
-    topic: Annotated[str | None, typer.Argument(help="Topic that is read once.", metavar="[TOPIC]")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Topic that is read once.", metavar="TOPIC")] = None,
     store: Annotated[str | None, typer.Option("--store", help="URL of the tier.", metavar="URL")] = None,
     store_option: StoreOptions = None,
     layout: Layout = DEFAULT_LAYOUT,

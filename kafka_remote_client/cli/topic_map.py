@@ -158,7 +158,7 @@ class PartitionFacts:
 def partition_parts(facts: PartitionFacts, storage: StorageClass) -> list[TopicPart]:
     """The time line of one partition, by start offset. ``storage``: the class of the tier's objects."""
     log_start = None if facts.bounds is None else facts.bounds.start_offset
-    parts = [_segment(facts, line, log_start) for line in facts.segments]
+    parts = _unhidden([_segment(facts, line, log_start) for line in facts.segments])
     parts += [_missing(facts, segment) for segment in facts.missing]
     held = [_span(part) for part in parts if part.kind is PartKind.REMOTE]
     tier_end = max((end for _, end in held), default=None)
@@ -198,6 +198,24 @@ def _segment(facts: PartitionFacts, line: SegmentLine, log_start: int | None) ->
         facts.stored.get(line.segment_id, line.stored_bytes),
         note=note,
     )
+
+
+def _unhidden(parts: Sequence[TopicPart]) -> list[TopicPart]:
+    """Returns the segments, where one that only an orphan hid is remote: a listing may prefer the orphan, brokers do not."""
+    held = [_span(part) for part in parts if part.kind is PartKind.REMOTE]
+    orphans = [_span(part) for part in parts if part.kind is PartKind.ORPHAN and part.end_offset is not None]
+    shown = list(parts)
+    for at, part in enumerate(parts):
+        if part.kind is PartKind.DUPLICATE:
+            start, end = _span(part)
+            if _within(orphans, start, end) and any(_gaps(_within(held, start, end), start, end)):
+                shown[at] = attrs.evolve(part, kind=PartKind.REMOTE, note=None)
+                held.append((start, end))
+    return shown
+
+
+def _within(spans: Iterable[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    return [one for one in spans if one[0] < end and start < one[1]]
 
 
 def _kind(line: SegmentLine, verdict: Problem | CopyState | None) -> tuple[PartKind, str | None]:

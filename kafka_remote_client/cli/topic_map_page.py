@@ -93,7 +93,8 @@ def _time_line(partition: int, parts: Sequence[TopicPart]) -> str:
     scale = _WIDTH / (last + 1 - first)
     drawn: list[str] = []
     deepest = 0
-    for lane, part in _lanes(parts):
+    marks_last = sorted(_lanes(parts), key=lambda one: one[1].kind is PartKind.LOG_START)  # else a segment covers the mark
+    for lane, part in marks_last:
         deepest = max(deepest, lane)
         drawn.append(_drawn(part, lane, first, scale))
     height = (deepest + 1) * _LANE

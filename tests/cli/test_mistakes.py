@@ -154,6 +154,31 @@ MISTAKES: Mapping[str, Row] = {
         "kafka-remote: the tier has no offsets of orders at or above 1000000",
         "Correct the bounds.",
     ),
+    "the mapped topic is unknown": Row(
+        "map unknown --store {tier}", f"found no segments of unknown; {_FOUND}", "Use one of the topics that are shown."
+    ),
+    "a price table is missing": Row(
+        "cost orders --store {tier} --prices {missing}",
+        "--prices: {missing} cannot be read: No such file or directory",
+        "Correct the path.",
+    ),
+    "a storage class is unknown": Row(
+        "cost orders --store {tier} --storage-class cold",
+        "unknown storage class 'cold'; known classes: deep-archive, glacier, glacier-ir, standard, standard-ia",
+        "Use one of the names, or add the class to --prices.",
+    ),
+    "the mapped cluster's port is closed": Row(
+        "map orders --store {tier} --bootstrap-servers {closed}",
+        "peer-unreachable: cannot connect to {closed}: connection refused",
+        "Start the broker, or correct its address.",
+        status=1,
+    ),
+    "a topic of brokers is unknown": Row(
+        "offsets unknown --bootstrap-servers {broker}",
+        "broker-error: Metadata of unknown: broker answered with error 3 (UNKNOWN_TOPIC_OR_PARTITION)",
+        "Correct the topic.",
+        status=1,
+    ),
     "the topic id is malformed": Row(
         "dump orders --store {tier} --topic-id x",
         "--topic-id: a Kafka Uuid has 22 characters, not 1",

@@ -85,6 +85,18 @@ def test_unused_and_incomplete_segments_hold_nothing() -> None:
     ]
 
 
+def test_duplicate_of_what_nothing_else_holds_is_remote() -> None:
+    lines = [line("a", 0, 9), line("b", 0, 9, "shadowed"), line("c", 5, 14, "shadowed")]
+    orphan = {"a": Problem(FindingKind.ORPHAN_UNKNOWN, "unknown")}
+    parts = partition_parts(PartitionFacts("orders", 0, lines, verdicts=orphan), STORAGE)
+    assert [(part.segment_id, part.kind.value) for part in parts] == [("b", "remote"), ("a", "orphan"), ("c", "remote")]
+
+
+def test_segment_outside_the_lineage_stays_unused() -> None:
+    lines = [line("a", 0, 9), line("b", 10, 19, "shadowed")]
+    assert shown(PartitionFacts("orders", 0, lines)) == [("remote", 0, 9), ("duplicate", 10, 19)]
+
+
 def test_metadata_decide_what_is_a_segment() -> None:
     verdicts = {
         "a": Problem(FindingKind.ORPHAN_UNKNOWN, "unknown"),

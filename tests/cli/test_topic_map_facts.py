@@ -102,12 +102,28 @@ def test_segment_without_an_index_is_incomplete(tier: GoldenTier) -> None:
         assert "offset index" in (part.note or "")
 
 
-def test_second_copy_of_a_segment_is_a_duplicate(tier: GoldenTier) -> None:
+def copy_first(tier: GoldenTier, name: str) -> None:
+    """Copies all objects of the first segment to another segment id."""
     first = tier.segments()[0]
     for role in first.sizes:
         key = first.keys[role]
         identity = key.rpartition("/")[2][21:43]
-        tier.store.objects[key.replace(identity, "A" * 21 + "Q")] = tier.store.objects[key]
+        tier.store.objects[key.replace(identity, name)] = tier.store.objects[key]
+
+
+@pytest.mark.parametrize("name", ["A" * 21 + "Q", "_" * 21 + "w"])
+def test_copy_without_metadata_never_hides_the_segment(tier: GoldenTier, name: str) -> None:
+    before = of_kind(mapped(tier, metadata=True), PartKind.REMOTE)
+    copy_first(tier, name)
+    found = mapped(tier, metadata=True)
+    assert of_kind(found, PartKind.REMOTE) == before
+    assert [part.segment_id for part in of_kind(found, PartKind.ORPHAN)] == [name]
+    assert of_kind(found, PartKind.GAP) + of_kind(found, PartKind.DUPLICATE) == []
+
+
+def test_second_copy_of_a_segment_is_a_duplicate(tier: GoldenTier) -> None:
+    first = tier.segments()[0]
+    copy_first(tier, "A" * 21 + "Q")
     duplicates = of_kind(mapped(tier), PartKind.DUPLICATE)
     assert [part.start_offset for part in duplicates] == [first.listed.start_offset]
 
