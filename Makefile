@@ -111,7 +111,7 @@ confluent-versions: $(VENV)/.test ## the consumer's tests on the lowest confluen
 
 scan-predicates: COUNT = 10000
 scan-predicates: $(VENV)/.test ## scans with COUNT=10000 random predicates, each compared with a filter over a full read (SEED=7 repeats a run)
-	$(BIN)/python -X dev -m tests.support.random_scans --count $(COUNT) $(SEEDED)
+	$(BIN)/python -m tests.support.random_scans --count $(COUNT) $(SEEDED)
 
 POINTS = 180
 export-kills: $(VENV)/.test ## exports to Parquet, Iceberg and Delta killed by SIGKILL at POINTS=180 of their operations and run again (SEED=7)

@@ -119,6 +119,7 @@ _LONG_FIRST = (
     *("integration/test_spark_cluster.py", "integration/test_spark_scenarios.py", "integration/test_spark_rows.py"),
     *("integration/test_spark_to_database.py", "integration/test_spark_page.py", "integration/test_spark_batch.py"),
     *("integration/test_spark_segments.py", "integration/test_spark_backfill.py", "integration/test_spark_live_stream.py"),
+    "integration/test_spark_iceberg_backfill.py",
     *("state_machine/test_groups.py", "state_machine/test_on_a_broker.py"),  # programs that wait while others compute
 )
 """Files that run long, by how long in their suite: one that a worker takes last leaves the others without work."""

@@ -17,3 +17,4 @@ def test_an_export_killed_anywhere_has_each_record_once_after_the_next_run() -> 
     assert (told["points"], told["broker_connections"], told["failed"]) == (12, 0, [])
     assert set(told["operations"]) == {"local", "objects", "iceberg", "delta"}
     assert min(told["operations"].values()) > 80
+    assert told["in_commits"] == 8

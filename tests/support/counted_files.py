@@ -23,6 +23,11 @@ def counted_files(before: Callable[[str, str], None], kind: str = "local") -> Py
     return PyFileSystem(CountedFiles(before, kind))
 
 
+def _upload(path: str) -> str:
+    """The file of an upload that is not closed. Readers of the folder pass over it: a store does not show such an object."""
+    return str(Path(path).with_name(f"_{Path(path).name}.{uuid.uuid4().hex}.upload"))
+
+
 class _Written(io.RawIOBase):
     """A file that is being written. Of objects nothing is visible before they are closed."""
 
@@ -30,7 +35,7 @@ class _Written(io.RawIOBase):
         super().__init__()
         self._files, self._path = files, path
         self._objects = files.kind == "objects"
-        self._hidden = f"{path}.{uuid.uuid4().hex}.upload" if self._objects else path
+        self._hidden = _upload(path) if self._objects else path
         self._file = Path(self._hidden).open("wb")  # noqa: SIM115 - closed with this one
 
     def writable(self) -> bool:
@@ -111,7 +116,7 @@ class CountedFiles(FileSystemHandler):
     def copy_file(self, source: str, target: str) -> None:
         self.before("copy_file", target)
         self._make_room(target)
-        hidden = f"{target}.{uuid.uuid4().hex}.upload"
+        hidden = _upload(target)
         self._inner.copy_file(source, hidden)
         Path(hidden).replace(target)
 

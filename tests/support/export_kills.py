@@ -3,8 +3,9 @@
     python -m tests.support.export_kills --points 180 --seed 7
 
 A process for each run is forked, and killed by SIGKILL before the operation with that number, or up to 5 ms after its start.
-Operations open, write, close, rename, copy or delete a file, send a statement to the catalog's database, or commit to Delta. A
-quarter of the points each is of Parquet files that are renamed, of Parquet files in an object store, of Iceberg and of Delta.
+Operations open, write, close, rename, copy or delete a file, send a statement to the catalog's database, or commit to Delta.
+Half of the points are after the commit plan. A quarter of the points each is of Parquet files that are renamed, of Parquet
+files in an object store, of Iceberg and of Delta.
 
 After the kill a plain reader must see no record twice and none that the consumer did not get. After the next run it must see
 the consumer's records, each once, and files of killed attempts must be gone. The scan knows the address of a broker, which
@@ -70,8 +71,9 @@ _PIECES = commits.pieces
 
 @attrs.frozen
 class _Point:
-    """``delay``: seconds from the beginning of the operation to the kill."""
+    """An operation before or after the commit plan. ``delay``: seconds from the beginning of the operation to the kill."""
 
+    commits: bool
     operation: int
     delay: float = 0.0
 
@@ -80,15 +82,20 @@ class _Counter:
     """Counts operations, and kills this process at its point."""
 
     def __init__(self, point: _Point | None) -> None:
-        self.counted = 0
+        self.counted = {False: 0, True: 0}
+        self._commits = False
         self._point = point
         self._lock = threading.Lock()
         self._killer: threading.Timer | None = None
 
     def before(self, operation: str, path: str) -> None:
         with self._lock:
-            self.counted += 1
-            if self._point is None or self.counted != self._point.operation:
+            self._commits = self._commits or path.endswith("/commit.json")
+            self.counted[self._commits] += 1
+            if self._point is None or (self._commits, self.counted[self._commits]) != (
+                self._point.commits,
+                self._point.operation,
+            ):
                 return
             if not self._point.delay:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -113,14 +120,14 @@ class _Place:
     def table(self) -> Path:
         return self.directory / "table"
 
-    def export(self, point: _Point | None) -> int:
-        """Runs the export; the number of its operations."""
+    def export(self, point: _Point | None) -> list[int]:
+        """Runs the export; the numbers of its operations before and after the commit plan."""
         counter = _Counter(point)
         with ExitStack() as patched:
             patched.enter_context(patch.object(commits, "pieces", _small_pieces))
             getattr(self, f"_{self.kind}")(self._scan(), counter, patched)
         counter.wait()
-        return counter.counted
+        return list(counter.counted.values())
 
     def rows(self) -> list[Row]:
         """What a plain reader sees."""
@@ -234,13 +241,25 @@ def _forked(work: Callable[[], object]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _operations(place: _Place) -> int:
+def _operations(place: _Place) -> list[int]:
     place.directory.mkdir()
     counted = place.directory / "counted"
-    assert _forked(lambda: counted.write_text(str(place.export(None)))) == 0
-    found = int(counted.read_text())
+    assert _forked(lambda: counted.write_text(json.dumps(place.export(None)))) == 0
+    found: list[int] = json.loads(counted.read_text())
     shutil.rmtree(place.directory)
     return found
+
+
+def _points(count: int, operations: list[int], drawn: random.Random) -> Iterator[_Point]:
+    """Half of them before the commit plan, and half after it, where few operations are; one in each of equal parts.
+
+    Threads share the operations before the plan by chance, so the last of them are left out.
+    """
+    for number in range(count):
+        commits = number % 2 == 0
+        operation = (number // 2 + drawn.random()) * 2 / (count + 1) * operations[commits] * (1.0 if commits else 0.9)
+        delay = drawn.choice([0.0, drawn.uniform(0, _LATEST_SECONDS)])
+        yield _Point(commits, min(int(operation) + 1, operations[commits]), delay)
 
 
 def _survives(place: _Place, point: _Point) -> bool:
@@ -284,19 +303,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, socket.create_server(("127.0.0.1", 0)) as listener:
         broker = f"127.0.0.1:{listener.getsockname()[1]}"
         operations = {kind: _operations(_Place(Path(name, kind), kind, broker)) for kind in _KINDS}
-        for number in range(arguments.points):
-            kind = _KINDS[number % len(_KINDS)]
-            # One point in each of equal parts of the export, so that all of its stages are met. Threads share them by chance.
-            part = operations[kind] * 9 // 10 * len(_KINDS) / arguments.points
-            operation = max(1, int((number // len(_KINDS) + drawn.random()) * part))
-            point = _Point(operation, drawn.choice([0.0, drawn.uniform(0, _LATEST_SECONDS)]))
+        each = arguments.points // len(_KINDS)
+        points = [(kind, point) for kind in _KINDS for point in _points(each, operations[kind], drawn)]
+        for number, (kind, point) in enumerate(points):
             place = _Place(Path(name, str(number)), kind, broker)
             if not _survives(place, point):
                 print(f"{kind}: failed at {point}", flush=True)
-                failed.append((kind, operation))
+                failed.append((kind, *attrs.astuple(point)))
             shutil.rmtree(place.directory, ignore_errors=True)
         connections = _connections(listener)
-    counts = {"points": arguments.points, "operations": operations, "broker_connections": connections}
+    counts = {
+        "points": len(points),
+        "in_commits": sum(point.commits for _, point in points),
+        "operations": {kind: sum(found) for kind, found in operations.items()},
+        "broker_connections": connections,
+    }
     seconds = round(clock.monotonic() - started)
     ledger("export-kills", describes=_EXPORTS, seed=seed, seconds=seconds, **counts, failed=len(failed))
     print(json.dumps({"seed": seed, **counts, "failed": failed}))

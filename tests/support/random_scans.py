@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from functools import cache
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -51,7 +52,7 @@ SCANNED = (
     "kafka_remote_client/fetch",
     "kafka_remote_client/location",
     "kafka_remote_client/records",
-    "kafka_remote_client/scanning",
+    "kafka_remote_client/scanning/*.py",
 )
 """The product code that the comparison is about."""
 _GOLDEN = (("epochs",), ("txn",), ("logappend",), ("epochs", "txn"))
@@ -62,7 +63,7 @@ _LOG_APPEND_TIME = 0x08
 _SEGMENTS, _BATCHES = 4, 12
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class KnownTier:
     """A tier whose records are known. ``topics``: the groups of topics that a scan may read. ``rows``: by isolation level."""
 
@@ -168,11 +169,7 @@ def _row(record: Rec, base: int, timestamp: int, appended: bool) -> Row:
 def _scans(draw: st.DrawFn, tiers: Sequence[KnownTier]) -> Drawn:
     tier = draw(st.sampled_from(tiers))
     topics, isolation = draw(st.sampled_from(tier.topics)), draw(st.sampled_from(LEVELS))
-    rows = tier.of(topics, isolation)
-    every = [row for part in rows.values() for row in part]
-    offsets = 0, max(row["offset"] for row in every) + 1
-    times = sorted(row["timestamp"] for row in every)
-    span = times[0] - 1, times[-1] + 1
+    rows, offsets, span, predicates = _bounds_of(tier, topics, isolation)
     scan: dict[str, Any] = {"topics": topics, "isolation_level": isolation}
 
     def some(name: str, values: st.SearchStrategy[Any]) -> Any:
@@ -181,7 +178,7 @@ def _scans(draw: st.DrawFn, tiers: Sequence[KnownTier]) -> Drawn:
             scan[name] = draw(values)
         return scan.get(name)
 
-    condition: Condition | None = draw(st.none() | conditions(offsets, span, tier.keys))
+    condition: Condition | None = draw(predicates)
     if condition is not None:
         scan["predicate"] = condition.predicate
     first, stop = some("start_offset", st.integers(*offsets)), None
@@ -189,7 +186,8 @@ def _scans(draw: st.DrawFn, tiers: Sequence[KnownTier]) -> Drawn:
         scan["end_offset"] = stop = draw(st.integers(first or 0, offsets[1]))
     since = some("since", st.integers(*span))
     until = some("until", st.integers(max(0, since or span[0]), span[1]))
-    some("out_of_order", st.integers(0, 50).map(lambda more: timedelta(milliseconds=_lag(tier.of(topics, LEVELS[1])) + more)))
+    lag = _lag(tier, topics)
+    some("out_of_order", st.integers(lag, lag + 50).map(lambda most: timedelta(milliseconds=most)))
     numbers = some("partitions", st.sets(st.sampled_from(sorted({place[1] for place in rows})), min_size=1))
     columns = some("columns", st.lists(st.sampled_from(RECORD_COLUMNS), min_size=1, unique=True)) or RECORD_COLUMNS
     some("limit", st.sampled_from([0, 1, 3, 20, 500, 10_000]))
@@ -212,10 +210,23 @@ def _scans(draw: st.DrawFn, tiers: Sequence[KnownTier]) -> Drawn:
     return Drawn(tier, scan, condition, draw(st.integers(0, 3)) == 0, expected)
 
 
-def _lag(rows: Mapping[Place, Sequence[Row]]) -> int:
-    """The most by which a timestamp is below an earlier one of its partition, in milliseconds."""
+@cache
+def _bounds_of(
+    tier: KnownTier, topics: tuple[str, ...], isolation: str
+) -> tuple[dict[Place, Sequence[Row]], tuple[int, int], tuple[int, int], st.SearchStrategy[Condition | None]]:
+    """The rows of topics, the bounds of their offsets and times, and predicates over these; made once, because that is slow."""
+    rows = tier.of(topics, isolation)
+    every = [row for part in rows.values() for row in part]
+    times = [row["timestamp"] for row in every]
+    offsets, span = (0, max(row["offset"] for row in every) + 1), (min(times) - 1, max(times) + 1)
+    return rows, offsets, span, st.none() | conditions(offsets, span, tier.keys)
+
+
+@cache
+def _lag(tier: KnownTier, topics: tuple[str, ...]) -> int:
+    """The most by which a timestamp is below an earlier one of its partition, in milliseconds. Aborted records count."""
     most = 0
-    for part in rows.values():
+    for part in tier.of(topics, LEVELS[1]).values():
         latest = 0
         for row in part:
             latest = max(latest, row["timestamp"])

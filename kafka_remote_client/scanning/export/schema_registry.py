@@ -49,7 +49,9 @@ class ExportRegistry:
         """The id of the newest schema of a subject. Raises ConfigurationError if there is none."""
         try:
             with self._telling(f"the newest schema of {subject}"):
-                return int(self._client().get_latest_version(subject).schema_id)
+                client = self._client()
+                client.clear_latest_caches()  # it may have the newest one of an earlier job in this process
+                return int(client.get_latest_version(subject).schema_id)
         except Exception as error:
             if getattr(error, "http_status_code", None) != _NOT_FOUND:
                 raise

@@ -105,8 +105,10 @@ def test_what_was_written_is_not_read_again(
     with pytest.raises(TierUnavailableError, match="the store is gone"):
         small.to_parquet(tmp_path)
     assert list(tmp_path.rglob("*.parquet")) == []
-    result = small.to_parquet(tmp_path)
+    told: list[ExportProgress] = []
+    result = small.to_parquet(tmp_path, progress=told.append)
     assert result.resumed == 2
+    assert (told[0].splits, told[-1].splits, told[-1].all_splits) == (2, len(splits), len(splits))
     assert read == [split.id for split in (*splits[:3], *splits[2:])]
     assert visible(tmp_path) == small_rows
     again = small.to_parquet(tmp_path)

@@ -88,6 +88,18 @@ def test_a_column_has_the_newest_schema_of_the_topic(
     assert registry.requests.count("GET /schemas/ids/1") == 1  # one client for all splits
 
 
+def test_a_later_job_of_the_process_has_the_newest_schema_too(
+    orders: TableScan, registry: SchemaRegistry, client: SchemaRegistryClient, tmp_path: Path
+) -> None:
+    orders.to_parquet(tmp_path / "before", value_format="avro", registry=registry.url)
+    newest = client.register_schema(f"{TOPIC}-value", Schema(THIRD, "AVRO"))
+    orders.to_parquet(tmp_path / "after", value_format="avro", registry=registry.url)
+    types = [ds.dataset(tmp_path / name, format="parquet").schema.field("value").type for name in ("before", "after")]
+    asked = ExportRegistry({"url": registry.url})
+    assert types == [asked.type_of(2), asked.type_of(newest)]
+    assert types[0] != types[1]
+
+
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_tables_keep_their_schema_when_the_registry_has_a_newer_one(
     orders: TableScan, registry: SchemaRegistry, client: SchemaRegistryClient, tmp_path: Path, kind: str
