@@ -23,7 +23,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills supply-chain audit docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills supply-chain audit docs clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -72,6 +72,9 @@ chaos: $(VENV)/.test ## three brokers, a shim and its store killed and paused in
 shim-kills: SECONDS = 300
 shim-kills: $(VENV)/.test artifacts ## a shim in front of a real broker, killed every 20 s under load, SECONDS=300 (SEED=7), with a line for the ledger
 	$(BIN)/python -X dev -m tests.faults.shim_kills --seconds $(SECONDS) $(SEEDED) $(ARGS)
+
+broker-versions: $(VENV)/.test ## Kafka 3.9 to 4.3 with tier, shim, direct reads, transactions and a denied topic (ARGS=4.0.2), with a line each for the ledger
+	$(BIN)/python -X dev -m tests.support.broker_versions $(ARGS)
 
 properties: $(VENV)/.test ## the property tests with new examples (SEED=7 repeats a run); what it finds becomes an @example of its test
 	$(CAMPAIGN) properties $(SEEDED) -- -m hypothesis --suite unit --numprocesses 2 --hypothesis-profile=campaign $(ARGS)
@@ -133,7 +136,7 @@ clean: ## removes what was built and measured; keeps .venv and .cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './.cache/*' -prune -exec rm -rf {} +
 
 # LEDGER=1 appends the run of a campaign to the ledger, of test-all the minutes of its suites; `make docs` then writes its figures into the documents.
-test-all faults chaos shim-kills state-machine properties group-machines plain-groups mutants fuzz under-load pure-python \
+test-all faults chaos shim-kills broker-versions state-machine properties group-machines plain-groups mutants fuzz under-load pure-python \
 	confluent-versions kernel-coverage scan-predicates export-kills: export KAFKA_REMOTE_LEDGER_FILE := \
 	$(if $(LEDGER),$(CURDIR)/docs/ledger.jsonl,$(KAFKA_REMOTE_LEDGER_FILE))
 

@@ -35,6 +35,10 @@ _FIRST_HEAD = (
     "| seed | modules | planted | killed | share at first | not killed at first | not killed by now | first run | commit |",
     "|---|---|---|---|---|---|---|---|---|",
 )
+_VERSIONS_HEAD = (
+    "| Kafka | tier | shim announced | read_uncommitted | read_committed | denied topic | last run | commit | code since |",
+    "|---|---|---|---|---|---|---|---|---|",
+)
 _UNDER_LOAD_HEAD = (
     "| suite | load | runs | tests passed | failed | minutes | load average | last run | commit | code since |",
     "|---|---|---|---|---|---|---|---|---|---|",
@@ -186,6 +190,18 @@ def _under_load_row(suite: str, load: int, runs: Sequence[RunEntry], root: Path)
     return f"| {' | '.join(columns)} |"
 
 
+def _version_rows(runs: Iterable[RunEntry], root: Path) -> list[str]:
+    last = {run.counts["version"]: run for run in runs}
+    return [_version_row(run, root) for _, run in sorted(last.items())]
+
+
+def _version_row(run: RunEntry, root: Path) -> str:
+    """A check that did not run has no outcome."""
+    outcomes = (str(run.counts.get(name, "")) for name in ("tier", "announced", "records", "transactions", "denied"))
+    columns = (run.counts["version"], *outcomes, run.date[:10], f"`{run.commit}`", _since(run, root))
+    return f"| {' | '.join(columns)} |"
+
+
 def _kernel_rows(runs: Iterable[RunEntry], root: Path) -> list[str]:
     last = {run.counts["file"]: run for run in runs}
     return [_kernel_row(run, root) for _, run in sorted(last.items())]
@@ -220,6 +236,7 @@ def _one_digit(minutes: float | None) -> str:
 
 
 _ROWS = {
+    "broker-versions": _version_rows,
     "fuzz": _fuzz_rows,
     "kernel-coverage": _kernel_rows,
     "mutants": _mutant_rows,
@@ -228,6 +245,7 @@ _ROWS = {
     "under-load": _under_load_rows,
 }
 _HEADS = {
+    "broker-versions": _VERSIONS_HEAD,
     "fuzz": _FUZZ_HEAD,
     "kernel-coverage": _KERNEL_HEAD,
     "mutants": _MUTANTS_HEAD,

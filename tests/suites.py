@@ -83,6 +83,7 @@ SUITES = {
     "kernel-coverage": Suite(10, 1, "no", _in("fuzz"), counted=False, campaign=True),
 }
 SAMPLES = {
+    "broker-versions": "tests/support/test_broker_versions.py",
     "chaos": "tests/integration/test_broker_faults.py",
     "confluent-versions": "tests/packaging/test_campaign_samples.py",
     "export-kills": "tests/integration/test_export_kills.py",

@@ -140,6 +140,25 @@ def test_the_table_has_the_coverage_of_each_kernel_file(tmp_path: Path) -> None:
     ]
 
 
+def test_the_table_has_the_last_run_of_each_broker_version(tmp_path: Path) -> None:
+    told = {
+        "tier": "20 segments",
+        "announced": "Fetch up to 15",
+        "records": "9",
+        "transactions": "7",
+        "denied": "Fetch 12 to 15",
+    }
+    runs = [
+        _run("broker-versions", 1, None, version="4.0.2", tier="failed: MissingPartError()"),
+        _run("broker-versions", 2, None, version="4.0.2", **told),
+        _run("broker-versions", 1, None, version="3.9.2", tier="failed: MissingPartError()"),
+    ]
+    assert table(["broker-versions"], runs, _root(tmp_path)).splitlines()[2:] == [
+        "| 3.9.2 | failed: MissingPartError() |  |  |  |  | 2026-11-01 | `0123abc` | unknown |",
+        "| 4.0.2 | 20 segments | Fetch up to 15 | 9 | 7 | Fetch 12 to 15 | 2026-11-02 | `0123abc` | unknown |",
+    ]
+
+
 def test_one_run_of_the_suites_gives_no_comparison(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not enough"):
         table(["suites"], [_run("suites", 1, None, minutes={"unit": 1.0}, machine="2 cores")], _root(tmp_path))

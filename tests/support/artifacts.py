@@ -72,14 +72,18 @@ def java(tool: str = "java") -> str:
     return found
 
 
-def kafka_jars() -> Path:
-    """Returns the directory with the broker's jars. Maven downloads them if necessary."""
-    return jars_of(POM, CACHE / "kafka", "Maven cannot fetch Kafka's jars")
+def kafka_jars(version: str = "") -> Path:
+    """Returns the directory with the broker's jars, of the pom's version by default. Maven downloads them if necessary."""
+    options = [f"-Dkafka.version={version}"] if version else []
+    return jars_of(POM, CACHE / "kafka", "Maven cannot fetch Kafka's jars", *options)
 
 
-def jars_of(pom: Path, directory: Path, complaint: str) -> Path:
-    """A directory in ``directory`` with what ``pom`` depends on, fetched by Maven once. Raises MissingPartError."""
-    target = directory / hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
+def jars_of(pom: Path, directory: Path, complaint: str, *options: str) -> Path:
+    """A directory in ``directory`` with what ``pom`` depends on, fetched by Maven once. Raises MissingPartError.
+
+    ``options`` are Maven's, for other properties than the pom's.
+    """
+    target = directory / hashlib.sha256(pom.read_bytes() + "".join(options).encode()).hexdigest()[:12]
     with file_lock(directory.with_name(f"{directory.name}.lock")):
         if not target.is_dir():
             maven = shutil.which("mvn")
@@ -89,7 +93,7 @@ def jars_of(pom: Path, directory: Path, complaint: str) -> Path:
             shutil.rmtree(unfinished, ignore_errors=True)
             command = [
                 *(maven, "--quiet", "--batch-mode", "--file", str(pom), "dependency:copy-dependencies"),
-                *(f"-DoutputDirectory={unfinished}", f"-Dmaven.repo.local={CACHE / 'm2'}"),
+                *(f"-DoutputDirectory={unfinished}", f"-Dmaven.repo.local={CACHE / 'm2'}", *options),
             ]
             run_or_missing(command, complaint)
             unfinished.rename(target)
@@ -113,9 +117,9 @@ def our_classes() -> Path:
     return target
 
 
-def class_path() -> str:
-    """Kafka's jars and our classes as one class path."""
-    return f"{our_classes()}:{kafka_jars()}/*"
+def class_path(version: str = "") -> str:
+    """Kafka's jars and our classes as one class path. For another version than the pom's, the jars alone."""
+    return f"{kafka_jars(version)}/*" if version else f"{our_classes()}:{kafka_jars()}/*"
 
 
 def run_or_missing(

@@ -43,6 +43,8 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _QUIET = {"log_level": 0, "socket.timeout.ms": 60_000, "reconnect.backoff.max.ms": 500}
 _INDEX_CACHE_BYTES = 1 << 30
 _INDEX_CACHE_SETTING = "remote.log.index.file.cache.total.size.bytes"
+_WITH_SMALL_SEGMENTS = ("3.", "4.0.")
+"""Versions that accept any segment.bytes, and have no other setting for it."""
 _PATIENCE_SECONDS = 180.0
 """A time-out for work that takes an idle machine a few seconds."""
 
@@ -108,6 +110,7 @@ class KafkaBroker:
     The broker ends with the process ``owner``, which also removes ``leftover`` (default: ``directory``).
     ``storage_manager`` is the RemoteStorageManager's class: LocalTieredStorage, or ``DelayedTieredStorage`` of tests/java,
     whose store :meth:`behave_like` changes. ``properties`` replace those of this module, ``java_options`` go to Java.
+    ``version`` is Kafka's, by default that of the pom. Only LocalTieredStorage works with another version.
     """
 
     def __init__(
@@ -119,10 +122,12 @@ class KafkaBroker:
         storage_manager: str = LOCAL_TIERED_STORAGE,
         properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = ("-Xmx1g",),
+        version: str = "",
     ) -> None:
         self.directory = directory
         self._own_properties = dict(properties or {})
         self._java_options = tuple(java_options)
+        self._version = version
         self._owner = owner or os.getpid()
         self._leftover = leftover or directory
         self._storage_manager = storage_manager
@@ -189,7 +194,7 @@ class KafkaBroker:
 
     def launch(self) -> None:
         """:meth:`start` without the wait."""
-        java, class_path = artifacts.java(), artifacts.class_path()
+        java, class_path = artifacts.java(), artifacts.class_path(self._version)
         properties = self.directory / "server.properties"
         if not properties.exists():
             self._format(java, class_path, properties)
@@ -308,7 +313,8 @@ class KafkaBroker:
 
         ``config`` takes further topic settings with ``_`` for ``.``: ``message_timestamp_type="LogAppendTime"``.
         """
-        settings = {"internal.segment.bytes": str(segment_bytes), "index.interval.bytes": "1024", "file.delete.delay.ms": "100"}
+        size = "segment.bytes" if self._version.startswith(_WITH_SMALL_SEGMENTS) else "internal.segment.bytes"
+        settings = {size: str(segment_bytes), "index.interval.bytes": "1024", "file.delete.delay.ms": "100"}
         if tiered:
             settings |= {"remote.storage.enable": "true", "local.retention.bytes": "1", "retention.ms": "-1"}
         settings |= {key.replace("_", "."): value for key, value in config.items()}

@@ -34,9 +34,12 @@ _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
 class ScramBroker:
-    """A context manager; ``broker`` is the broker itself, by its listener without authentication."""
+    """A context manager; ``broker`` is the broker itself, by its listener without authentication.
 
-    def __init__(self, directory: Path) -> None:
+    ``version`` is Kafka's, by default that of the pom.
+    """
+
+    def __init__(self, directory: Path, version: str = "") -> None:
         (port,) = free_ports(1)
         self.bootstrap_servers = f"{HOST}:{port}"
         properties = {
@@ -48,7 +51,7 @@ class ScramBroker:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
-        self.broker = KafkaBroker(directory, properties=properties, java_options=("-Xmx512m",))
+        self.broker = KafkaBroker(directory, properties=properties, java_options=("-Xmx512m",), version=version)
 
     def __enter__(self) -> Self:
         self.broker.start()
