@@ -92,7 +92,7 @@ def environment(home: Path) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")},
         **JAVA_VARIABLES,
-        "PYTHONPATH": f"{home}:{ROOT}",
+        "PYTHONPATH": f"{home}:{ROOT}:{ROOT / 'fetchers'}",  # PySpark looks for sources on this path alone
         "SPARK_HOME": str(home / "deps"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -87,3 +88,25 @@ def test_registers_with_a_session(monkeypatch: pytest.MonkeyPatch, installed: se
     pretend(monkeypatch, "pyspark", __version__="4.0.1")
     kafka_remote_client.spark.register(session)
     assert registered == [KafkaRemoteDataSource]
+
+
+@pytest.mark.parametrize(("condition", "fails"), [("DATA_SOURCE_ALREADY_EXISTS", False), ("DATA_SOURCE_INVALID", True)])
+def test_registers_where_pyspark_has_found_the_source(
+    monkeypatch: pytest.MonkeyPatch, installed: set[str], condition: str, fails: bool
+) -> None:
+    class PySparkError(Exception):
+        def getCondition(self) -> str:
+            return condition
+
+    class DataSources:
+        def register(self, source: type) -> None:
+            raise PySparkError
+
+    class Session:
+        dataSource = DataSources()  # noqa: N815 - PySpark's own spelling
+
+    session: Any = Session()
+    installed |= {"pyspark", "pyarrow"}
+    pretend(monkeypatch, "pyspark", __version__="4.0.1")
+    with pytest.raises(PySparkError) if fails else nullcontext():
+        kafka_remote_client.spark.register(session)
