@@ -55,11 +55,11 @@ _HOMES = {
 def register(spark: SparkSession) -> None:
     """Makes ``format("kafka-remote")`` known to a session whose PySpark did not find it by itself (docs/spark.md).
 
-    Raises MissingExtraError when PySpark or pyarrow is missing or too old.
+    Raises MissingExtraError when PySpark or pyarrow is missing, or PySpark is older than 4.0.
     """
-    from kafka_remote_client.spark.source.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
+    from kafka_remote_client.spark.source import pyspark_api  # noqa: PLC0415 - the pure modules come without the rest
 
-    require_pyspark()
+    pyspark_api.require_pyspark(pyspark_api.OLDEST_WITH_SOURCES)
     from kafka_remote_client.spark.source.datasource import KafkaRemoteDataSource  # noqa: PLC0415 - needs pyarrow
 
     try:
@@ -76,7 +76,7 @@ def read_segments(spark: SparkSession, options: Mapping[str, object] | None = No
     ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments.
     ``remote.onFallback`` is ``fail`` by default here. The call makes no request to the cluster.
 
-    Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing or too old.
+    Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing, or PySpark is older than 3.5.
     """
     from kafka_remote_client.spark.source.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
 
