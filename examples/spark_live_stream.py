@@ -15,12 +15,11 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from kafka_remote_client.spark import offsets_behind, register
+from kafka_remote_client.spark import offsets_behind
 
 
 def start(spark: SparkSession, options: dict[str, str], target: str, checkpoint: str) -> StreamingQuery:
     """The query, under way."""
-    register(spark)
     records = spark.readStream.format("kafka-remote").options(startingOffsets="earliest").options(**options).load()
     writer = records.writeStream.format("parquet").option("path", target).option("checkpointLocation", checkpoint)
     return writer.trigger(processingTime="1 second").start()

@@ -13,8 +13,10 @@ another ``remote.splitBytes``) are not read again.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
@@ -23,6 +25,7 @@ from kafka_remote_client.scanning.splits import Split
 __all__ = ["parse_split_id", "without"]
 
 _ID = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,10})-(\d{1,19})-(\d{1,19})", re.ASCII)
+_Span = tuple[int, int]
 
 
 def parse_split_id(text: str) -> Split:
@@ -35,17 +38,30 @@ def parse_split_id(text: str) -> Split:
 
 def without(splits: Iterable[Split], finished: Iterable[Split]) -> list[Split]:
     """Returns the remaining parts of each split, in order. Sizes of parts are in proportion to their offsets."""
-    done: defaultdict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
+    spans: defaultdict[TopicPartition, list[_Span]] = defaultdict(list)
     for split in finished:
-        done[split.topic_partition].append((split.start, split.end))
-    for spans in done.values():
-        spans.sort()
-    return [part for split in splits for part in _left(split, done.get(split.topic_partition, []))]
+        if split.start < split.end:
+            spans[split.topic_partition].append((split.start, split.end))
+    done = {partition: _joined(found) for partition, found in spans.items()}
+    return [part for split in splits for part in _left(split, done.get(split.topic_partition, ()))]
 
 
-def _left(split: Split, done: list[tuple[int, int]]) -> Iterator[Split]:
+def _joined(spans: Iterable[_Span]) -> list[_Span]:
+    """Returns the same offsets in order, in spans that neither overlap nor touch."""
+    found: list[_Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def _left(split: Split, done: Sequence[_Span]) -> Iterator[Split]:
     at = split.start
-    for start, end in done:
+    first = bisect_right(done, split.start, key=itemgetter(1))
+    for place in range(first, len(done)):
+        start, end = done[place]
         if start >= split.end:
             break
         if at < start:

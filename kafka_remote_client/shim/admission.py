@@ -14,6 +14,10 @@ client's own requests would not do: JoinGroup is answered minutes later, Produce
 A request for versions or SASL of more than 64 KiB ends a connection that is not admitted. Nothing of such a connection is
 collected. The rule is the same on all listeners.
 
+Some clients ask for versions and then send no request: librdkafka connects to the coordinator of a group that it never uses.
+After half of the time for the admission, the shim sends its request for such a client too, once. A broker that waits for SASL
+closes the connection, which the shim would otherwise close itself. The time for the admission stays the same for all clients.
+
 References: KIP-43, KIP-152, KIP-368 (what a broker accepts before and during authentication).
 """
 
@@ -67,6 +71,8 @@ class Admission:
 
     def __init__(self, *, admitted: bool = False) -> None:
         self._state = _State.ADMITTED if admitted else _State.NEW
+        self._versions_alone: bool | None = None
+        """Whether the client has asked for versions and nothing else. ``None`` = it has sent no request."""
 
     @property
     def admitted(self) -> bool:
@@ -79,6 +85,7 @@ class Admission:
         The caller sends the question where this says so.
         """
         large = length > MAX_BYTES_BEFORE
+        self._versions_alone = self._versions_alone is not False and head.api_key == ApiKey.API_VERSIONS
         if head.api_key not in _BEFORE:
             entry = _OTHER[self._state][large or collected]
             if self._state is _State.NEW:
@@ -87,6 +94,14 @@ class Admission:
         if large and not self.admitted:
             raise ProtocolError(f"a request of {length} bytes before authentication exceeds {MAX_BYTES_BEFORE}")
         return Entry.PASSES
+
+    def asks_late(self) -> bool:
+        """Whether the caller now sends the question about a client that has only asked for versions. True at most once."""
+        if not self._versions_alone:
+            return False
+        self._versions_alone = False
+        self._state = _State.ASKED
+        return True
 
     def answered(self, answer: Buffer) -> None:
         """The broker has answered the question with this body. Raises ProtocolError for an invalid answer."""

@@ -131,13 +131,15 @@ class ClientConnection(asyncio.Protocol):
         return max(self._for_client.waited(now), self._for_broker.waited(now))
 
     def overdue(self, now: float) -> str | None:
-        """Which of its deadlines this connection has missed."""
+        """Which of its deadlines this connection has missed. Asks the broker about a client that only asked for versions."""
         config = self._around.config
         self._account()
         if self._closing_at is not None:
             return "write" if now - self._closing_at > config.write_timeout else None
         if not self.admitted and now - self._opened_at > config.admission_timeout:
             return "admission"
+        if not self.admitted and 2 * (now - self._opened_at) > config.admission_timeout:
+            self._pipeline.ask_late()
         if self.waited(now) > config.write_timeout:
             return "write"
         return "idle" if now - self._last_active > config.idle_timeout else None

@@ -173,7 +173,7 @@ class Proxy:
 
     def _sweep_later(self) -> None:
         config = self._config
-        pause = min(1.0, config.admission_timeout / 2, config.write_timeout / 2, config.idle_timeout / 2)
+        pause = min(1.0, config.admission_timeout / 4, config.write_timeout / 2, config.idle_timeout / 2)
         self._sweeping = asyncio.get_running_loop().call_later(pause, self._sweep)
 
     def _sweep(self) -> None:

@@ -274,8 +274,16 @@ class RequestPipeline:
         """Whether the request waits for the client's admission. Sends the shim's own request for the admission if needed."""
         entry = self._admission.entry(head, length, collected=collected)
         if entry in (Entry.ASK_FIRST, Entry.ASK_AND_WAIT):
-            self._send_ours(ApiKey.METADATA, QUESTION_VERSION, QUESTION, self._admitted, None)
+            self._ask_about_client()
         return entry in (Entry.ASK_AND_WAIT, Entry.WAITS)
+
+    def ask_late(self) -> None:
+        """Sends the shim's own request, once, for a client that has only asked for versions and has them."""
+        if not self._holds and not self.in_progress and self._admission.asks_late():
+            self._ask_about_client()
+
+    def _ask_about_client(self) -> None:
+        self._send_ours(ApiKey.METADATA, QUESTION_VERSION, QUESTION, self._admitted, None)
 
     def _admitted(self, answer: memoryview) -> None:
         self._admission.answered(answer)

@@ -1,7 +1,7 @@
 """PySpark: a source with the options and the schema of ``format("kafka")`` that reads the tiered part from the store.
 
-``register(spark)``, then ``spark.read.format("kafka-remote")`` or ``spark.readStream``; or ``read_segments(spark, …)`` for
-pipelines that need Python objects or Arrow batches of each split. The names are imported at their first use.
+``spark.read.format("kafka-remote")`` or ``spark.readStream``; or ``read_segments(spark, …)`` for pipelines that need Python
+objects or Arrow batches of each split. The names are imported at their first use.
 """
 
 from __future__ import annotations
@@ -53,16 +53,21 @@ _HOMES = {
 
 
 def register(spark: SparkSession) -> None:
-    """Makes ``format("kafka-remote")`` known to a session.
+    """Makes ``format("kafka-remote")`` known to a session whose PySpark did not find it by itself (docs/spark.md).
 
-    Raises MissingExtraError when PySpark or pyarrow is missing or too old.
+    Raises MissingExtraError when PySpark or pyarrow is missing, or PySpark is older than 4.0.
     """
-    from kafka_remote_client.spark.source.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
+    from kafka_remote_client.spark.source import pyspark_api  # noqa: PLC0415 - the pure modules come without the rest
 
-    require_pyspark()
+    pyspark_api.require_pyspark(pyspark_api.OLDEST_WITH_SOURCES)
     from kafka_remote_client.spark.source.datasource import KafkaRemoteDataSource  # noqa: PLC0415 - needs pyarrow
 
-    spark.dataSource.register(KafkaRemoteDataSource)
+    try:
+        spark.dataSource.register(KafkaRemoteDataSource)
+    except Exception as error:
+        # PySpark 4.0 and 4.1 refuse a name that their look-up has found. Its exceptions are of a package that may be missing.
+        if getattr(error, "getCondition", str)() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def read_segments(spark: SparkSession, options: Mapping[str, object] | None = None, **more: object) -> Segments:
@@ -71,7 +76,7 @@ def read_segments(spark: SparkSession, options: Mapping[str, object] | None = No
     ``options``: those of a batch query of ``format("kafka-remote")``; names without dots may be given as arguments.
     ``remote.onFallback`` is ``fail`` by default here. The call makes no request to the cluster.
 
-    Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing or too old.
+    Raises ConfigurationError for options, MissingExtraError when PySpark or pyarrow is missing, or PySpark is older than 3.5.
     """
     from kafka_remote_client.spark.source.pyspark_api import require_pyspark  # noqa: PLC0415 - the pure modules come without the rest
 

@@ -19,6 +19,8 @@ def _part(module: str) -> str | None:
     parts = module.split(".")
     if parts[0] == "kafka_remote_fetchers":
         return "fetchers"
+    if parts[0] == "pyspark_kafka_remote":
+        return parts[0]
     return parts[1] if parts[0] == _CLIENT and len(parts) > 1 else None
 
 

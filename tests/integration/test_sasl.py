@@ -288,6 +288,22 @@ def test_plaintext_clients_are_admitted_by_their_first_request(sasl_broker: Sasl
         assert shim.metrics()["connections_admitted"] == 1
 
 
+@pytest.mark.parametrize("listener", ["sasl", "plaintext"])
+def test_a_client_that_only_asks_for_versions_stays_where_it_is_served(sasl_broker: SaslBroker, listener: str) -> None:
+    servers = {"sasl": sasl_broker.sasl_bootstrap_servers, "plaintext": sasl_broker.broker.bootstrap_servers}[listener]
+    with Shim(ShimConfig(servers, admission_timeout=4.0)) as shim, RawClient(shim.bootstrap_servers, 60) as client:
+        client.send(client.request(ApiKey.API_VERSIONS, 0, 1))
+        assert client.read()
+        if listener == "sasl":
+            assert client.closed()
+            assert "connections_admitted" not in shim.metrics()
+        else:
+            wait_until(lambda: shim.metrics().get("connections_admitted") == 1, "the admission")
+            client.socket.settimeout(5)
+            with pytest.raises(TimeoutError):
+                client.socket.recv(1)
+
+
 @pytest.mark.fault("S09")
 def test_scram_over_tls_works_on_both_sides_of_the_shim(
     sasl_broker: SaslBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture

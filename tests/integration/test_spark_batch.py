@@ -55,6 +55,11 @@ def test_the_schema_is_that_of_spark_s_own_source(
         assert ours == spark("schema", source=THEIRS, options=through_the_broker(kafka_broker, **more))
 
 
+def test_registration_of_a_source_that_spark_has_found_changes_nothing(spark: SparkDriver, spark_shim: Shim) -> None:
+    columns = spark("registered", source=OURS, options=directly(spark_shim, subscribe="any", includeHeaders="false"))
+    assert columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+
+
 @pytest.mark.parametrize(
     "bounds",
     [

@@ -138,7 +138,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         }
         variables = {
             "PYSPARK_PYTHON": "./environment/bin/python",
-            "PYTHONPATH": f"{pyspark_home(WITH_CONNECTOR)}:{ROOT}:{modules}",
+            # The driver could find the source with its own Python, which executors of other machines do not have.
+            "PYTHONPATH": f"{pyspark_home(WITH_CONNECTOR)}:{ROOT}:{ROOT / 'fetchers'}:{modules}",
         }
         with SparkDriver(WITH_CONNECTOR, directory, jars=jars, settings=settings, variables=variables) as driver:
             yield Cluster(standalone, environment, driver, events, f"http://{HOST}:{port}")
@@ -225,6 +226,21 @@ def test_executors_have_the_code_from_the_archive_alone(cluster: Cluster) -> Non
         assert re.search(r"/worker-\d/app-[^/]+/\d+/(\./)?environment/lib/", file)
     assert kernel.endswith(".so")
     assert str(ROOT) not in path
+
+
+def test_tasks_of_the_source_run_the_archive_s_python(
+    wide_topic: str, cluster: Cluster, kafka_broker: KafkaBroker, held: HeldOrigin
+) -> None:
+    cluster.ready()
+    with shim_of(kafka_broker, held) as shim, ThreadPoolExecutor(1) as aside:
+        held.hold(after=_PREFLIGHT)
+        options = options_for(held, shim.bootstrap_servers, subscribe=wide_topic)
+        job = aside.submit(cluster.driver, "digest", source=OURS, options=options)
+        held.wait_for_readers(2)
+        pythons = cluster.standalone.pythons()
+        held.let_go()
+        job.result()
+    assert pythons == {"./environment/bin/python"}
 
 
 @pytest.mark.fault("F75")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
 
 from tests.support.golden import golden_local
 from tests.support.scanned import Row, expected_rows, rows_of
 from tests.support.spark import SparkDriver
+from tests.support.valued_tier import TOPIC, write_records
 
 # The first test waits for a session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
@@ -55,3 +58,16 @@ def test_attempts_that_fail_or_are_killed_leave_no_trace(spark_repeating: SparkD
 
     again = spark_repeating(f"{JOBS}:exported", **wanted(tmp_path / "whole"))
     assert again == {**whole, "resumed": whole["splits"]}
+
+
+def test_executors_write_typed_columns_and_dead_letters(spark_repeating: SparkDriver, tmp_path: Path) -> None:
+    records = [(b"k%d" % n, b"{" if n % 40 == 7 else b'{"n": %d}' % n) for n in range(120)]
+    store, target = write_records(tmp_path / "tier", records), tmp_path / "table"
+    done = spark_repeating(f"{JOBS}:typed", store=store, topic=TOPIC, split_bytes=1000, target=str(target))
+    assert (done["rows"], done["unreadable"]) == (117, 3)
+    assert done["splits"] > 1
+    table = pa.table(DeltaTable(target).to_pyarrow_table()).sort_by("offset")
+    assert table["value"].to_pylist() == [{"n": n} for n in range(120) if n % 40 != 7]
+    assert table["key"].to_pylist() == [f"k{n}" for n in range(120) if n % 40 != 7]
+    letters = ds.dataset(target / "_dead_letters" / "export", format="parquet").to_table()
+    assert sorted(letters["offset"].to_pylist()) == [7, 47, 87]

@@ -47,15 +47,13 @@ def _read(wheel: Path, ending: str) -> str:
 
 
 def test_the_wheel_has_packages_types_and_licence_and_no_tests(built: _Built) -> None:
+    packages = {"kafka_remote_client", "kafka_remote_fetchers", "pyspark_kafka_remote"}
     with zipfile.ZipFile(built.wheel) as archive:
         names = set(archive.namelist())
     assert {str(path).removeprefix("fetchers/") for path in source_modules()} <= names
-    assert {"kafka_remote_client/py.typed", "kafka_remote_fetchers/py.typed"} <= names
+    assert {f"{package}/py.typed" for package in packages} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {
-        "kafka_remote_client",
-        "kafka_remote_fetchers",
-    }
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == packages
 
 
 def test_the_wheel_names_its_extras_and_licence(built: _Built) -> None:

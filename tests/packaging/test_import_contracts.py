@@ -16,7 +16,7 @@ from tests.packaging.tree import ROOT, source_modules
 
 _TOOL = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 _CONTRACTS: list[dict[str, Any]] = _TOOL["importlinter"]["contracts"]
-_CLIENT, _FETCHERS = "kafka_remote_client", "kafka_remote_fetchers"
+_CLIENT, _FETCHERS, _FOUND_BY_SPARK = "kafka_remote_client", "kafka_remote_fetchers", "pyspark_kafka_remote"
 
 # By the first words of a contract's name: a module that it binds, and a module that it must not import.
 _PLANTED = {
@@ -111,6 +111,6 @@ def test_a_contract_of_no_importer_forbids_all_modules(begin: str, free: set[str
     assert _FETCHERS in contract["source_modules"]
 
 
-def test_types_and_contracts_are_checked_for_both_packages() -> None:
-    assert set(_TOOL["importlinter"]["root_packages"]) == {_CLIENT, _FETCHERS}
+def test_types_and_contracts_are_checked_for_all_packages() -> None:
+    assert set(_TOOL["importlinter"]["root_packages"]) == {_CLIENT, _FETCHERS, _FOUND_BY_SPARK}
     assert _TOOL["mypy"]["files"] == [_CLIENT, "fetchers"]

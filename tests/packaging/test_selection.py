@@ -36,6 +36,7 @@ def test_each_package_has_a_selected_test() -> None:
     tested = {name.partition("/test_")[0] for name in _selected()}
     wanted = {folder: folder.replace("kafka_remote_client", "tests", 1) for folder in folders}
     wanted["fetchers/kafka_remote_fetchers"] = "tests/fetchers"
+    wanted["fetchers/pyspark_kafka_remote"] = "tests/spark/source"
     assert {folder for folder, tests in wanted.items() if tests not in tested} == set()
 
 

@@ -94,6 +94,7 @@ _WITHOUT_SOURCE = {
     "tests/fetch/test_over_read.py": "bytes received for nothing, on the engine and its readers",
     "tests/fetch/test_tail_latency.py": "late and lost answers and 503s, in virtual time",
     "tests/fetchers/test_conformance.py": "the shipped suite over all fetchers",
+    "tests/spark/source/test_default_source.py": "a package of one name",
     "tests/protocol/test_messages.py": "every message, in every version",
     "tests/records/test_any_bytes.py": "any bytes into every decoder",
     "tests/records/test_differential.py": "batches of other libraries",

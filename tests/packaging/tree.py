@@ -31,7 +31,7 @@ def tracked_texts() -> dict[Path, str]:
 
 
 def source_modules() -> list[Path]:
-    """Returns the Python files of the two packages, relative to the root."""
+    """Returns the Python files of the packages, relative to the root."""
     return [path for path in tracked_files() if path.parts[0] in {"kafka_remote_client", "fetchers"} and path.suffix == ".py"]
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -44,6 +46,35 @@ def test_a_split_is_cut_to_what_is_left_of_it() -> None:
         split(0, 3, 30),
         split(5, 8, 30),
         split(12, 20, 80),
+    ]
+
+
+def test_work_grows_with_the_splits_and_not_with_their_square() -> None:
+    """Comparing each of 4,000 splits with each of 2,000 finished ones takes millions of comparisons."""
+    count, compared = 4_000, 0
+
+    def counted(compare: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
+        def method(one: int, other: int) -> bool:
+            nonlocal compared
+            compared += 1
+            return compare(int(one), int(other))
+
+        return method
+
+    class Offset(int):
+        __lt__, __le__, __gt__, __ge__ = (counted(each) for each in (operator.lt, operator.le, operator.gt, operator.ge))
+
+    planned = [split(Offset(2 * n), Offset(2 * n + 2), 2) for n in range(count)]
+    finished = [split(Offset(4 * n), Offset(4 * n + 1)) for n in range(count // 2)]
+    left = without(planned, finished)
+    assert sum(part.offsets for part in left) == 2 * count - count // 2
+    assert compared < 40 * count
+
+
+def test_finished_splits_that_touch_or_overlap_leave_no_empty_part() -> None:
+    assert without([split(0, 10, 10)], [split(2, 4), split(4, 6), split(3, 8), split(9, 9)]) == [
+        split(0, 2, 2),
+        split(8, 10, 2),
     ]
 
 

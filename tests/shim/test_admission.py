@@ -57,6 +57,27 @@ def test_large_and_collected_requests_wait_for_the_answer(length: int, collected
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.PASSES
 
 
+def test_client_that_asked_for_versions_alone_is_asked_about_once() -> None:
+    admission = Admission()
+    assert not admission.asks_late(), "it has asked for nothing"
+    entry(admission, ApiKey.API_VERSIONS)
+    entry(admission, ApiKey.API_VERSIONS)
+    assert admission.asks_late()
+    assert not admission.asks_late()
+    assert entry(admission, ApiKey.METADATA) is Entry.PASSES, "it is asked about already"
+    admission.answered(encode_response(MetadataResponse((), ()), QUESTION_VERSION))
+    entry(admission, ApiKey.API_VERSIONS)
+    assert not admission.asks_late()
+
+
+@pytest.mark.parametrize("key", [ApiKey.SASL_HANDSHAKE, ApiKey.METADATA])
+def test_client_that_asked_for_more_than_versions_is_not_asked_about_late(key: int) -> None:
+    admission = Admission()
+    for asked in (ApiKey.API_VERSIONS, key, ApiKey.API_VERSIONS):
+        entry(admission, asked)
+    assert not admission.asks_late()
+
+
 def test_the_probe_names_no_topic_and_creates_none() -> None:
     asked = decode_request(QUESTION, QUESTION_VERSION)
     assert asked.topics == ()

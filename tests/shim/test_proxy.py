@@ -7,6 +7,7 @@ import contextlib
 import gc
 import socket
 import struct
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 import pytest
 
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import encode_response_header
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
@@ -133,6 +135,79 @@ def test_a_client_without_a_broker_is_disconnected() -> None:
             assert client.closed()
         assert shim.metrics()["connections_dropped.admission"] == 1
         assert "connections_admitted" not in shim.metrics()
+
+
+def only_versions(request: ReceivedRequest) -> bytes | None:
+    """Answers ApiVersions; cuts the connection at anything else, as a broker that waits for SASL."""
+    if request.api_key != ApiKey.API_VERSIONS:
+        return None
+    return request.answer(api_versions.encode_response(api_versions.ApiVersionsResponse(), request.api_version))
+
+
+@contextmanager
+def asked_for_versions(clock: ManualClock, *, admits: bool) -> Iterator[tuple[ScriptedBroker, Shim, RawClient]]:
+    """A client that has the broker's versions, and has waited for more than half of the time for the admission."""
+    with (
+        ScriptedBroker(only_versions, admits=admits) as broker,
+        Shim(ShimConfig(broker.address), clock=clock) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        client.send(client.request(ApiKey.API_VERSIONS, 2, 1))
+        assert client.read()
+        clock.now += 6
+        yield broker, shim, client
+
+
+def test_client_that_asks_for_versions_alone_stays_if_it_is_served() -> None:
+    """librdkafka connects to the coordinator of a group that it never uses."""
+    clock = ManualClock()
+    with asked_for_versions(clock, admits=True) as (_, shim, client):
+        wait_until(lambda: shim.metrics().get("connections_admitted") == 1, "the broker's answer")
+        clock.now += 500
+        client.send(client.request(ApiKey.API_VERSIONS, 2, 2))
+        assert client.read()
+        assert "connections_dropped.admission" not in shim.metrics()
+
+        def dropped() -> bool:
+            clock.now += 100
+            return shim.metrics().get("connections_dropped.idle") == 1
+
+        wait_until(dropped, "the idle client to be disconnected")
+
+
+def test_client_that_asks_for_versions_alone_leaves_if_it_is_not_served() -> None:
+    with asked_for_versions(ManualClock(), admits=False) as (broker, shim, client):
+        assert client.closed()
+        assert [request.is_question for request in broker.requests] == [False, True]
+        assert "connections_admitted" not in shim.metrics()
+
+
+def test_client_that_asks_for_versions_alone_gets_no_more_time_or_room() -> None:
+    """The broker does not answer the shim's request: the client ends with its time, and is not admitted until then."""
+    clock = ManualClock()
+    asked = threading.Event()
+
+    def silent(request: ReceivedRequest) -> bytes | None:
+        if request.is_question:
+            asked.set()
+            return b""
+        return only_versions(request)
+
+    with (
+        ScriptedBroker(silent, admits=False) as broker,
+        Shim(ShimConfig(broker.address, max_unadmitted_connections=1), clock=clock) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        client.send(client.request(ApiKey.API_VERSIONS, 2, 1))
+        assert client.read()
+        clock.now += 6
+        assert asked.wait(20)
+        with RawClient(shim.bootstrap_servers) as second:
+            assert second.closed()
+        assert shim.metrics()["connections_refused.max_unadmitted_connections"] == 1
+        clock.now += 5
+        assert client.closed()
+        assert shim.metrics()["connections_dropped.admission"] == 1
 
 
 def test_clients_without_a_broker_have_their_own_limit() -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "DEFAULT_JAVA",
     "JAVA_VARIABLES",
     "NEWEST",
+    "OLDEST",
     "WITH_CONNECTOR",
     "SparkDriver",
     "SparkJobError",
@@ -43,6 +44,8 @@ __all__ = [
 WITH_CONNECTOR = "4.0.1"
 """The newest PySpark with a published Kafka source."""
 NEWEST = "4.3.0"
+OLDEST = "3.5.8"
+"""It has no Python data sources: for ``read_segments`` and exports alone."""
 JAVA_VARIABLES = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Variables of processes that start Spark. None of its Java processes lives long enough for the second compiler, whose work
 is more than half of the processor time of a session of a few queries.
@@ -78,7 +81,7 @@ def pyspark_home(version: str) -> Path:
                 (archive,) = Path(made).glob("pyspark-*.tar.gz")
                 with tarfile.open(archive) as opened:
                     opened.extractall(made, filter="data")
-                add = [*pip, "install", "--no-deps", f"--target={made}/pyspark-{version}", _py4j()]
+                add = [*pip, "install", "--no-deps", f"--target={made}/pyspark-{version}", _py4j(version)]
                 run_or_missing(add, "pip cannot fetch py4j")
                 Path(made, f"pyspark-{version}").rename(target)
     return target
@@ -92,7 +95,7 @@ def environment(home: Path) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")},
         **JAVA_VARIABLES,
-        "PYTHONPATH": f"{home}:{ROOT}",
+        "PYTHONPATH": f"{home}:{ROOT}:{ROOT / 'fetchers'}",  # PySpark looks for sources on this path alone
         "SPARK_HOME": str(home / "deps"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
@@ -100,7 +103,9 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def _py4j() -> str:
+def _py4j(version: str) -> str:
+    if version == OLDEST:
+        return "py4j==0.10.9.7"  # Its classes of Java are of this version.
     lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
     return next(line for line in lines if line.startswith("py4j=="))
 
@@ -196,7 +201,7 @@ class SparkDriver:
 
 def main() -> None:
     """Fetches all parts."""
-    for version in (WITH_CONNECTOR, NEWEST):
+    for version in (OLDEST, WITH_CONNECTOR, NEWEST):
         print(pyspark_home(version).relative_to(ROOT))
     print(len(connector_jars()), "jars")
 

@@ -1,7 +1,7 @@
 """The other end of :class:`tests.support.spark.SparkDriver`: a process with a Spark session that runs jobs by their names.
 
 A request is a line ``[job, arguments]`` of JSON, an answer ``{"answer": …}`` or ``{"error": text}``. The session ends with the
-standard input.
+standard input. PySpark finds our source by itself, unless executors have another Python: then the driver registers it.
 """
 
 from __future__ import annotations
@@ -75,6 +75,12 @@ def _plain(value: Any) -> Any:
 def tasks(spark: SparkSession, source: str, options: Options) -> Any:
     """Returns the number of tasks."""
     return _frame(spark, source, options).rdd.getNumPartitions()
+
+
+def registered(spark: SparkSession, source: str, options: Options) -> Any:
+    """Registers our source, although PySpark has found it. Returns the names of the columns."""
+    kafka_remote_client.spark.register(spark)
+    return _frame(spark, source, options).columns
 
 
 def plan(spark: SparkSession, source: str, options: Options) -> Any:
@@ -190,7 +196,22 @@ def extended(spark: SparkSession, source: str, options: Options, level: str = "D
 
 JOBS: dict[str, Callable[..., Any]] = {
     job.__name__: job
-    for job in (batches, digest, executors, extended, noop, packages, plan, rows, schema, sql, stored, stream, tasks)
+    for job in (
+        batches,
+        digest,
+        executors,
+        extended,
+        noop,
+        packages,
+        plan,
+        registered,
+        rows,
+        schema,
+        sql,
+        stored,
+        stream,
+        tasks,
+    )
 }
 
 
@@ -218,7 +239,8 @@ def main() -> None:
     for name, value in json.loads(sys.argv[1]).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    kafka_remote_client.spark.register(spark)
+    if os.environ["PYSPARK_DRIVER_PYTHON"] != os.environ["PYSPARK_PYTHON"]:
+        kafka_remote_client.spark.register(spark)
     requests, busy = queue.SimpleQueue[str](), threading.Event()
     threading.Thread(target=_listen, args=(requests, busy), daemon=True).start()
     while line := requests.get():

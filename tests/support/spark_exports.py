@@ -22,7 +22,7 @@ from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.table_scan import TableScan, scan
 
-__all__ = ["exported", "troubled"]
+__all__ = ["exported", "troubled", "typed"]
 
 
 def _table(store: str, topics: list[str], split_bytes: int) -> TableScan:
@@ -34,6 +34,13 @@ def exported(spark: SparkSession, store: str, topics: list[str], split_bytes: in
     """Exports with the call that users make."""
     result = _table(store, topics, split_bytes).to_parquet(target, spark=spark, row_group_bytes=20_000)
     return {"rows": result.rows, "splits": result.splits, "resumed": result.resumed}
+
+
+def typed(spark: SparkSession, store: str, topic: str, split_bytes: int, target: str) -> Any:
+    """Exports JSON values as a typed column of a Delta table, and what is not JSON as dead letters."""
+    arguments: Any = {"value_format": "json", "value_schema": pa.schema([("n", pa.int64())]), "key_format": "string"}
+    result = _table(store, [topic], split_bytes).to_delta(target, spark=spark, on_error="dead_letters", **arguments)
+    return {"rows": result.rows, "unreadable": result.unreadable, "splits": result.splits}
 
 
 @attrs.frozen(kw_only=True)

@@ -68,6 +68,11 @@ class StandaloneCluster:
         """The processes of executors that run."""
         return [pid for pid in _descendants(self._workers) if b"CoarseGrainedExecutorBackend" in _command(pid)]
 
+    def pythons(self) -> set[str]:
+        """The interpreters that executors run tasks with, as they were started."""
+        commands = [_command(pid).decode().split("\0") for pid in _descendants(self._workers)]
+        return {command[0] for command in commands if "pyspark.daemon" in command}
+
     def logs(self) -> dict[Path, str]:
         """What executors and their Python processes printed."""
         files = [path for name in ("stdout", "stderr") for path in self.directory.glob(f"worker-*/app-*/*/{name}")]

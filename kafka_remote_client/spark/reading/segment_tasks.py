@@ -2,7 +2,7 @@
 
 ::
 
-    rows       Spark gives splits, and collects (id, counters)          an RDD: the classic session alone
+    each       Spark gives splits, and adds their counters up           an RDD: the classic session alone
     batches    Spark gives numbers of splits, and takes record batches  mapInArrow: Spark Connect too
 
 The options are sent as the user gave them, including passwords, as with every source of Spark; no ``repr`` shows them. Each
@@ -80,24 +80,34 @@ def split_of_row(row: Sequence[Any]) -> Split:
 
 @attrs.frozen
 class ForEachSplit:
-    """Calls ``handle`` with the records of each split. Its exception fails the task."""
+    """Calls ``handle`` with the records of each split. Its exception fails the task.
+
+    ``counted``: takes a split's counters after it was handled, or is None.
+    """
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     handle: Callable[[SplitRecords], object]
     splits: Sequence[Split] = attrs.field(default=(), repr=_count)
+    counted: Callable[[Counters], object] | None = None
 
-    def rows(self, splits: Iterable[Split]) -> Iterator[tuple[str, str]]:
+    def each(self, splits: Iterable[Split]) -> None:
+        """Handles splits, and returns nothing, so that the driver receives nothing for each of them."""
+        for _, counters in self._handled(splits):
+            if self.counted is not None:
+                self.counted(counters)
+
+    def batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields record batches of DONE_SCHEMA, for splits by their numbers in ``splits``."""
+        for split_id, counters in self._handled(_numbered(self.splits, numbers)):
+            yield pa.record_batch([pa.array([split_id]), pa.array([json.dumps(counters)])], ["id", "counters"])
+
+    def _handled(self, splits: Iterable[Split]) -> Iterator[tuple[str, Counters]]:
         """Yields the id and the counters of each split after it was handled."""
         options = parse_options(self.options)
         for split in splits:
             with SplitRecords(options, split) as records:
                 self.handle(records)
-            yield split.id, json.dumps(records.counters)
-
-    def batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same as record batches of DONE_SCHEMA, for splits by their numbers in ``splits``."""
-        for split_id, counters in self.rows(_numbered(self.splits, numbers)):
-            yield pa.record_batch([pa.array([split_id]), pa.array([counters])], ["id", "counters"])
+            yield split.id, records.counters
 
 
 @attrs.frozen

@@ -1,7 +1,7 @@
 """PySpark's base classes, or stand-ins where there is no PySpark, so that everything here can be imported.
 
 The platform supplies PySpark on a cluster; elsewhere the extra ``pyspark`` installs it. :func:`require_pyspark` is called
-before a source is registered.
+before a source is registered, and before segments are read.
 
 References: PySpark's pyspark.sql.datasource (Python Data Source API, since 4.0).
 """
@@ -16,6 +16,7 @@ from kafka_remote_client.registry import MissingExtraError
 
 __all__ = [
     "KNOWS_FILTERS",
+    "OLDEST_WITH_SOURCES",
     "READ_LIMITS",
     "DataSource",
     "DataSourceReader",
@@ -25,7 +26,9 @@ __all__ = [
     "require_pyspark",
 ]
 
-_OLDEST = (4, 0)
+OLDEST_WITH_SOURCES = (4, 0)
+"""The oldest PySpark with Python data sources."""
+_OLDEST = (3, 5)
 _ADVICE = 'pip install "kafka-remote-client[pyspark]", or take the platform\'s own'
 
 
@@ -98,14 +101,20 @@ else:
     SupportsTriggerAvailableNow = getattr(READ_LIMITS, "SupportsTriggerAvailableNow", _StandInMixin)
 
 
-def require_pyspark() -> tuple[int, int]:
-    """PySpark's version (major, minor). Raises MissingExtraError when it is missing, too old, or pyarrow is missing."""
+def require_pyspark(oldest: tuple[int, int] = _OLDEST) -> tuple[int, int]:
+    """PySpark's version (major, minor). Raises MissingExtraError when it is missing, older than ``oldest``, or pyarrow is
+    missing.
+    """
     if find_spec("pyspark") is None:
         raise MissingExtraError(f"PySpark is not installed: {_ADVICE}")
     text = str(import_module("pyspark").__version__)
     major, minor = (int(part) for part in text.split(".")[:2])
     if (major, minor) < _OLDEST:
-        raise MissingExtraError(f"PySpark {text} has no Python data sources; 4.0 is the oldest version with them: {_ADVICE}")
+        raise MissingExtraError(f"PySpark {text} is not supported; 3.5 is the oldest supported version: {_ADVICE}")
+    if (major, minor) < oldest:
+        raise MissingExtraError(
+            f"PySpark {text} has no Python data sources; 4.0 is the oldest version with them. Use read_segments, or: {_ADVICE}"
+        )
     if find_spec("pyarrow") is None:
         raise MissingExtraError('pyarrow is not installed: pip install "kafka-remote-client[spark]"')
     return major, minor

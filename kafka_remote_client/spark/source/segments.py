@@ -3,7 +3,7 @@
 ::
 
     session   │ planned          │ foreachPartition     │ mapInArrow, to_dataframe   │ counters of these
-    classic   │ by the driver    │ an RDD, task = split │ mapInArrow, task = split   │ an accumulator
+    classic   │ by the driver    │ an RDD, task = split │ mapInArrow, task = split   │ accumulators
     Connect   │ by a task        │ mapInArrow           │ mapInArrow                 │ none: Connect has no accumulators
 
 A classic session needs pandas for mapInArrow, because PySpark requires it; foreachPartition does not.
@@ -70,7 +70,7 @@ class Segments:
         self._splits = None if splits is None else list(splits)
         self._plan = plan
         self._on_connect = type(spark).__module__.startswith("pyspark.sql.connect")
-        self._counted: list[Counters] = []
+        self._counted: Counters = {}
         self._accumulator: Any = None
 
     def __repr__(self) -> str:
@@ -107,10 +107,15 @@ class Segments:
         if self._on_connect:
             task = ForEachSplit(self._options, handle, splits)
             done = self._numbers(splits).mapInArrow(task.batches, DONE_SCHEMA).collect()
+            counters = added(json.loads(counters) for _, counters in done)
         else:
-            run = ForEachSplit(self._options, handle).rows
-            done = self._spark.sparkContext.parallelize(splits, len(splits)).mapPartitions(run).collect()
-        self._counted += [json.loads(counters) for _, counters in done]
+            context = self._spark.sparkContext
+            # One for each job: of a job that fails, nothing counts. Of a task that is repeated, Spark adds one attempt.
+            job = context.accumulator({}, CountersParam())
+            run = ForEachSplit(self._options, handle, counted=job.add).each
+            context.parallelize(splits, len(splits)).foreachPartition(run)
+            counters = job.value
+        self._counted = added([self._counted, counters])
 
     def mapInArrow(  # noqa: N802 - as PySpark names it
         self, function: Callable[[SplitRecords], Iterable[pa.RecordBatch]], schema: Any
@@ -132,7 +137,7 @@ class Segments:
         In a classic session also by DataFrames made here; a task that was repeated may count twice there.
         """
         tally = [] if self._accumulator is None else [self._accumulator.value]
-        return added([*self._counted, *tally])
+        return added([self._counted, *tally])
 
     def _shared(self) -> list[Split]:
         """The splits of a job, each with its share of ``remote.maxBrokerBytes``. Raises BrokerBytesError."""

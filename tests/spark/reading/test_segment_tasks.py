@@ -73,16 +73,16 @@ def test_a_plan_made_in_a_task_is_the_same_plan() -> None:
     assert [split_of_row(tuple(row.values())) for row in found.to_pylist()] == SPLITS
 
 
-def test_each_split_is_handled_and_leaves_its_id_and_counters() -> None:
+def test_each_split_is_handled_and_then_counted() -> None:
     seen = []
 
     def handle(records: SplitRecords) -> None:
         seen.append((records.id, [message.offset() for message in records]))
 
-    done = list(ForEachSplit(OPTIONS, handle).rows(iter(SPLITS)))
+    counted: list[Any] = []
+    ForEachSplit(OPTIONS, handle, counted=counted.append).each(iter(SPLITS))
     assert seen == [("t-3-5-8", [5, 6, 7]), ("t-4-0-2", [0, 1])]
-    assert [split_id for split_id, _ in done] == ["t-3-5-8", "t-4-0-2"]
-    assert [json.loads(counters)[BROKER] for _, counters in done] == [3, 2]
+    assert [counters[BROKER] for counters in counted] == [3, 2]
 
 
 def test_splits_are_found_by_their_numbers() -> None:
@@ -91,7 +91,9 @@ def test_splits_are_found_by_their_numbers() -> None:
     done = list(task.batches(iter([numbers(1), numbers(), numbers(0)])))
     assert seen == ["t-4-0-2", "t-3-5-8"]
     assert {tuple(found.schema.names) for found in done} == {tuple(columns(DONE_SCHEMA))}
-    assert [row["id"] for found in done for row in found.to_pylist()] == seen
+    rows = [row for found in done for row in found.to_pylist()]
+    assert [row["id"] for row in rows] == seen
+    assert [json.loads(row["counters"])[BROKER] for row in rows] == [0, 0]
 
 
 def test_a_task_fails_with_the_handler_s_error_and_leaves_nothing_open(broker: list[str]) -> None:
@@ -103,14 +105,15 @@ def test_a_task_fails_with_the_handler_s_error_and_leaves_nothing_open(broker: l
         raise TableIsGoneError(records.id)
 
     with pytest.raises(TableIsGoneError, match="t-3-5-8"):
-        list(ForEachSplit(OPTIONS, handle).rows(SPLITS))
+        ForEachSplit(OPTIONS, handle).each(SPLITS)
     assert broker == ["begun", "left"]
 
 
 def test_a_handler_may_leave_records_unread(broker: list[str]) -> None:
-    done = list(ForEachSplit(OPTIONS, lambda records: next(iter(records))).rows(SPLITS[:1]))
+    counted: list[Any] = []
+    ForEachSplit(OPTIONS, lambda records: next(iter(records)), counted=counted.append).each(SPLITS[:1])
     assert broker == ["begun", "left"]
-    assert json.loads(done[0][1])[BROKER] == 1
+    assert [counters[BROKER] for counters in counted] == [1]
 
 
 def test_record_batches_of_each_split_become_one_table() -> None:

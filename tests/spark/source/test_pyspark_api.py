@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -36,9 +37,19 @@ def test_says_what_to_install_where_there_is_no_pyspark(installed: set[str]) -> 
 
 def test_says_which_pyspark_is_too_old(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
     installed.add("pyspark")
-    pretend(monkeypatch, "pyspark", __version__="3.5.9")
-    with pytest.raises(MissingExtraError, match=r"PySpark 3\.5\.9 has no Python data sources; 4\.0 is the oldest"):
+    pretend(monkeypatch, "pyspark", __version__="3.4.4")
+    with pytest.raises(MissingExtraError, match=r"PySpark 3\.4\.4 is not supported; 3\.5 is the oldest supported version"):
         require_pyspark()
+
+
+def test_pyspark_3_5_reads_segments_and_has_no_source(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
+    installed |= {"pyspark", "pyarrow"}
+    pretend(monkeypatch, "pyspark", __version__="3.5.9")
+    session: Any = object()
+    options = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
+    assert repr(kafka_remote_client.spark.read_segments(session, options)) == "Segments(not planned yet)"
+    with pytest.raises(MissingExtraError, match=r"PySpark 3\.5\.9 has no Python data sources; 4\.0 is .* Use read_segments"):
+        kafka_remote_client.spark.register(session)
 
 
 def test_says_what_to_install_where_there_is_no_pyarrow(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
@@ -87,3 +98,25 @@ def test_registers_with_a_session(monkeypatch: pytest.MonkeyPatch, installed: se
     pretend(monkeypatch, "pyspark", __version__="4.0.1")
     kafka_remote_client.spark.register(session)
     assert registered == [KafkaRemoteDataSource]
+
+
+@pytest.mark.parametrize(("condition", "fails"), [("DATA_SOURCE_ALREADY_EXISTS", False), ("DATA_SOURCE_INVALID", True)])
+def test_registers_where_pyspark_has_found_the_source(
+    monkeypatch: pytest.MonkeyPatch, installed: set[str], condition: str, fails: bool
+) -> None:
+    class PySparkError(Exception):
+        def getCondition(self) -> str:
+            return condition
+
+    class DataSources:
+        def register(self, source: type) -> None:
+            raise PySparkError
+
+    class Session:
+        dataSource = DataSources()  # noqa: N815 - PySpark's own spelling
+
+    session: Any = Session()
+    installed |= {"pyspark", "pyarrow"}
+    pretend(monkeypatch, "pyspark", __version__="4.0.1")
+    with pytest.raises(PySparkError) if fails else nullcontext():
+        kafka_remote_client.spark.register(session)

@@ -45,6 +45,12 @@ def handle(records: SplitRecords) -> None:
     HANDLED.append(f"{records.id}: {sum(1 for _ in records)}")
 
 
+def fail_at_the_second(records: SplitRecords) -> None:
+    handle(records)
+    if records.partition == 4:
+        raise OSError("the table is gone")
+
+
 def values(records: SplitRecords) -> Iterator[pa.RecordBatch]:
     for found in records.batches():
         yield found.select(["offset"])
@@ -74,11 +80,9 @@ class FakeRdd:
     def __init__(self, parts: Sequence[Iterable[Any]]) -> None:
         self._parts = parts
 
-    def mapPartitions(self, function: Callable[[Iterator[Any]], Iterable[Any]]) -> FakeRdd:
-        return FakeRdd([list(travelled(function)(iter(part))) for part in self._parts])
-
-    def collect(self) -> list[Any]:
-        return [element for part in self._parts for element in part]
+    def foreachPartition(self, function: Callable[[Iterator[Any]], object]) -> None:
+        for part in self._parts:
+            assert travelled(function)(iter(part)) is None, "the driver keeps nothing for each task"
 
 
 class FakeAccumulator:
@@ -169,6 +173,22 @@ def test_each_split_is_handled_in_a_task_and_counted(session: Any) -> None:
     assert asked.counters()[BROKER] == 5
     asked.foreachPartition(handle)
     assert asked.counters()[BROKER] == 10
+
+
+def test_counters_of_many_jobs_take_the_place_of_one(session: Any) -> None:
+    asked = made(session)
+    asked.foreachPartition(handle)
+    before = len(pickle.dumps(asked._counted))
+    for _ in range(10):
+        asked.foreachPartition(handle)
+    assert len(pickle.dumps(asked._counted)) <= before + 100
+
+
+def test_a_job_that_fails_counts_nothing() -> None:
+    asked = made(ClassicSession())
+    with pytest.raises(OSError, match="the table is gone"):
+        asked.foreachPartition(fail_at_the_second)
+    assert asked.counters() == {}
 
 
 def test_nothing_to_read_is_nothing_to_do(session: Any) -> None:
