@@ -23,7 +23,7 @@ __all__ = ["OffsetsWatch"]
 
 _log = logging.getLogger(__name__)
 
-_FIRST_PARTITIONS, _GROWTH = 16, 4
+_FIRST_PARTITIONS, _GROWTH = 32, 4
 
 
 class OffsetsWatch:

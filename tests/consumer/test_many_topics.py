@@ -69,7 +69,7 @@ def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedClust
         first = requests.copy()
         take(consumer, len(TIERED))
         assert (from_broker(consumer), fallbacks(consumer)) == (0, {})
-    assert first[ApiKey.METADATA] == 2, "about 64 of 128 partitions, and about the rest"
+    assert first[ApiKey.METADATA] == 2, "about 32 of 128 partitions, and about the rest"
     assert first[ApiKey.LIST_OFFSETS] == 2 * 4
 
 

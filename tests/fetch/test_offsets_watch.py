@@ -89,7 +89,7 @@ def test_the_first_of_many_partitions_have_their_bounds_early() -> None:
         asked.clear()
         watch.ask(partitions)
         assert wait_until(lambda: watch.answer(partitions[-1]), "the last answer") == BOUNDS
-        assert asked == [partitions[:16], partitions[16:80], partitions[80:336], partitions[336:]]
+        assert asked == [partitions[:32], partitions[32:160], partitions[160:]]
     watch.close(5.0)
 
 
