@@ -47,13 +47,14 @@ def all_offsets(table: TableScan) -> int:
 
 
 def test_a_read_ends_at_all_offsets(epochs: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = on_screen(monkeypatch)
+    screen, before = on_screen(monkeypatch), set(threading.enumerate())  # other tests may have left some
     rows = epochs.to_arrow().num_rows
     whole = all_offsets(epochs)
     assert rows > 0
     assert "epochs" in screen.shown
     assert f"{whole}/{whole}" in screen.shown
-    assert [thread for thread in threading.enumerate() if thread.name.startswith("kafka-remote")] == []
+    new = [thread.name for thread in threading.enumerate() if thread not in before]
+    assert [name for name in new if name.startswith("kafka-remote")] == []
 
 
 def test_records_that_do_not_match_are_passed_too(epochs: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
