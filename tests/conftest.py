@@ -36,7 +36,7 @@ from tests.support.run_summary import summary
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
 from tests.support.seaweedfs_server import SeaweedServer
-from tests.support.spark import NEWEST, WITH_CONNECTOR, SparkDriver, connector_jars
+from tests.support.spark import NEWEST, OLDEST, WITH_CONNECTOR, SparkDriver, connector_jars
 
 S3_SERVERS = {"minio": S3Server, "seaweedfs": SeaweedServer}
 ORDER_SEED = 1254
@@ -337,6 +337,13 @@ def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkD
     """A session of the newest Spark that gives a task four attempts, as a cluster does."""
     settings = {"spark.master": "local[2,4]"}
     yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), settings=settings))
+
+
+@pytest.fixture(scope="module")
+def spark_oldest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    """A session of the oldest Spark, with four attempts too."""
+    settings = {"spark.master": "local[2,4]"}
+    yield from _entered("Spark 3.5", lambda: SparkDriver(OLDEST, tmp_path_factory.mktemp("spark"), settings=settings))
 
 
 def _entered(what: str, make: Callable[[], AbstractContextManager[_Part]]) -> Iterator[_Part]:

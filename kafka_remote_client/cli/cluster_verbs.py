@@ -13,7 +13,14 @@ from kafka_remote_client.cli.lag import COLUMNS as LAG_COLUMNS
 from kafka_remote_client.cli.lag import lag_lines
 from kafka_remote_client.cli.locate import locate, open_source, show_located
 from kafka_remote_client.cli.offsets import COLUMNS as OFFSETS_COLUMNS
-from kafka_remote_client.cli.offsets import log_offset_at, open_cluster, parse_time, partition_lines, tiered_offset_at
+from kafka_remote_client.cli.offsets import (
+    log_offset_at,
+    open_cluster,
+    parse_time,
+    partition_lines,
+    read_metadata,
+    tiered_offset_at,
+)
 from kafka_remote_client.cli.options import (
     DEFAULT_GRACE,
     DEFAULT_LAYOUT,
@@ -43,7 +50,6 @@ from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
-from kafka_remote_client.verify.metadata_topic import MetadataTopic
 
 __all__ = ["add_cluster_verbs"]
 
@@ -145,10 +151,7 @@ def _lag(
     known = None
     with ExitStack() as opened:
         if not no_metadata:
-            known = opened.enter_context(
-                closing(MetadataTopic({**settings, "bootstrap.servers": bootstrap_servers}, metadata_topic))
-            )
-            known.read(metadata_timeout)
+            known = opened.enter_context(read_metadata(bootstrap_servers, settings, metadata_topic, metadata_timeout))
         lines = lag_lines(bounds, known, clock.time_ms(), int(grace * 1000))
     show_lines(lines, LAG_COLUMNS, output)
 

@@ -31,6 +31,7 @@ from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.scanning.predicate import microseconds
+from kafka_remote_client.verify.metadata_topic import MetadataTopic
 
 __all__ = [
     "COLUMNS",
@@ -39,6 +40,7 @@ __all__ = [
     "open_cluster",
     "parse_time",
     "partition_lines",
+    "read_metadata",
     "tiered_offset_at",
 ]
 
@@ -75,6 +77,14 @@ def open_cluster(servers: str, settings: Mapping[str, str], timeout: float) -> I
     named = {**settings, "bootstrap.servers": servers}
     with closing(open_leaders(named, SystemClock(), min(timeout, _LONGEST_CONNECT))) as leaders:
         yield leaders
+
+
+@contextmanager
+def read_metadata(servers: str, settings: Mapping[str, str], topic: str, seconds: float) -> Iterator[MetadataTopic]:
+    """A cluster's metadata topic, which was read to its end. Raises as :meth:`MetadataTopic.read` does."""
+    with closing(MetadataTopic({**settings, "bootstrap.servers": servers}, topic)) as known:
+        known.read(seconds)
+        yield known
 
 
 def parse_time(text: str, option: str) -> int:

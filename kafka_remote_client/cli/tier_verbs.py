@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from kafka_remote_client.cli.bench import LogObject, bench_broker, bench_store
 from kafka_remote_client.cli.cost import ReadPlan, SegmentSize, advice, path_costs, show_bill, show_costs, storage_bill
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
-from kafka_remote_client.cli.offsets import open_cluster, partition_lines
+from kafka_remote_client.cli.offsets import open_cluster, partition_lines, read_metadata
 from kafka_remote_client.cli.options import (
     DEFAULT_GRACE,
     DEFAULT_LAYOUT,
@@ -54,7 +53,6 @@ from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
 from kafka_remote_client.settings import default_of
-from kafka_remote_client.verify.metadata_topic import MetadataTopic
 from kafka_remote_client.verify.stored_segment import draft_metadata
 
 __all__ = ["add_tier_verbs"]
@@ -112,7 +110,9 @@ def _map(
             assert bootstrap_servers is not None
             with open_cluster(bootstrap_servers, settings, timeout) as leaders:
                 bounds = partition_lines(leaders, [topic], None, clock, timeout)
-            known = None if no_metadata else _metadata(opened, bootstrap_servers, settings, metadata_topic, metadata_timeout)
+            known = None
+            if not no_metadata:
+                known = opened.enter_context(read_metadata(bootstrap_servers, settings, metadata_topic, metadata_timeout))
             return ClusterFacts(bounds, known, clock.time_ms(), int(grace * 1000))
 
         asked = None if bootstrap_servers is None else ask
@@ -251,12 +251,6 @@ def _cost(
     wanted = [line for line in lines if line.state == "live" and topic_id in {None, line.topic_id}]
     costs = path_costs([SegmentSize(line.bytes, line.stored_bytes) for line in wanted], plan, table)
     show_costs(topic, costs, list(advice(costs, plan, table)), output)
-
-
-def _metadata(opened: ExitStack, servers: str, settings: Mapping[str, str], topic: str, seconds: float) -> MetadataTopic:
-    known = opened.enter_context(closing(MetadataTopic({**settings, "bootstrap.servers": servers}, topic)))
-    known.read(seconds)
-    return known
 
 
 def _write(path: Path, text: str) -> None:

@@ -95,10 +95,13 @@ def _facts(
     for line in list_segments(source, [topic], None):
         if line.topic_id == uuid_to_text(identity):
             lines.setdefault(line.partition, []).append(line)
+    by_tip: dict[TopicIdPartition, list[StoredSegment]] = {}
+    for segment in stored:
+        by_tip.setdefault(segment.listed.topic_id_partition, []).append(segment)
     found = []
     for partition in sorted(by_partition.keys() | bounds.keys()):
         tip = by_partition.get(partition, TopicIdPartition(identity, topic, partition))
-        own = [segment for segment in stored if segment.listed.topic_id_partition == tip]
+        own = by_tip.get(tip, [])
         verdicts, missing = _by_metadata(tip, own, cluster, say)
         found.append(
             PartitionFacts(

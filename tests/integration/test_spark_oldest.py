@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 
 from kafka_remote_client.shim.server import Shim
-from tests.support.artifacts import MissingPartError
 from tests.support.golden import golden_local
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import plain
 from tests.support.scanned import expected_rows, rows_of
 from tests.support.scenario import TransactionalTopic
-from tests.support.spark import OLDEST, SparkDriver, SparkJobError
+from tests.support.spark import SparkDriver, SparkJobError
 from tests.support.spark_topics import directly
 
 # The first test waits for the session, for a topic to be tiered, and for the broker to restart.
@@ -26,24 +24,18 @@ SEGMENTS, EXPORTS = "tests.support.spark_segments", "tests.support.spark_exports
 TIER, BROKER = "remote-fetch-records-total", "broker-fetch-records-total"
 
 
-@pytest.fixture(scope="module")
-def oldest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    try:
-        driver = SparkDriver(OLDEST, tmp_path_factory.mktemp("spark"), settings={"spark.master": "local[2,4]"})
-    except MissingPartError as error:
-        pytest.skip(f"no Spark: {error}")
-    with driver:
-        yield driver
-
-
 def test_segments_have_the_records_of_a_plain_consumer(
-    transactional_topic: TransactionalTopic, oldest: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path
+    transactional_topic: TransactionalTopic,
+    spark_oldest: SparkDriver,
+    kafka_broker: KafkaBroker,
+    spark_shim: Shim,
+    tmp_path: Path,
 ) -> None:
     topic = transactional_topic.topic
     expected = plain(kafka_broker, topic, "read_committed")
     more = {"subscribe": topic, "kafka.isolation.level": "read_committed", "minPartitions": "4"}
     options = directly(spark_shim, **more)
-    done = oldest(
+    done = spark_oldest(
         f"{SEGMENTS}:handled", options=options, directory=str(tmp_path), finished=[], trouble={"1": "raise", "2": "kill"}
     )
     rows = [row for file in tmp_path.iterdir() for row in json.loads(file.read_text())]
@@ -56,12 +48,12 @@ def test_segments_have_the_records_of_a_plain_consumer(
     # Each split was read twice, as messages and as Arrow; attempts that failed do not count.
     assert done["counters"][TIER] + done["counters"][BROKER] == 2 * len(expected)
     assert done["counters"][TIER] > 0
-    assert sum(count for _, count in oldest(f"{SEGMENTS}:sizes", options=options)) == len(expected)
-    frame = oldest(f"{SEGMENTS}:frame", options=options, finished=[])
+    assert sum(count for _, count in spark_oldest(f"{SEGMENTS}:sizes", options=options)) == len(expected)
+    frame = spark_oldest(f"{SEGMENTS}:frame", options=options, finished=[])
     assert sum(count for _, _, count, *_ in frame["digest"]) == len(expected)
 
 
-def test_executors_export_each_record_once(oldest: SparkDriver, tmp_path: Path) -> None:
+def test_executors_export_each_record_once(spark_oldest: SparkDriver, tmp_path: Path) -> None:
     wanted = {
         "store": (golden_local() / "remote").as_uri(),
         "topics": ["epochs"],
@@ -69,7 +61,7 @@ def test_executors_export_each_record_once(oldest: SparkDriver, tmp_path: Path) 
         "target": str(tmp_path),
     }
     trouble = {"0": "raise", "1": "kill"}
-    done = oldest(f"{EXPORTS}:troubled", **wanted, trouble=trouble)
+    done = spark_oldest(f"{EXPORTS}:troubled", **wanted, trouble=trouble)
     rows = rows_of(ds.dataset(tmp_path, format="parquet").to_table())
     ends = {(row["topic"], row["partition"]): row["offset"] for row in rows}
     assert set(ends) == {("epochs", 0), ("epochs", 1)}
@@ -79,6 +71,6 @@ def test_executors_export_each_record_once(oldest: SparkDriver, tmp_path: Path) 
     assert done["rows"] == len(rows)
 
 
-def test_the_source_says_what_it_needs(oldest: SparkDriver) -> None:
+def test_the_source_says_what_it_needs(spark_oldest: SparkDriver) -> None:
     with pytest.raises(SparkJobError, match=r"has no Python data sources; 4\.0 is the oldest version with them"):
-        oldest("registered", source="kafka-remote", options={})
+        spark_oldest("registered", source="kafka-remote", options={})

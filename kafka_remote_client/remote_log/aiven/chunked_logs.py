@@ -45,9 +45,9 @@ class ChunkedLogs:
         if manifest.encoding.is_plain:
             return self._store.get_range(key, start, end)
         numbers = chunks.numbers(start, end)
-        restored = zip(numbers, self._chunks(key, self._manifests.stored_log(self._store, key), numbers), strict=True)
-        starts = ((chunks.chunk(number).original_start, data) for number, data in restored)
-        return b"".join(data[max(0, start - begin) : end - begin] for begin, data in starts)
+        restored = self._chunks(key, self._manifests.stored_log(self._store, key), numbers)
+        begins = [chunks.chunk(number).original_start for number in numbers]
+        return b"".join(data[max(0, start - begin) : end - begin] for begin, data in zip(begins, restored, strict=True))
 
     def size(self, key: str) -> int:
         return self._manifests.manifest(self._store, key).chunks.original_end
