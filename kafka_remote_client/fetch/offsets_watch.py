@@ -4,6 +4,8 @@ One daemon thread, started by the first question. An answer is returned once: th
 
 A request about a thousand partitions takes a fifth of a second, and no partition can begin before its bounds are known. So
 the first request is about a few partitions only, and each following one about four times as many, until none waits.
+
+Large requests and answers take CPU time. If they come next, they wait until the first partitions had time to begin.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ __all__ = ["OffsetsWatch"]
 _log = logging.getLogger(__name__)
 
 _FIRST_PARTITIONS, _GROWTH = 32, 4
+_MANY_PARTITIONS = 128
+_PAUSE_SECONDS = 0.1
+"""Between the first request and the next, if more than ``_MANY_PARTITIONS`` wait. About two round trips to a fast store."""
 
 
 class OffsetsWatch:
@@ -88,4 +93,6 @@ class OffsetsWatch:
                         _log.debug("cannot get the bounds of the tiers of %s-%d: %s", *key, answer.cause)
                     self._asked.pop(key, None)
                     self._answers[key] = answer
+                if partitions == _FIRST_PARTITIONS and len(self._asked) > _MANY_PARTITIONS:
+                    self._changed.wait_for(lambda: self._closed, _PAUSE_SECONDS)
                 partitions = _GROWTH * partitions if self._asked else _FIRST_PARTITIONS

@@ -93,6 +93,22 @@ def test_the_first_of_many_partitions_have_their_bounds_early() -> None:
     watch.close(5.0)
 
 
+def test_large_questions_wait_until_the_first_partitions_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_remote_client.fetch.offsets_watch._PAUSE_SECONDS", 300.0)
+    few, many = RecordingSource(BOUNDS), RecordingSource(BOUNDS)
+    for source, count in ((few, 160), (many, 161)):
+        watch = watching(source)
+        partitions = [("orders", number) for number in range(count)]
+        watch.ask(partitions)
+        last = partitions[31 if source is many else -1]
+        assert wait_until(lambda watch=watch, last=last: watch.answer(last), "an answer") == BOUNDS
+        watch.close(5.0)
+        assert watch._thread is not None
+        assert not watch._thread.is_alive(), "it closes during the pause"
+    assert [len(asked) for asked in few.asked] == [32, 128]
+    assert [len(asked) for asked in many.asked] == [32]
+
+
 def test_each_question_is_asked_once() -> None:
     source = RecordingSource(BOUNDS)
     watch, asked = watching(source), source.asked
