@@ -339,6 +339,12 @@ def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkD
     yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), settings=settings))
 
 
+@pytest.fixture
+def spark_killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
+    """A session of the newest Spark for one test, which may kill it."""
+    yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark")))
+
+
 @pytest.fixture(scope="module")
 def spark_oldest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the oldest Spark, with four attempts too."""

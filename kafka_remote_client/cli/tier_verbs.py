@@ -248,6 +248,10 @@ def _cost(
     with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
         source.partitions(topic)  # several topics of the name are an error
         lines = found_segments(opened, source, [topic], None)
+    known = sorted({line.topic_id for line in lines})
+    if topic_id is not None and topic_id not in known:
+        has = f"it has topic id {', '.join(known)}"
+        raise ConfigurationError(f"--topic-id: the store has no segments of {topic} with the topic id {topic_id}; {has}")
     wanted = [line for line in lines if line.state == "live" and topic_id in {None, line.topic_id}]
     costs = path_costs([SegmentSize(line.bytes, line.stored_bytes) for line in wanted], plan, table)
     show_costs(topic, costs, list(advice(costs, plan, table)), output)

@@ -124,6 +124,15 @@ def test_wrong_use_of_map_has_status_2(capsys: pytest.CaptureFixture[str], argum
     assert status == 2
 
 
+def test_cost_of_a_topic_id_that_the_store_does_not_have_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    tier = (golden_local() / "remote").as_uri()
+    told, status = failed(capsys, "cost", "delrec", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--store", tier)
+    assert "--topic-id: the store has no segments of delrec with the topic id AAAAAAAAAAAAAAAAAAAAAQ; it has topic id " in told
+    assert status == 2
+    known = told.rsplit(" ", 1)[1].strip()
+    assert "direct" in printed(capsys, "cost", "delrec", "--topic-id", known, "--store", tier)
+
+
 def test_bench_has_a_line_for_each_combination(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["bench", "orders", "--store", cluster.directory.as_uri(), "--seconds", "0.5"]
     asked += ["--range-bytes", "1000", "--range-bytes", "9000", "--concurrency", "1", "--concurrency", "3"]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafka_remote_client.shim.server import Shim
-from tests.support.artifacts import MissingPartError
 from tests.support.kafka_broker import KafkaBroker
-from tests.support.spark import NEWEST, SparkDriver
+from tests.support.spark import SparkDriver
 from tests.support.spark_examples import printed_by
 from tests.support.spark_topics import append, directly, through_the_broker, write_codec_topic
 
@@ -21,27 +19,14 @@ JOBS = "tests.support.spark_backfill"
 VICTIM = 20
 
 
-@pytest.fixture
-def doomed(tmp_path: Path) -> Iterator[SparkDriver]:
-    """A session that may be killed."""
-    directory = tmp_path / "doomed"
-    directory.mkdir()
-    try:
-        driver = SparkDriver(NEWEST, directory)
-    except MissingPartError as error:
-        pytest.skip(f"no Spark: {error}")
-    with driver:
-        yield driver
-
-
 def test_each_record_is_there_once_though_all_of_spark_is_killed_half_way(
-    doomed: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path
+    spark_killed: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path
 ) -> None:
     topic = write_codec_topic(kafka_broker, "spark-backfill")
     options = directly(spark_shim, subscribe=topic)
     target = (tmp_path / "copy").as_uri()
     with pytest.raises(RuntimeError, match="the driver ended"):
-        doomed(f"{JOBS}:killed_in", options=options | {"minPartitions": "40"}, target=target, split=VICTIM)
+        spark_killed(f"{JOBS}:killed_in", options=options | {"minPartitions": "40"}, target=target, split=VICTIM)
     before = finished(tmp_path / "copy")
     assert 16 <= len(before) < 40  # the first sixteen were said to be done; of the others some
     assert len(list((tmp_path / "copy" / "data").glob("*.parquet"))) > len(before)  # what the crash left half written
