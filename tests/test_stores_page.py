@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from kafka_remote_fetchers._obstore import _KEYS as OBSTORE_KEYS
 from kafka_remote_fetchers._s3_client import _KEYS as S3_KEYS
+from kafka_remote_fetchers.requests_session import RequestsFetcher
 from kafka_remote_fetchers.s3 import S3Fetcher
 
 from kafka_remote_client.cli.main import run
@@ -61,11 +62,30 @@ def test_the_shim_starts(in_place: Any) -> None:
     starts_and_stops(in_place(command))
 
 
-def test_the_settings_make_a_fetcher(s3_environment: S3Server) -> None:
-    (block,) = re.findall(r"^```python\n(.*?)^```$", _PAGE, re.DOTALL | re.MULTILINE)
+def _defined(name: str) -> Any:
+    """What the block of the page that defines ``name`` makes of it."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", _PAGE, re.DOTALL | re.MULTILINE)
+    (block,) = (one for one in blocks if re.search(rf"^(?:class )?{name}\b", one, re.MULTILINE))
     told: dict[str, Any] = {}
     exec(block, told)
-    config, rest = split_config(told["own_credentials"])
+    return told[name]
+
+
+def test_a_session_has_the_proxy_and_what_a_subclass_adds() -> None:
+    settings = _defined("behind_a_proxy")
+    config, rest = split_config(settings)
+    assert not rest
+    fetcher = load_fetcher(config)
+    assert type(fetcher) is RequestsFetcher
+    fetcher.close()
+    corporate = _defined("CorporateFetcher")()
+    corporate.configure(settings)
+    assert corporate.new_session().headers["X-Department"] == "data"
+    corporate.close()
+
+
+def test_the_settings_make_a_fetcher(s3_environment: S3Server) -> None:
+    config, rest = split_config(_defined("own_credentials"))
     assert not rest
     fetcher = load_fetcher(config)
     assert isinstance(fetcher, S3Fetcher)

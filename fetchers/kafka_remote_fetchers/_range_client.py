@@ -24,10 +24,11 @@ from kafka_remote_client.errors import (
 from kafka_remote_fetchers._allow_list import StoreTarget
 from kafka_remote_fetchers._body_deadline import BodyDeadline
 from kafka_remote_fetchers._byte_range import WantedRange
-from kafka_remote_fetchers._connections import ConnectionPool, Resolver, StoreConnection, system_resolver, tls_context
+from kafka_remote_fetchers._connections import ConnectionPool, StoreConnection, tls_context
 from kafka_remote_fetchers._http import ERROR_BODY_LIMIT, ErrorDocument, classify, partial_content_length
 from kafka_remote_fetchers._range_stream import HttpRangeStream
 from kafka_remote_fetchers._settings import int_setting, text_setting
+from kafka_remote_fetchers._store_addresses import Resolver, system_resolver
 from kafka_remote_fetchers._transport_errors import guarded
 
 __all__ = ["RangeClient", "quoted_etag", "range_header"]

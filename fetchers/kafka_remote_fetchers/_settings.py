@@ -38,6 +38,14 @@ SETTINGS = {
         _switch("allow.private.addresses", "Permit stores at private and loopback addresses."),
         _text("ssl.ca.location", "PEM file with the store's certificate authorities. Not set: the system's CAs."),
         _text(
+            "requests.proxy",
+            "Proxy of the Session: `http://host:port`. It resolves the store's name. Not set: none.",
+        ),
+        _text(
+            "requests.client.certificate",
+            "PEM file with the client's certificate and its unencrypted key. Not set: none.",
+        ),
+        _text(
             "local.root", "Directory that object keys are relative to. Not set: the directory in `remote.storage.store.url`."
         ),
         _text("store.url", "The store, such as `s3://BUCKET/PREFIX`. Not set: `remote.storage.store.url`."),

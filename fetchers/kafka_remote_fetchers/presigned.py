@@ -12,32 +12,27 @@ References: KIP-1254 "Authentication", reliability faults F01-F27, promises S01-
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import (
     ConfigurationError,
-    ForbiddenLocationError,
     RemoteStorageError,
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
-from kafka_remote_fetchers._allow_list import AllowList, StoreTarget
+from kafka_remote_fetchers._allow_list import AllowList
 from kafka_remote_fetchers._byte_range import WantedRange
-from kafka_remote_fetchers._connections import Resolver, system_resolver
-from kafka_remote_fetchers._range_client import RangeClient, quoted_etag, range_header
+from kafka_remote_fetchers._range_client import RangeClient
 from kafka_remote_fetchers._settings import bool_setting, fetcher_settings, text_setting
+from kafka_remote_fetchers._signed_headers import signed_headers
+from kafka_remote_fetchers._store_addresses import Resolver, system_resolver
 
 __all__ = ["PresignedFetcher"]
 
 _log = logging.getLogger(__name__)
-
-_MAX_HEADERS = 32
-_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]{0,4094}[!-~])?", re.ASCII)
-_SIGNED_HEADER = re.compile(r"if-match|x-(?:amz|goog|ms)-[a-z0-9-]{1,64}", re.ASCII)
 
 
 class PresignedFetcher:
@@ -77,27 +72,8 @@ class PresignedFetcher:
         if location.url is None:
             raise RemoteStorageError("the location has no URL")
         target = self._allow_list.check(location.url)
-        return self._client.open(target, _signed_headers(location, target, wanted), wanted, deadline)
+        return self._client.open(target, signed_headers(location, target, wanted), wanted, deadline)
 
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
-
-
-def _signed_headers(location: LocationMetadata, target: StoreTarget, wanted: WantedRange) -> dict[str, str]:
-    """All headers but Host and Range. Raises ForbiddenLocationError for a signed header that is not of a store's kind."""
-    headers: dict[str, str] = {}
-    if len(location.signed_headers) > _MAX_HEADERS:
-        raise ForbiddenLocationError("the location has too many signed headers")
-    for name, value in location.signed_headers:
-        lower = name.lower()
-        if lower == "host" and value.lower() in target.host_headers:
-            continue
-        if lower == "range" and value == range_header(wanted):
-            continue
-        if lower in headers or not _SIGNED_HEADER.fullmatch(lower) or not _HEADER_VALUE.fullmatch(value):
-            raise ForbiddenLocationError("the location has a signed header that is not allowed")
-        headers[lower] = value
-    if location.etag is not None:
-        headers.setdefault("if-match", quoted_etag(location.etag))
-    return headers

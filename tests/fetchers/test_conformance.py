@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka_remote_fetchers.local import LocalFetcher
 from kafka_remote_fetchers.memory import MemoryFetcher
 from kafka_remote_fetchers.presigned import PresignedFetcher
+from kafka_remote_fetchers.requests_session import RequestsFetcher
 from kafka_remote_fetchers.s3_signer import S3Signer
 
 from kafka_remote_client.model import ByteRange
@@ -25,7 +27,11 @@ def by_key(key: str) -> bytes:
 
 
 def presigned(authority: str) -> PresignedFetcher:
-    fetcher = PresignedFetcher()
+    return configured(PresignedFetcher(), authority)
+
+
+def configured(fetcher: Any, authority: str) -> Any:
+    """A fetcher that may read that store on loopback."""
     fetcher.configure(
         {
             "remote.storage.fetcher.allowed.hosts": authority,
@@ -94,6 +100,24 @@ class TestPresignedFetcherOnChunkedAnswers(TestPresignedFetcherOnUnsignedRanges)
             fetcher.close()
 
 
+class TestRequestsFetcher(TestPresignedFetcherOnUnsignedRanges):
+    @pytest.fixture
+    def fetcher(self) -> Iterator[RequestsFetcher]:
+        with ScriptedOrigin(signature="0123456789abcdef") as self.origin:
+            fetcher = configured(RequestsFetcher(), self.origin.authority)
+            yield fetcher
+            fetcher.close()
+
+
+class TestRequestsFetcherOnChunkedAnswers(TestPresignedFetcherOnUnsignedRanges):
+    @pytest.fixture
+    def fetcher(self) -> Iterator[RequestsFetcher]:
+        with ScriptedOrigin(otherwise=Answer(chunked=True)) as self.origin:
+            fetcher = configured(RequestsFetcher(), self.origin.authority)
+            yield fetcher
+            fetcher.close()
+
+
 class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
     open_ended = False
 
@@ -142,6 +166,17 @@ class TestPresignedFetcherOnS3(RemoteStorageFetcherTests):
         key = LocationMetadata.decode(custom_metadata).object_key
         signed = self.signer.sign(key, ByteRange(start, end), 60)
         return LocationMetadata(url=signed.url, signed_headers=signed.headers).encode()
+
+
+class TestRequestsFetcherOnS3(TestPresignedFetcherOnS3):
+    @pytest.fixture
+    def fetcher(self, s3_environment: S3Server) -> Iterator[RequestsFetcher]:
+        self.server = s3_environment
+        self.bucket = s3_environment.new_bucket()
+        self.signer = S3Signer(f"s3://{self.bucket}/tier", s3_environment.options)
+        fetcher = configured(RequestsFetcher(), f"{s3_environment.authority}/{self.bucket}/tier")
+        yield fetcher
+        fetcher.close()
 
 
 class TestWrappers(TestMemoryFetcher):

@@ -23,6 +23,7 @@ _LONGER = {"tests/consumer/test_routing.py": 750}
 _TESTED_ELSEWHERE = {
     "fetchers/kafka_remote_fetchers/_range_client.py": "test_presigned and test_s3, on real sockets",
     "fetchers/kafka_remote_fetchers/_range_stream.py": "test_presigned, on real sockets",
+    "fetchers/kafka_remote_fetchers/_signed_headers.py": "test_presigned and test_requests_session",
     "fetchers/kafka_remote_fetchers/_transport_errors.py": "test_presigned, on real sockets",
     "kafka_remote_client/__main__.py": "tests/cli/test_main.py, as a process",
     "kafka_remote_client/cli/cluster_verbs.py": "the verbs' own tests call it",
