@@ -36,6 +36,7 @@ from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.tls import hold_for_traffic, hold_little
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
@@ -75,6 +76,7 @@ class Surroundings:
     counters: Counters
     clock: Clock
     buffers: BufferBudget
+    rates: RequestRates
     listener_tls: ssl.SSLContext | None = None
     broker_tls: ssl.SSLContext | None = None
 
@@ -111,6 +113,7 @@ class ClientConnection(asyncio.Protocol):
             admission=self._admission,
             max_request_bytes=around.config.max_request_bytes,
             max_in_flight=around.config.max_in_flight,
+            counted=self._pace,
         )
         self._broker_full = False
         self._draining = False
@@ -335,6 +338,17 @@ class ClientConnection(asyncio.Protocol):
 
     def _release_connecting(self) -> None:
         self._feed(lambda _nothing: self._pipeline.release(Hold.CONNECTING), b"")
+
+    def _pace(self) -> None:
+        """Makes further requests wait when the client's address is above its rate."""
+        pause = self._around.rates.charge(self.peer)
+        if pause > 0:
+            self._around.counters.add("requests_paced")
+            self._pipeline.hold(Hold.PACED)
+            asyncio.get_running_loop().call_later(pause, self._release_paced)
+
+    def _release_paced(self) -> None:
+        self._feed(lambda _nothing: self._pipeline.release(Hold.PACED), b"")
 
     def _answer(self, claim: Claim) -> None:
         self._start(self._work(claim))

@@ -25,6 +25,7 @@ from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Hold
+from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
@@ -413,7 +414,8 @@ class Doorkeeper:
 async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnection, FakeTransport]:
     config = ShimConfig("127.0.0.1:1")
     listeners = Listeners(config, lambda _node: asyncio.Protocol(), lambda _node: None)
-    around = Surroundings(config, listeners, Strategy(lambda *_: None), Counters(), clock, BufferBudget(1 << 20))
+    strategy, rates = Strategy(lambda *_: None), RequestRates(None, clock)
+    around = Surroundings(config, listeners, strategy, Counters(), clock, BufferBudget(1 << 20), rates)
     connection = ClientConnection(-1, around, owner)
     transport = FakeTransport()
     connection.connection_made(transport)
