@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -46,6 +47,7 @@ __all__ = ["ClientConnection", "Surroundings"]
 _LOG = logging.getLogger(__name__)
 
 _MAX_KEPT_BACK = 64 << 10
+_MAX_UNSENT = 256 << 10
 _MAX_UNWRITTEN = 1 << 20
 """Bytes for one side that are held before the other side is read no more: several reads' worth, so that neither idles."""
 
@@ -191,6 +193,7 @@ class ClientConnection(asyncio.Protocol):
         if not self._owner.opened(self):
             transport.abort()
             return
+        _limit_unsent(transport)
         if self._around.listener_tls is not None:
             self._handshaking = True
             transport.pause_reading()
@@ -397,6 +400,13 @@ class ClientConnection(asyncio.Protocol):
         self._tasks.discard(task)
         if self._closing_at is not None:
             self._side_lost()
+
+
+def _limit_unsent(transport: asyncio.Transport) -> None:
+    """Limits what the kernel keeps of data that the client does not read. Data on its way to the client does not count."""
+    client = transport.get_extra_info("socket")
+    if client is not None and client.family in (socket.AF_INET, socket.AF_INET6):
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _MAX_UNSENT)
 
 
 class _BrokerSide(asyncio.Protocol):
