@@ -2,9 +2,10 @@
 
 ::
 
-    https://account.blob.core.windows.net/container/key?se=…&sp=r&sv=…&sr=b&sig=…
+    https://account.blob.core.windows.net/container/key?se=…&sp=r&spr=https&sv=…&sr=b&sig=…
 
-A shared access signature of one blob, to read it, until ``se``. It cannot be bound to a range or a version: the URL opens the
+A shared access signature of one blob, to read it, until ``se``. With an endpoint of https, ``spr=https`` makes the store refuse
+it over plain http. It cannot be bound to a range or a version: the URL opens the
 whole blob. A shim grants such URLs only where that is permitted (``--whole-object-urls``). If-Match goes along unsigned.
 
 Options, declared in :mod:`kafka_remote_fetchers._settings`: ``azure.account.name``, and
@@ -63,6 +64,7 @@ class AzureSigner:
                 "azure.endpoint.url is plain http; set remote.storage.fetcher.allow.http=true to permit it"
             )
         self._endpoint = endpoint.rstrip("/")
+        self._protocol = "https" if endpoint.startswith("https://") else None
 
     def sign(
         self,
@@ -84,6 +86,7 @@ class AzureSigner:
                 account_key=self._key,
                 permission=BlobSasPermissions(read=True),
                 expiry=expiry,
+                protocol=self._protocol,
             )
         except (binascii.Error, ValueError):
             signature = None

@@ -29,8 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
+from uuid import UUID
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import (
@@ -56,6 +58,7 @@ _HIGHEST_VERSION = 1
 _WRITTEN_VERSION = 0
 _SEGMENT, _UPDATE, _PARTITION_DELETE, _SNAPSHOT = range(4)
 _TXN_INDEX_EMPTY = 0
+_MOST_TIPS = 1 << 16
 
 _S = TypeVar("_S", bound=IntEnum)
 
@@ -96,6 +99,12 @@ class RemoteLogMetadataSerde:
 def _read_tip(reader: Reader) -> TopicIdPartition:
     topic, topic_id, partition = reader.string(), reader.uuid(), reader.int32()
     reader.tagged_fields()
+    return _tip(topic, topic_id, partition)
+
+
+@lru_cache(_MOST_TIPS)
+def _tip(topic: str, topic_id: UUID, partition: int) -> TopicIdPartition:
+    """One object for all segments of a partition: a topic of 1,000,000 segments names 10,000 partitions."""
     return TopicIdPartition(topic_id, topic, partition)
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -36,6 +37,7 @@ from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.tls import hold_for_traffic, hold_little
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
@@ -45,6 +47,7 @@ __all__ = ["ClientConnection", "Surroundings"]
 _LOG = logging.getLogger(__name__)
 
 _MAX_KEPT_BACK = 64 << 10
+_MAX_UNSENT = 256 << 10
 _MAX_UNWRITTEN = 1 << 20
 """Bytes for one side that are held before the other side is read no more: several reads' worth, so that neither idles."""
 
@@ -75,6 +78,7 @@ class Surroundings:
     counters: Counters
     clock: Clock
     buffers: BufferBudget
+    rates: RequestRates
     listener_tls: ssl.SSLContext | None = None
     broker_tls: ssl.SSLContext | None = None
 
@@ -111,6 +115,7 @@ class ClientConnection(asyncio.Protocol):
             admission=self._admission,
             max_request_bytes=around.config.max_request_bytes,
             max_in_flight=around.config.max_in_flight,
+            counted=self._pace,
         )
         self._broker_full = False
         self._draining = False
@@ -188,6 +193,7 @@ class ClientConnection(asyncio.Protocol):
         if not self._owner.opened(self):
             transport.abort()
             return
+        _limit_unsent(transport)
         if self._around.listener_tls is not None:
             self._handshaking = True
             transport.pause_reading()
@@ -336,6 +342,17 @@ class ClientConnection(asyncio.Protocol):
     def _release_connecting(self) -> None:
         self._feed(lambda _nothing: self._pipeline.release(Hold.CONNECTING), b"")
 
+    def _pace(self) -> None:
+        """Makes further requests wait when the client's address is above its rate."""
+        pause = self._around.rates.charge(self.peer)
+        if pause > 0:
+            self._around.counters.add("requests_paced")
+            self._pipeline.hold(Hold.PACED)
+            asyncio.get_running_loop().call_later(pause, self._release_paced)
+
+    def _release_paced(self) -> None:
+        self._feed(lambda _nothing: self._pipeline.release(Hold.PACED), b"")
+
     def _answer(self, claim: Claim) -> None:
         self._start(self._work(claim))
 
@@ -383,6 +400,13 @@ class ClientConnection(asyncio.Protocol):
         self._tasks.discard(task)
         if self._closing_at is not None:
             self._side_lost()
+
+
+def _limit_unsent(transport: asyncio.Transport) -> None:
+    """Limits what the kernel keeps of data that the client does not read. Data on its way to the client does not count."""
+    client = transport.get_extra_info("socket")
+    if client is not None and client.family in (socket.AF_INET, socket.AF_INET6):
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _MAX_UNSENT)
 
 
 class _BrokerSide(asyncio.Protocol):

@@ -24,6 +24,7 @@ class Counters:
                                   | ``buffers``, ``error``, ``stopped``
     ``broker_connections_unverified`` | connections to brokers whose certificates were not verified
     ``requests``                  | requests read from clients
+    ``requests_paced``            | of these, those after which the client waits for ``max_request_rate_per_ip``
     ``location_requests``         | Fetch requests that asked for a location
     ``locations_granted``         | of these, or of the partitions of a batch, answered with one
     ``locations_refused.<why>``   | the same, served by the broker, or answered with the broker's own error

@@ -19,6 +19,7 @@ from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.tls import broker_context, limit_tls_buffers, listener_context
 
 __all__ = ["Proxy"]
@@ -40,6 +41,7 @@ class Proxy:
         self._by_ip: Counter[str] = Counter()
         self._unadmitted = 0
         self._buffers = BufferBudget(config.max_buffered_bytes)
+        self._rates = RequestRates(config.max_request_rate_per_ip, clock)
         self._emptied = asyncio.Event()
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
@@ -52,6 +54,7 @@ class Proxy:
             counters,
             clock,
             self._buffers,
+            self._rates,
             listener_context(config),
             broker_context(config),
         )
@@ -92,6 +95,7 @@ class Proxy:
         """Uses new limits, deadlines and certificates for connections from now on."""
         self._config, self._around = around.config, around
         self._buffers.limit = around.config.max_buffered_bytes
+        self._rates.rate = around.config.max_request_rate_per_ip
 
     def reloaded(self, config: ShimConfig) -> Surroundings:
         """Returns the argument of :meth:`reload`, from any thread. Raises ConfigurationError."""
@@ -178,6 +182,7 @@ class Proxy:
 
     def _sweep(self) -> None:
         now = self._clock.monotonic()
+        self._rates.forget()
         for connection in tuple(self._connections):
             missed = connection.overdue(now)
             if missed is not None:

@@ -72,6 +72,7 @@ class Hold(Enum):
     ADMISSION = "admission"
     ANSWERING = "answering"
     CROWDED = "crowded"
+    PACED = "paced"
 
 
 class _Reply(Enum):
@@ -102,7 +103,8 @@ class RequestPipeline:
 
     ``to_client``, ``to_broker`` take bytes for the two sides. The pipeline calls ``claimed`` with a request that the strategy
     claims; the caller runs the strategy and passes the result to :meth:`answered`. The pipeline calls ``dial`` once, when the
-    first request needs the broker; the caller releases ``Hold.CONNECTING`` when there is a connection. Each feeding call
+    first request needs the broker; the caller releases ``Hold.CONNECTING`` when there is a connection. It calls ``counted`` for
+    each request that goes on; the caller may hold further ones. Each feeding call
     raises ProtocolError; the caller then closes both connections.
     """
 
@@ -119,6 +121,7 @@ class RequestPipeline:
         admission: Admission,
         max_request_bytes: int,
         max_in_flight: int,
+        counted: Callable[[], None] = lambda: None,
     ) -> None:
         self._strategy = strategy
         self._advertise = advertise
@@ -129,6 +132,7 @@ class RequestPipeline:
         self._dial: Callable[[], None] | None = dial
         self._admission = admission
         self._max_in_flight = max_in_flight
+        self._counted = counted
         self._expected: deque[_Expected] = deque()
         self._holds: set[Hold] = set()
         self._requests = FrameScanner(_Requests(self), min_length=RequestHead.SIZE, max_length=max_request_bytes)
@@ -259,16 +263,20 @@ class RequestPipeline:
             acks = _produce_acks(head, front)
             if acks is None:
                 return Route.MORE
-            self._counters.add("requests")
+            self._count()
             if acks:
                 self._expect(head)
             return Route.STREAM
-        self._counters.add("requests")
+        self._count()
         if collected:
             self._collecting = head
             return Route.COLLECT
         self._expect(head)
         return Route.STREAM
+
+    def _count(self) -> None:
+        self._counters.add("requests")
+        self._counted()
 
     def _has_to_wait(self, head: RequestHead, length: int, *, collected: bool) -> bool:
         """Whether the request waits for the client's admission. Sends the shim's own request for the admission if needed."""

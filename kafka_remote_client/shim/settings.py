@@ -318,6 +318,14 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "max_connections_per_ip", int, 2_000, "Maximum number of client connections from one address.", bounds=(1, 1_000_000)
     ),
     _setting(
+        "max_request_rate_per_ip",
+        float,
+        None,
+        "Requests per second of all clients of one address; more wait. Lower protects other clients from a flood, and slows "
+        "many clients behind one address. Not set: no limit.",
+        bounds=(1, 1_000_000),
+    ),
+    _setting(
         "max_unadmitted_connections",
         int,
         1_000,
@@ -400,6 +408,7 @@ RELOADED = frozenset(
         "client_limits",
         "max_connections",
         "max_connections_per_ip",
+        "max_request_rate_per_ip",
         "max_unadmitted_connections",
         "max_buffered_bytes",
         "max_request_bytes",

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl, urlsplit
+
 import pytest
+from azure.storage.blob import BlobSasPermissions, generate_blob_sas
 from kafka_remote_fetchers.azure_signer import AzureSigner
 from kafka_remote_fetchers.presigned import PresignedFetcher
 
@@ -80,6 +86,32 @@ def test_a_missing_setting_is_named(monkeypatch: pytest.MonkeyPatch, options: di
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", key)
     with pytest.raises(ConfigurationError, match=said):
         AzureSigner("az://container", options)
+
+
+def signed_by_hand(key: str, query: dict[str, str], blob: str) -> str:
+    """The signature of a blob's service SAS, by the string-to-sign of Azure's "Create a service SAS", 2020-12-06 and later."""
+    fields = [query["sp"], "", query["se"], f"/blob/somebody/{blob}", "", "", query.get("spr", ""), query["sv"], query["sr"]]
+    without_snapshot_scope_and_headers = [""] * 7
+    text = "\n".join([*fields, *without_snapshot_scope_and_headers])
+    return base64.b64encode(hmac.digest(base64.b64decode(key), text.encode(), "sha256")).decode()
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_a_signature_for_https_is_refused_over_http(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """``spr`` is in the query and in the string that is signed, so nobody can remove it. An http endpoint has none."""
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")
+    options = {"azure.account.name": "somebody", "azure.endpoint.url": f"{scheme}://127.0.0.1:1/somebody", "allow.http": True}
+    clock = ManualClock()
+    url = AzureSigner("az://container/tier", options, clock).sign(KEY, ByteRange(0, 1), 60).url
+    query = dict(parse_qsl(urlsplit(url).query, strict_parsing=True))
+    assert query.get("spr") == ("https" if scheme == "https" else None)
+    assert query["sig"] == signed_by_hand("a2V5", query, f"container/tier/{KEY}")
+    expiry = datetime.fromtimestamp(clock.time_ms() / 1000, UTC) + timedelta(seconds=60)
+    read, spr = BlobSasPermissions(read=True), query.get("spr")
+    by_azure = generate_blob_sas(
+        "somebody", "container", f"tier/{KEY}", account_key="a2V5", permission=read, expiry=expiry, protocol=spr
+    )
+    assert dict(parse_qsl(by_azure)) == query
 
 
 def test_the_default_endpoint_is_the_accounts_own(monkeypatch: pytest.MonkeyPatch) -> None:

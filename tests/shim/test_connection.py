@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import socket
 import ssl
@@ -25,6 +26,7 @@ from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Hold
+from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
@@ -34,6 +36,8 @@ from tests.support.scripted_peer import CERTIFICATE
 from tests.support.waiting import wait_until
 
 HEARTBEAT = 12
+SIOCOUTQNSD = 0x894B
+"""Linux: the bytes of a socket that were written and not sent (``linux/sockios.h``)."""
 
 
 def echo(request: ReceivedRequest) -> bytes:
@@ -119,6 +123,23 @@ def test_small_answers_do_not_wait_for_an_acknowledgement(spoken: Spoken) -> Non
             assert transport
             used = transport.get_extra_info("socket")
             assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), used
+
+
+def test_little_unread_data_stays_in_the_kernel(spoken: Spoken) -> None:
+    """The client reads nothing: the kernel has 256 KiB for it beside what the client's own buffer takes, not megabytes."""
+    with (
+        ScriptedBroker(lambda request: request.answer(bytes(16 << 20))) as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
+    ):
+        client.send(heartbeat(1))
+        assert shim._proxy
+        wait_until(lambda: shim._proxy._buffers.held >= 1 << 20, "the shim to stop reading the broker")
+        (connection,) = shim._proxy._connections
+        assert connection._socket
+        unsent = struct.unpack("i", fcntl.ioctl(connection._socket.get_extra_info("socket").fileno(), SIOCOUTQNSD, bytes(4)))
+        assert 0 < unsent[0] <= 512 << 10
+        assert len(client.read()) == 4 + (16 << 20)
 
 
 @pytest.mark.parametrize(
@@ -413,7 +434,8 @@ class Doorkeeper:
 async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnection, FakeTransport]:
     config = ShimConfig("127.0.0.1:1")
     listeners = Listeners(config, lambda _node: asyncio.Protocol(), lambda _node: None)
-    around = Surroundings(config, listeners, Strategy(lambda *_: None), Counters(), clock, BufferBudget(1 << 20))
+    strategy, rates = Strategy(lambda *_: None), RequestRates(None, clock)
+    around = Surroundings(config, listeners, strategy, Counters(), clock, BufferBudget(1 << 20), rates)
     connection = ClientConnection(-1, around, owner)
     transport = FakeTransport()
     connection.connection_made(transport)

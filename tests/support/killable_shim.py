@@ -88,6 +88,12 @@ class KillableShim:
             self._process.kill()
             self._process.wait()
 
+    def terminate(self, seconds: float = _PATIENCE_SECONDS) -> int:
+        """SIGTERM; returns the exit status when it is gone. Raises subprocess.TimeoutExpired."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(seconds)
+
     def __enter__(self) -> Self:
         self.start()
         return self

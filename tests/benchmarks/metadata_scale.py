@@ -1,0 +1,148 @@
+"""What a shim needs to know a metadata topic of up to 1,000,000 segments: time to read it, memory, and the time of a look-up.
+
+    python -m tests.benchmarks.metadata_scale [--json FILE] [--segments 10000 100000 1000000]
+
+A generator encodes the records of the topic, two for each segment, in the order in which brokers write them: segment n of all
+partitions before segment n + 1 of any. They go through the follower's decoder and store, without a broker and without
+librdkafka. There are 100 segments in each partition and 100 partitions in each topic. Each size has a process of its own.
+
+=================== =================================================================================================
+figure              is
+=================== =================================================================================================
+``seconds``         CPU time to decode and apply all records; generating them does not count
+``bytes``           resident memory for each segment, above that of a process without any
+``look_up_us``      median microseconds to find the segment of an offset by topic id, partition and epoch
+=================== =================================================================================================
+
+Prints JSON. The exit status is 1 with one line for each missed target of the largest size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+from kafka_remote_client.model import (
+    EpochEntry,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+)
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.benchmarks.running import ROOT, machine
+
+__all__ = ["TARGETS", "measured", "missed"]
+
+TARGETS = {"seconds": 60.0, "bytes": 1_536.0, "look_up_us": 50.0}
+"""At most, at 1,000,000 segments in 10,000 partitions."""
+_SIZES = [10_000, 100_000, 1_000_000]
+_PER_PARTITION = 100
+_PARTITIONS_OF_A_TOPIC = 100
+_RECORDS = 10_000
+_EPOCH = 3
+_LOOK_UPS = 5_000
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def missed(figures: dict[str, float]) -> list[str]:
+    """One line for each figure above its target."""
+    return [
+        f"missed: {name} is {figures[name]:.1f}, not at most {most:g}" for name, most in TARGETS.items() if figures[name] > most
+    ]
+
+
+def _partition(number: int) -> TopicIdPartition:
+    topic = number // _PARTITIONS_OF_A_TOPIC
+    return TopicIdPartition(UUID(int=topic + 1), f"orders-{topic:04d}", number % _PARTITIONS_OF_A_TOPIC)
+
+
+def _records(partitions: int, number: int, dice: random.Random) -> Iterator[bytes]:
+    """The records of one segment of each partition."""
+    serde, start, now = RemoteLogMetadataSerde(), number * _RECORDS, 1_700_000_000_000 + number
+    for partition in range(partitions):
+        segment = RemoteLogSegmentId(_partition(partition), UUID(int=dice.getrandbits(128)))
+        yield serde.serialize(
+            RemoteLogSegmentMetadata(
+                remote_log_segment_id=segment,
+                start_offset=start,
+                end_offset=start + _RECORDS - 1,
+                max_timestamp_ms=now,
+                broker_id=1,
+                event_timestamp_ms=now,
+                segment_leader_epochs=(EpochEntry(_EPOCH, start),),
+                segment_size_in_bytes=1 << 29,
+                state=RemoteLogSegmentState.COPY_SEGMENT_STARTED,
+            )
+        )
+        yield serde.serialize(RemoteLogSegmentMetadataUpdate(segment, 1, now, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+
+
+def measured(segments: int) -> dict[str, float]:
+    """The figures of this process. ``segments``: a multiple of 100."""
+    dice, serde, store = random.Random(segments), RemoteLogMetadataSerde(), RemoteLogMetadataStore()
+    partitions = segments // _PER_PARTITION
+    before, seconds = _resident(), 0.0
+    for number in range(_PER_PARTITION):
+        records = list(_records(partitions, number, dice))
+        began = time.process_time()
+        for record in records:
+            store.apply(serde.deserialize(record))
+        seconds += time.process_time() - began
+        del records
+    gc.collect()
+    nbytes = (_resident() - before) / segments
+    took = []
+    for _ in range(_LOOK_UPS):
+        tip, offset = _partition(dice.randrange(partitions)), dice.randrange(_PER_PARTITION * _RECORDS)
+        began = time.perf_counter()
+        known = store.find(tip.topic_id, tip.partition)
+        cache = None if known is None else store.cache(known)
+        found = None if cache is None else cache.remote_log_segment_metadata(_EPOCH, offset)
+        took.append(time.perf_counter() - began)
+        if found is None or not found.start_offset <= offset <= found.end_offset:
+            raise RuntimeError(f"offset {offset} of {tip} has the wrong segment {found}")
+    return {"seconds": seconds, "bytes": nbytes, "look_up_us": 1e6 * statistics.median(took)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="a file to write the JSON to as well")
+    parser.add_argument("--segments", type=int, nargs="+", default=_SIZES)
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(measured(given.one)))
+        return 0
+    figures: dict[str, dict[str, float]] = {}
+    for size in given.segments:
+        command = [sys.executable, "-m", "tests.benchmarks.metadata_scale", "--one", str(size)]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        figures[str(size)] = json.loads(done.stdout)
+    lines = missed(figures[str(max(given.segments))])
+    text = json.dumps({"machine": machine(), "figures": figures, "missed": lines}, indent=1)
+    print(text)
+    if given.json is not None:
+        given.json.write_text(text + "\n")
+    print(*lines, sep="\n", file=sys.stderr)
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
