@@ -15,7 +15,7 @@ import texts
 from kafka_remote_fetchers import _settings as fetcher_table
 
 from kafka_remote_client.fetch.policy import POLICY
-from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION, COUNTERS, METRICS
+from kafka_remote_client.metrics import BY_BOUND, BY_CAUSE, BY_PARTITION, COUNTERS, METRICS
 from kafka_remote_client.registry import FETCHERS, fetcher_names
 from kafka_remote_client.settings import FETCHER_PREFIX, SETTINGS, Setting
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
@@ -118,7 +118,14 @@ def metrics() -> str:
         "The statistics that `stats_cb` gets contain all metrics under the key `remote_fetch`. In Prometheus they are",
         "`kafka_remote_fetch_request_total` and so on, with the labels `client` and `cause` (empty for metrics without one),",
         "or `client`, `topic` and `partition`. In OpenTelemetry they are `kafka.remote-fetch-request-total` and so on, with",
-        "attributes of these names. Generated from `kafka_remote_client/metrics.py`.",
+        "attributes of these names.",
+        "",
+        "Histograms are in seconds. Each is a mapping from upper bound (inclusive) to cumulative count, `-bucket`, and a sum.",
+        "In Prometheus they are the histograms `kafka_remote_fetch_latency_seconds` and",
+        "`kafka_remote_fetch_location_latency_seconds` with the label `client`. OpenTelemetry has no observable histogram:",
+        "there they are two counters, and the one by bound has the attribute `le`.",
+        "",
+        "Generated from `kafka_remote_client/metrics.py`.",
         "",
         "| name | kind | by | meaning |",
         "|---|---|---|---|",
@@ -128,7 +135,7 @@ def metrics() -> str:
 
 def _metric_row(name: str, meaning: str) -> str:
     kind = "counter" if name in COUNTERS else "gauge"
-    by = "cause" if name in BY_CAUSE else "partition" if name in BY_PARTITION else ""
+    by = "cause" if name in BY_CAUSE else "partition" if name in BY_PARTITION else "bound" if name in BY_BOUND else ""
     return f"| `{name}` | {kind} | {by} | {meaning} |"
 
 

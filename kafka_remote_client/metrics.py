@@ -2,16 +2,18 @@
 
 ``FetchMetrics`` is one thread-safe value per consumer or reader; :meth:`FetchMetrics.snapshot` gives plain numbers. Names
 follow ``consumer-fetch-manager-metrics``: ``remote-fetch-…-total``, ``-rate`` (per second since the first event), ``-avg``,
-``-max``.
+``-max``. Histograms are in seconds, by the conventions of OpenMetrics: cumulative counts by upper bound, and a sum.
 
-References: KIP-1254, "New Metrics".
+References: KIP-1254, "New Metrics"; OpenMetrics 1.0, "Histogram".
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -19,10 +21,13 @@ import attrs
 from kafka_remote_client.clock import Clock
 
 __all__ = [
+    "BOUNDS",
+    "BY_BOUND",
     "BY_CAUSE",
     "BY_PARTITION",
     "CACHES",
     "COUNTERS",
+    "HISTOGRAMS",
     "METRICS",
     "CacheStatistics",
     "FetchMetrics",
@@ -31,13 +36,22 @@ __all__ = [
 ]
 
 Snapshot: TypeAlias = Mapping[str, float | int | Mapping[str, int]]
-"""Numbers by names of :data:`METRICS`; those of :data:`BY_CAUSE` and :data:`BY_PARTITION` are mappings to numbers."""
+"""Numbers by names of :data:`METRICS`; those of :data:`BY_CAUSE`, :data:`BY_PARTITION` and :data:`BY_BOUND` are mappings."""
 
 CACHES: dict[str, str] = {
     "index": "indexes, checkpoints and snapshots of segments that this process reads itself",
     "manifest": "manifests of chunked segments that this process reads itself",
     "chunk": "ranges of segments on this host's disk (fetch.remote.cache.directory)",
 }
+
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper bounds of the histograms in seconds, inclusive. One more bucket, ``+Inf``, counts everything."""
+
+HISTOGRAMS: dict[str, str] = {
+    "remote-fetch-latency-seconds": "Time of a range from request to last byte, in seconds",
+    "remote-fetch-location-latency-seconds": "Time of location requests that were sent at once, in seconds",
+}
+"""Histograms. Each is two of :data:`METRICS`, ``…-bucket`` and ``…-sum``."""
 
 METRICS: dict[str, str] = {
     "remote-fetch-request-total": "Ranges requested from the store (GETs), including retries and hedges.",
@@ -87,14 +101,21 @@ METRICS: dict[str, str] = {
         )
     },
     "remote-fetch-chunk-cache-damaged-total": "Damaged ranges in this host's disk cache, read from the store instead.",
+    **{
+        f"{name}-{part}": f"{meaning}: {what}."
+        for name, meaning in HISTOGRAMS.items()
+        for part, what in (("bucket", "cumulative counts by upper bound"), ("sum", "sum"))
+    },
 }
 
-COUNTERS = frozenset(name for name in METRICS if name.endswith("-total"))
+COUNTERS = frozenset(name for name in METRICS if name.endswith(("-total", "-bucket", "-sum")))
 """The metrics that only grow; all others are gauges."""
 
 BY_CAUSE = frozenset({"remote-fetch-errors-total", "remote-fetch-fallbacks-total"})
 BY_PARTITION = frozenset(name for name in METRICS if name.startswith("remote-fetch-partition-"))
 """Those that are mappings: from causes, and from partitions as ``topic-number`` (those assigned now), to numbers."""
+BY_BOUND = frozenset(f"{name}-bucket" for name in HISTOGRAMS)
+"""Mappings from an upper bound in seconds (``0.001`` … ``+Inf``) to the number of durations up to it."""
 
 
 class HasMetrics(Protocol):
@@ -119,6 +140,21 @@ class CacheStatistics:
         return CacheStatistics(*(a + b for a, b in zip(mine, others, strict=True)))
 
 
+class _Histogram:
+    """Durations in seconds, counted by upper bound. Not thread safe."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BOUNDS) + 1)
+        self.sum = 0.0
+
+    def add(self, seconds: float) -> None:
+        self._counts[bisect_left(BOUNDS, seconds)] += 1
+        self.sum += seconds
+
+    def cumulated(self) -> dict[str, int]:
+        return dict(zip([*map(str, BOUNDS), "+Inf"], accumulate(self._counts), strict=True))
+
+
 class FetchMetrics:
     """Thread-safe counters. ``clock`` gives the time base of the rates."""
 
@@ -129,7 +165,7 @@ class FetchMetrics:
         self._totals: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._fallbacks: Counter[str] = Counter()
-        self._latency_sum = 0.0
+        self._histograms = {name: _Histogram() for name in HISTOGRAMS}
         self._maxima = {"remote-fetch-latency-max": 0.0, "remote-fetch-location-latency-max": 0.0}
         self._watched: dict[str, Callable[[], int]] = {}
         self._memories: list[Callable[[], int]] = []
@@ -162,7 +198,7 @@ class FetchMetrics:
                 self._started = self._clock.monotonic() - seconds
             self._totals["remote-fetch-request-total"] += 1
             self._totals["remote-fetch-bytes-total"] += received
-            self._latency_sum += seconds
+            self._histograms["remote-fetch-latency-seconds"].add(seconds)
             self._raise_max("remote-fetch-latency-max", seconds)
             if error is not None:
                 self._errors[error] += 1
@@ -172,6 +208,7 @@ class FetchMetrics:
         with self._lock:
             self._totals["remote-fetch-location-throttle-time-total"] += throttle_ms
             self._totals["remote-fetch-location-request-total"] += count
+            self._histograms["remote-fetch-location-latency-seconds"].add(seconds)
             self._raise_max("remote-fetch-location-latency-max", seconds)
 
     def segment_opened(self, size: int) -> None:
@@ -200,10 +237,14 @@ class FetchMetrics:
             self._memories.append(held)
 
     def snapshot(self) -> dict[str, float | int | dict[str, int]]:
-        """All of :data:`METRICS`; times in milliseconds. Of partitions nothing is known here: their mappings are empty."""
+        """All of :data:`METRICS`; times in milliseconds, those of histograms in seconds.
+
+        Of partitions nothing is known here: their mappings are empty.
+        """
         caches = self._cache_numbers()
         with self._lock:
             requests = self._totals["remote-fetch-request-total"]
+            latency = self._histograms["remote-fetch-latency-seconds"]
             elapsed = 0.0 if self._started is None else max(1e-9, self._clock.monotonic() - self._started)
             out: dict[str, float | int | dict[str, int]] = {name: {} for name in BY_PARTITION}
             for name in METRICS:
@@ -213,12 +254,14 @@ class FetchMetrics:
                 {
                     "remote-fetch-request-rate": requests / elapsed if elapsed else 0.0,
                     "remote-fetch-bytes-rate": self._totals["remote-fetch-bytes-total"] / elapsed if elapsed else 0.0,
-                    "remote-fetch-latency-avg": self._latency_sum * 1000 / requests if requests else 0.0,
+                    "remote-fetch-latency-avg": latency.sum * 1000 / requests if requests else 0.0,
                     "remote-fetch-buffer-bytes": sum(held() for held in self._memories),
                     "remote-fetch-errors-total": dict(self._errors),
                     "remote-fetch-fallbacks-total": dict(self._fallbacks),
                     **self._maxima,
                     **caches,
+                    **{f"{name}-bucket": one.cumulated() for name, one in self._histograms.items()},
+                    **{f"{name}-sum": one.sum for name, one in self._histograms.items()},
                     **{name: count() for name, count in self._watched.items()},
                 }
             )

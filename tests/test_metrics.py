@@ -1,6 +1,6 @@
 import pytest
 
-from kafka_remote_client.metrics import METRICS, CacheStatistics, FetchMetrics
+from kafka_remote_client.metrics import BOUNDS, BY_BOUND, METRICS, CacheStatistics, FetchMetrics
 from tests.support.locations import ManualClock
 
 
@@ -12,7 +12,25 @@ def clock() -> ManualClock:
 def test_a_new_snapshot_has_all_metrics_at_zero(clock: ManualClock) -> None:
     snapshot = FetchMetrics(clock).snapshot()
     assert set(snapshot) == set(METRICS)
-    assert all(value in (0, 0.0, {}) for value in snapshot.values())
+    assert all(value in (0, 0.0, {}) for name, value in snapshot.items() if name not in BY_BOUND)
+    assert all(snapshot[name] == dict.fromkeys([*map(str, BOUNDS), "+Inf"], 0) for name in BY_BOUND)
+
+
+def test_histograms_count_seconds_up_to_inclusive_bounds(clock: ManualClock) -> None:
+    metrics = FetchMetrics(clock)
+    for seconds in (0.25, 0.2500001, 60.0):
+        metrics.range_done(1, seconds)
+    metrics.locations_done(3, 0.02)
+    snapshot = metrics.snapshot()
+    counts = snapshot["remote-fetch-latency-seconds-bucket"]
+    assert isinstance(counts, dict)
+    assert list(counts) == [*map(str, BOUNDS), "+Inf"]
+    assert [counts[bound] for bound in ("0.1", "0.25", "0.5", "30.0", "+Inf")] == [0, 1, 2, 2, 3]
+    assert snapshot["remote-fetch-latency-seconds-sum"] == pytest.approx(60.5000001)
+    located = snapshot["remote-fetch-location-latency-seconds-bucket"]
+    assert isinstance(located, dict)
+    assert located["+Inf"] == 1, "three at once have one duration"
+    assert snapshot["remote-fetch-location-latency-seconds-sum"] == pytest.approx(0.02)
 
 
 def test_counts_ranges_their_bytes_and_their_time(clock: ManualClock) -> None:

@@ -1,8 +1,9 @@
 """Metrics for OpenTelemetry: observable instruments of a meter, which ask a consumer when they are read.
 
 A metric ``remote-fetch-request-total`` becomes the instrument ``kafka.remote-fetch-request-total``; where it is counted by
-cause, its observations have the attribute ``cause``, and a metric by partition has ``topic`` and ``partition``. A consumer
-that the application drops is observed no longer.
+cause, its observations have the attribute ``cause``, and a metric by partition has ``topic`` and ``partition``. The API
+has no observable histogram: a histogram is two counters, ``…-bucket`` with the attribute ``le`` and ``…-sum``. A consumer that
+the application drops is observed no longer.
 
 References: docs/metrics.md, https://opentelemetry.io/docs/specs/otel/metrics/api/.
 """
@@ -24,7 +25,7 @@ except ImportError:
 __all__ = ["observe"]
 
 _PREFIX = "kafka."
-_MILLISECONDS, _BYTES, _NONE = "ms", "By", "1"
+_MILLISECONDS, _SECONDS, _BYTES, _NONE = "ms", "s", "By", "1"
 
 
 def observe(meter: Meter, consumer: HasMetrics, attributes: Mapping[str, str] | None = None) -> None:
@@ -51,6 +52,8 @@ def _callback(
 
 
 def _unit(name: str) -> str:
+    if name.endswith(("-bucket", "-seconds-sum")):
+        return _SECONDS if name.endswith("-sum") else _NONE
     if "latency" in name or "time-total" in name:
         return _MILLISECONDS
     return _BYTES if name.endswith(("bytes", "bytes-total")) else _NONE

@@ -28,7 +28,11 @@ def observed(reader: InMemoryMetricReader) -> dict[str, Any]:
 
 def _told_by(attributes: Any) -> str | None:
     assert attributes["client"] == "one"
-    return attributes.get("cause") or (attributes["topic"] + "/" + attributes["partition"] if "topic" in attributes else None)
+    return (
+        attributes.get("cause")
+        or attributes.get("le")
+        or (attributes["topic"] + "/" + attributes["partition"] if "topic" in attributes else None)
+    )
 
 
 def test_instruments_show_the_metrics_until_the_consumer_is_freed() -> None:
@@ -44,6 +48,9 @@ def test_instruments_show_the_metrics_until_the_consumer_is_freed() -> None:
     assert found["kafka.remote-fetch-bytes-total"] == ("By", {None: 4096})
     assert found["kafka.remote-fetch-latency-avg"] == ("ms", {None: 250.0})
     assert found["kafka.remote-fetch-fallbacks-total"] == ("1", {"timeout": 1})
+    unit, counts = found["kafka.remote-fetch-latency-seconds-bucket"]
+    assert (unit, counts["0.1"], counts["0.25"], counts["+Inf"]) == ("1", 0, 1, 1)
+    assert found["kafka.remote-fetch-latency-seconds-sum"] == ("s", {None: 0.25})
     untold = {"remote-fetch-errors-total", "remote-fetch-partition-local-log-start-lag"}
     assert found.keys() == {f"kafka.{name}" for name in METRICS.keys() - untold}
     del client

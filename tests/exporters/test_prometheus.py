@@ -34,6 +34,11 @@ def test_consumers_are_distinguished_and_causes_are_labels() -> None:
     assert 'kafka_remote_fetch_fallbacks_total{cause="timeout",client="two"} 1.0' in shown
     assert "# TYPE kafka_remote_fetch_latency_avg gauge" in shown
     assert 'kafka_remote_fetch_latency_avg{cause="",client="one"} 250.0' in shown
+    assert "# TYPE kafka_remote_fetch_latency_seconds histogram" in shown
+    assert 'kafka_remote_fetch_latency_seconds_bucket{client="one",le="0.1"} 0.0' in shown
+    assert 'kafka_remote_fetch_latency_seconds_bucket{client="one",le="0.25"} 1.0' in shown
+    assert 'kafka_remote_fetch_latency_seconds_count{client="one"} 1.0' in shown
+    assert 'kafka_remote_fetch_latency_seconds_sum{client="one"} 0.25' in shown
 
 
 def test_registering_reads_no_metrics_and_drops_dead_consumers() -> None:

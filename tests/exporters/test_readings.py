@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.exporters.readings import Reading, readings
-from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION, COUNTERS, METRICS, FetchMetrics
+from kafka_remote_client.metrics import BY_BOUND, BY_CAUSE, BY_PARTITION, COUNTERS, METRICS, FetchMetrics
 
 
 def test_each_metric_is_one_reading_or_one_for_each_cause() -> None:
@@ -15,6 +15,7 @@ def test_each_metric_is_one_reading_or_one_for_each_cause() -> None:
     assert Reading("remote-fetch-fallbacks-total", 2, {"cause": "timeout"}) in found
     assert Reading("remote-fetch-errors-total", 1, {"cause": "not-found"}) in found
     assert Reading("remote-fetch-request-total", 0) in found
+    assert Reading("remote-fetch-latency-seconds-bucket", 0, {"le": "+Inf"}) in found
 
 
 def test_partitions_of_any_topic_name_are_distinguished() -> None:
@@ -33,4 +34,4 @@ def test_only_metrics_that_never_fall_are_counters() -> None:
 
 def test_mappings_of_a_snapshot_are_by_cause_or_partition() -> None:
     snapshot = FetchMetrics(SystemClock()).snapshot()
-    assert {name for name, value in snapshot.items() if isinstance(value, dict)} == BY_CAUSE | BY_PARTITION
+    assert {name for name, value in snapshot.items() if isinstance(value, dict)} == BY_CAUSE | BY_PARTITION | BY_BOUND

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from kafka_remote_client import Consumer
 from kafka_remote_client.exporters.opentelemetry import observe
 from kafka_remote_client.exporters.prometheus import FetchCollector
-from kafka_remote_client.metrics import BY_CAUSE, BY_PARTITION
+from kafka_remote_client.metrics import BY_BOUND, BY_CAUSE, BY_PARTITION
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.embedded_topics import decide
@@ -130,6 +130,13 @@ def test_statistics_prometheus_and_opentelemetry_show_the_same_numbers(
                 (wide_topic, "0"): number
             }
             assert by_prometheus[prometheus, *labels] == number
+        elif name in BY_BOUND:
+            assert {one.attributes["le"]: one.value for one in points} == value
+            assert {le: by_prometheus[prometheus, ("client", "reader"), ("le", le)] for le in value} == value
+            assert value["+Inf"] > 0
+        elif name.endswith("-seconds-sum"):
+            assert [one.value for one in points] == [value]
+            assert by_prometheus[prometheus, ("client", "reader")] == value > 0
         elif name in BY_CAUSE:
             assert (value, points) == ({}, [])
         else:
