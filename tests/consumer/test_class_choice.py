@@ -5,6 +5,7 @@ import pytest
 from kafka_remote_client import Consumer
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer import class_choice
+from kafka_remote_client.exporters.readings import readings
 
 OFF = "direct fetch is off: the class of a consumer"
 
@@ -61,6 +62,6 @@ def test_where_it_fails_or_is_turned_off_direct_fetch_is_off_and_said(
     assert OFF not in caplog.text, "it was to be off"
     consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, "fetch.remote.enabled": True})
     assert type(consumer) is Consumer
-    assert not any(consumer.metrics().values())
+    assert not any(one.value for one in readings(consumer.metrics()))
     consumer.close()
     assert caplog.text.count(OFF) == 1
