@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_remote_client import errors
 from kafka_remote_client.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from kafka_remote_client import errors
     from kafka_remote_client.consumer.aio import AIOConsumer, AsyncDeserializingConsumer
     from kafka_remote_client.consumer.consumer import Consumer, DeserializingConsumer
     from kafka_remote_client.consumer.progress import Progress
@@ -59,6 +59,7 @@ _HOMES = {
     "Tier": "kafka_remote_client.consumer.tier_log",
     "TierReader": "kafka_remote_client.fetch.tier_reader",
     "column": "kafka_remote_client.scanning.predicate",
+    "errors": "kafka_remote_client.errors",
     "header": "kafka_remote_client.scanning.predicate",
     "open_reader": "kafka_remote_client.fetch.open_reader",
     "open_tier": "kafka_remote_client.fetch.tier_reader",

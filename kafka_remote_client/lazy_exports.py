@@ -15,13 +15,16 @@ __all__ = ["lazy_exports"]
 def lazy_exports(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Returns ``__getattr__`` and ``__dir__`` of the package with these globals. ``homes``: the module that defines each name.
 
+    A name whose home is the module of that name in this package is that module itself.
+
     ``__getattr__`` raises AttributeError for other names.
     """
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
-        found = namespace[name] = getattr(import_module(homes[name]), name)
+        home = import_module(homes[name])
+        found = namespace[name] = home if homes[name] == f"{namespace['__name__']}.{name}" else getattr(home, name)
         return found
 
     def names() -> list[str]:

@@ -20,6 +20,12 @@ def test_a_name_is_imported_once_from_its_module():
     assert namespace["loads"] is json.loads
 
 
+def test_a_module_of_the_package_is_the_value_itself():
+    namespace = {"__name__": "json", "__all__": ["decoder"]}
+    get, _ = lazy_exports(namespace, {"decoder": "json.decoder"})
+    assert get("decoder") is namespace["decoder"] is json.decoder
+
+
 def test_an_unknown_name_is_an_attribute_error():
     get, _ = lazy_exports(package(), {"loads": "json"})
     with pytest.raises(AttributeError, match=r"module 'some\.package' has no attribute 'dumps'"):

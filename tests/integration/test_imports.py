@@ -25,9 +25,17 @@ def test_records_load_neither_the_client_nor_heavy_packages() -> None:
     assert not set(_HEAVY) & found
 
 
-def test_the_package_alone_loads_only_its_errors() -> None:
-    found = {name for name in _imported_by("import kafka_remote_client") if name.startswith("kafka_remote_client")}
-    assert found == {"kafka_remote_client", "kafka_remote_client.errors", "kafka_remote_client.lazy_exports"}
+def test_the_package_alone_loads_nothing_of_others() -> None:
+    found = _imported_by("import kafka_remote_client") - _imported_by("pass")
+    assert {name for name in found if name.partition(".")[0] not in sys.stdlib_module_names} == {
+        "kafka_remote_client",
+        "kafka_remote_client.lazy_exports",
+    }
+
+
+def test_the_errors_come_with_their_first_use() -> None:
+    assert "kafka_remote_client.errors" in _imported_by("import kafka_remote_client as k; k.errors.DirectFetchError")
+    assert "kafka_remote_client.errors" in _imported_by("from kafka_remote_client import errors")
 
 
 @pytest.mark.parametrize("name", kafka_remote_client.__all__)
