@@ -120,6 +120,8 @@ def metrics() -> str:
         "or `client`, `topic` and `partition`. In OpenTelemetry they are `kafka.remote-fetch-request-total` and so on, with",
         "attributes of these names. Generated from `kafka_remote_client/metrics.py`.",
         "",
+        "[examples/observability](../examples/observability/README.md) has a dashboard and alert rules for these metrics.",
+        "",
         "| name | kind | by | meaning |",
         "|---|---|---|---|",
     ]
