@@ -127,6 +127,8 @@ def metrics() -> str:
         "",
         "Generated from `kafka_remote_client/metrics.py`.",
         "",
+        "[examples/observability](../examples/observability/README.md) has a dashboard and alert rules for these metrics.",
+        "",
         "| name | kind | by | meaning |",
         "|---|---|---|---|",
     ]
