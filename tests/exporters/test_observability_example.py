@@ -96,3 +96,13 @@ def test_each_alert_says_what_happens_and_how_severe_it_is() -> None:
     if promtool is None:
         return  # the form was checked above
     subprocess.run([promtool, "check", "rules", str(RULES)], check=True, timeout=60)
+    subprocess.run([promtool, "test", "rules", str(FOLDER / "alerts_test.yml")], check=True, timeout=60)
+
+
+def test_each_alert_is_shown_to_fire_and_to_be_quiet() -> None:
+    alerts = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    shown = [
+        one for test in yaml.safe_load((FOLDER / "alerts_test.yml").read_text())["tests"] for one in test["alert_rule_test"]
+    ]
+    assert sorted(one["alertname"] for one in shown if "exp_alerts" in one) == sorted(alerts)
+    assert sorted(one["alertname"] for one in shown if "exp_alerts" not in one) == sorted(alerts)
