@@ -14,7 +14,7 @@ import typer
 
 from kafka_remote_client.cli.cluster import Places, run_cluster
 from kafka_remote_client.cli.cluster_verbs import add_cluster_verbs
-from kafka_remote_client.cli.command_group import Verbs, show_version
+from kafka_remote_client.cli.command_group import ConfigFile, Verbs, show_version, use_configuration
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.dump import DumpRequest, dump
@@ -86,11 +86,14 @@ app = typer.Typer(
 
 @app.callback()
 def _every_verb(
-    version: Annotated[
+    context: typer.Context,
+    config: ConfigFile = None,
+    _version: Annotated[
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Takes the options in front of the verb."""
+    use_configuration(context, config)
 
 
 @app.command("dump")

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["OutputClosedError", "Verbs", "show_version"]
+from kafka_remote_client.cli.configuration import VerbOption, given_options, read_options
+
+__all__ = ["ConfigFile", "OutputClosedError", "Verbs", "show_version", "use_configuration"]
+
+ConfigFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", envvar="KAFKA_REMOTE_CONFIG", metavar="FILE", help="TOML file with options of verbs (docs/cli.md)."
+    ),
+]
+_OWN_CONFIGURATION = frozenset({"shim"})
+"""Verbs that read a file and variables of their own."""
 
 
 class OutputClosedError(Exception):
@@ -34,6 +46,21 @@ def show_version(asked: bool) -> None:
     if asked:
         print(f"kafka-remote {version('kafka-remote-client')}")
         raise typer.Exit
+
+
+def use_configuration(context: Any, config: str | None) -> None:
+    """Makes options from a file and the environment the defaults of the verbs. Raises ConfigurationError."""
+    verbs = {
+        verb: [
+            VerbOption(each.name, max(each.opts, key=len).removeprefix("--"), each.multiple)
+            for each in command.params
+            if each.param_type_name == "option" and not each.hidden and each.name != "help"
+        ]
+        for verb, command in context.command.commands.items()
+        if verb not in _OWN_CONFIGURATION
+    }
+    file = {} if config is None else read_options(config)
+    context.default_map = given_options(verbs, config, file, os.environ)
 
 
 @contextmanager
