@@ -33,7 +33,8 @@ REFUSED: Mapping[str, str] = {
     "the CA file is missing": "remote.storage.fetcher.ssl.ca.location cannot be read as PEM",
     "the shim's address is malformed": "fetch.remote.bootstrap.servers: 'shim:port' is not host:port",
     "the fetcher is misspelled": (
-        "remote.storage.fetcher.class: unknown fetcher 'presinged'; known fetchers: local, memory, object_store, presigned, s3"
+        "remote.storage.fetcher.class: unknown fetcher 'presinged'; known fetchers: "
+        "local, memory, object_store, presigned, requests, s3"
     ),
     "a setting of the fetcher is misspelled": (
         "unknown setting of fetcher 'presigned': remote.storage.fetcher.alowed.hosts; did you mean "
