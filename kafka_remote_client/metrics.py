@@ -32,6 +32,7 @@ __all__ = [
     "CacheStatistics",
     "FetchMetrics",
     "HasMetrics",
+    "Histogram",
     "Snapshot",
 ]
 
@@ -140,18 +141,20 @@ class CacheStatistics:
         return CacheStatistics(*(a + b for a, b in zip(mine, others, strict=True)))
 
 
-class _Histogram:
-    """Durations in seconds, counted by upper bound. Not thread safe."""
+class Histogram:
+    """Durations in seconds, counted by upper bound. ``sum`` is in seconds. Not thread-safe."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BOUNDS) + 1)
         self.sum = 0.0
 
     def add(self, seconds: float) -> None:
+        """Counts one more of this length."""
         self._counts[bisect_left(BOUNDS, seconds)] += 1
         self.sum += seconds
 
     def cumulated(self) -> dict[str, int]:
+        """Returns the number of durations up to each bound, by its text, and of all as ``+Inf``."""
         return dict(zip([*map(str, BOUNDS), "+Inf"], accumulate(self._counts), strict=True))
 
 
@@ -165,7 +168,7 @@ class FetchMetrics:
         self._totals: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._fallbacks: Counter[str] = Counter()
-        self._histograms = {name: _Histogram() for name in HISTOGRAMS}
+        self._histograms = {name: Histogram() for name in HISTOGRAMS}
         self._maxima = {"remote-fetch-latency-max": 0.0, "remote-fetch-location-latency-max": 0.0}
         self._watched: dict[str, Callable[[], int]] = {}
         self._memories: list[Callable[[], int]] = []
