@@ -688,7 +688,7 @@ BUGS = (
     ),
     Bug(
         "private addresses are always permitted",
-        "kafka_remote_fetchers._connections:is_permitted_address",
+        "kafka_remote_fetchers._store_addresses:is_permitted_address",
         _constant(True),
         "private",
         {"only-allowed"},
