@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.utils import resolve_proxies, select_proxy
 from urllib3.exceptions import HTTPError, ReadTimeoutError, SSLError
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -140,10 +141,7 @@ class RequestsFetcher:
             "Accept-Encoding": "identity",
             "User-Agent": "kafka-remote-client",
         }
-        if not self._session.proxies:
-            connecting = Deadline(self._clock, min(self._connect_timeout, deadline.remaining()))
-            guarded(target.authority, self._addresses.of, target.host, target.port, connecting)
-        response = self._sent(self._session, location.url, headers, target)
+        response = self._sent(self._session, location.url, headers, target, deadline)
         try:
             length = _checked(response, wanted, target)
         except BaseException:
@@ -157,14 +155,18 @@ class RequestsFetcher:
         if session is not None:
             session.close()
 
-    def _sent(self, session: requests.Session, url: str, headers: dict[str, str], target: StoreTarget) -> requests.Response:
-        def send() -> requests.Response:
-            request = session.prepare_request(requests.Request("GET", url, headers))
-            request.url = url  # as it was signed: requests quotes it again
-            timeout = (self._connect_timeout, self._read_timeout)
-            return session.send(request, stream=True, allow_redirects=False, timeout=timeout)
-
-        return _translated(target.authority, send)
+    def _sent(
+        self, session: requests.Session, url: str, headers: dict[str, str], target: StoreTarget, deadline: Deadline
+    ) -> requests.Response:
+        host = target.authority
+        request = _translated(host, session.prepare_request, requests.Request("GET", url, headers))
+        proxies = resolve_proxies(request, session.proxies, session.trust_env)
+        if select_proxy(url, proxies) is None:  # a proxy resolves the name itself
+            connecting = Deadline(self._clock, min(self._connect_timeout, deadline.remaining()))
+            guarded(host, self._addresses.of, target.host, target.port, connecting)
+        request.url = url  # as it was signed: requests quotes it again
+        timeout = (self._connect_timeout, self._read_timeout)
+        return _translated(host, session.send, request, proxies=proxies, stream=True, allow_redirects=False, timeout=timeout)
 
 
 class _Body:

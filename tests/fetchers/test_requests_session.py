@@ -261,6 +261,26 @@ def test_reads_through_a_proxy(origin: ScriptedOrigin) -> None:
         opened(alone, url_metadata(origin))
 
 
+def test_a_proxy_of_the_environment_resolves_the_name(origin: ScriptedOrigin, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FromEnvironment(RequestsFetcher):
+        def new_session(self) -> requests.Session:
+            session = super().new_session()
+            session.trust_env = True
+            return session
+
+    def unresolved(*_: object) -> list[str]:
+        raise OSError
+
+    for name in ("no_proxy", "NO_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with proxy() as (address, seen):
+        monkeypatch.setenv("HTTP_PROXY", address)
+        with closing(on_loopback(f"localhost:{origin.port}", fetcher=FromEnvironment(resolver=unresolved))) as fetcher:
+            url = origin.url_for(KEY).replace("127.0.0.1", "localhost")
+            assert read_all(opened(fetcher, LocationMetadata(url=url))) == DATA[:1000]
+    assert seen == [url]
+
+
 def test_closed_fetchers_and_streams_read_nothing(origin: ScriptedOrigin) -> None:
     with pytest.raises(RemoteStorageUnavailableError, match="not configured"):
         opened(RequestsFetcher(), url_metadata(origin))
