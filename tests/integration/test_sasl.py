@@ -20,6 +20,7 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import split_config
+from kafka_remote_client.exporters.readings import readings
 from kafka_remote_client.protocol import sasl_authenticate, sasl_handshake
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
@@ -204,7 +205,7 @@ def test_a_sasl_setting_of_librdkafka_only_leaves_all_to_the_broker(
         rows = read_to_end(consumer, by_consume)
         metrics = consumer.metrics()
     assert rows == plain(sasl_broker.broker, sasl_broker.topic, "read_committed")
-    assert not any(metrics.values())
+    assert not any(one.value for one in readings(metrics))
     said = [message for message in caplog.messages if "direct fetch" in message]
     assert said == ["direct fetch is off: sasl.oauthbearer.assertion.algorithm is not supported by direct fetch"]
 

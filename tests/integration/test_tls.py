@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Message, TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.exporters.readings import readings
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.aiven_tier import AivenTier, aiven_shim
@@ -152,7 +153,7 @@ def test_a_tls_setting_of_librdkafka_only_leaves_all_to_the_broker(
         metrics = consumer.metrics()
         assert shim.metrics().get("location_requests", 0) == 0
     assert rows == plain(kafka_broker, topic, "read_committed")
-    assert not any(metrics.values())
+    assert not any(one.value for one in readings(metrics))
     said = [message for message in caplog.messages if "direct fetch" in message]
     assert said == ["direct fetch is off: ssl.curves.list is not supported by direct fetch"]
 
