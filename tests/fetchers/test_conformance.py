@@ -26,10 +26,6 @@ def by_key(key: str) -> bytes:
     return LocationMetadata(object_key=key).encode()
 
 
-def presigned(authority: str) -> PresignedFetcher:
-    return configured(PresignedFetcher(), authority)
-
-
 def configured(fetcher: Any, authority: str) -> Any:
     """A fetcher that may read that store on loopback."""
     fetcher.configure(
@@ -76,10 +72,12 @@ class TestLocalFetcher(RemoteStorageFetcherTests):
 
 
 class TestPresignedFetcherOnUnsignedRanges(RemoteStorageFetcherTests):
+    kind: type[PresignedFetcher | RequestsFetcher] = PresignedFetcher
+
     @pytest.fixture
-    def fetcher(self) -> Iterator[PresignedFetcher]:
+    def fetcher(self) -> Iterator[PresignedFetcher | RequestsFetcher]:
         with ScriptedOrigin(signature="0123456789abcdef") as self.origin:
-            fetcher = presigned(self.origin.authority)
+            fetcher = configured(self.kind(), self.origin.authority)
             yield fetcher
             fetcher.close()
 
@@ -93,29 +91,19 @@ class TestPresignedFetcherOnUnsignedRanges(RemoteStorageFetcherTests):
 
 class TestPresignedFetcherOnChunkedAnswers(TestPresignedFetcherOnUnsignedRanges):
     @pytest.fixture
-    def fetcher(self) -> Iterator[PresignedFetcher]:
+    def fetcher(self) -> Iterator[PresignedFetcher | RequestsFetcher]:
         with ScriptedOrigin(otherwise=Answer(chunked=True)) as self.origin:
-            fetcher = presigned(self.origin.authority)
+            fetcher = configured(self.kind(), self.origin.authority)
             yield fetcher
             fetcher.close()
 
 
 class TestRequestsFetcher(TestPresignedFetcherOnUnsignedRanges):
-    @pytest.fixture
-    def fetcher(self) -> Iterator[RequestsFetcher]:
-        with ScriptedOrigin(signature="0123456789abcdef") as self.origin:
-            fetcher = configured(RequestsFetcher(), self.origin.authority)
-            yield fetcher
-            fetcher.close()
+    kind = RequestsFetcher
 
 
-class TestRequestsFetcherOnChunkedAnswers(TestPresignedFetcherOnUnsignedRanges):
-    @pytest.fixture
-    def fetcher(self) -> Iterator[RequestsFetcher]:
-        with ScriptedOrigin(otherwise=Answer(chunked=True)) as self.origin:
-            fetcher = configured(RequestsFetcher(), self.origin.authority)
-            yield fetcher
-            fetcher.close()
+class TestRequestsFetcherOnChunkedAnswers(TestPresignedFetcherOnChunkedAnswers):
+    kind = RequestsFetcher
 
 
 class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
@@ -125,7 +113,7 @@ class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
     def fetcher(self, tmp_path: Path) -> Iterator[PresignedFetcher]:
         self.root = tmp_path
         with ObjectOrigin(tmp_path, SECRET) as self.origin:
-            fetcher = presigned(self.origin.url.removeprefix("http://"))
+            fetcher = configured(PresignedFetcher(), self.origin.url.removeprefix("http://"))
             yield fetcher
             fetcher.close()
 
@@ -144,14 +132,15 @@ class TestPresignedFetcherOnSignedRanges(RemoteStorageFetcherTests):
 class TestPresignedFetcherOnS3(RemoteStorageFetcherTests):
     """A server that checks each signature, range and expiry, with URLs that a shim grants."""
 
+    kind: type[PresignedFetcher | RequestsFetcher] = PresignedFetcher
     open_ended = False
 
     @pytest.fixture
-    def fetcher(self, s3_environment: S3Server) -> Iterator[PresignedFetcher]:
+    def fetcher(self, s3_environment: S3Server) -> Iterator[PresignedFetcher | RequestsFetcher]:
         self.server = s3_environment
         self.bucket = s3_environment.new_bucket()
         self.signer = S3Signer(f"s3://{self.bucket}/tier", s3_environment.options)
-        fetcher = presigned(f"{s3_environment.authority}/{self.bucket}/tier")
+        fetcher = configured(self.kind(), f"{s3_environment.authority}/{self.bucket}/tier")
         yield fetcher
         fetcher.close()
 
@@ -169,14 +158,7 @@ class TestPresignedFetcherOnS3(RemoteStorageFetcherTests):
 
 
 class TestRequestsFetcherOnS3(TestPresignedFetcherOnS3):
-    @pytest.fixture
-    def fetcher(self, s3_environment: S3Server) -> Iterator[RequestsFetcher]:
-        self.server = s3_environment
-        self.bucket = s3_environment.new_bucket()
-        self.signer = S3Signer(f"s3://{self.bucket}/tier", s3_environment.options)
-        fetcher = configured(RequestsFetcher(), f"{s3_environment.authority}/{self.bucket}/tier")
-        yield fetcher
-        fetcher.close()
+    kind = RequestsFetcher
 
 
 class TestWrappers(TestMemoryFetcher):
