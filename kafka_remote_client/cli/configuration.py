@@ -1,4 +1,4 @@
-"""Options of verbs from a file and from the environment: ``--config FILE``, ``KAFKA_REMOTE_CONFIG``, ``KAFKA_REMOTE_*``. Pure.
+"""Options of verbs from a file and from the environment: ``--config FILE``, ``KAFKA_REMOTE_CONFIG``, ``KAFKA_REMOTE_*``.
 
 ::
 
@@ -8,7 +8,8 @@
     [dump] store = "URL"                 | the verb's table of the file, which wins over
     store = "URL"                        | the file's line for all verbs
 
-A line for all verbs counts for those that have the option. The verb ``shim`` has a file and variables of its own.
+A line for all verbs counts for those that have the option. The verb ``shim`` has a file and variables of its own. Pure, but for
+:func:`read_options`.
 
 References: docs/cli.md, "Options in a file".
 """
@@ -60,8 +61,9 @@ def given_options(
     """
     known = {verb: {option.name: option for option in options} for verb, options in verbs.items()}
     shared = {key: value for key, value in file.items() if key not in known}
+    names = {*known, *(name for options in known.values() for name in options)}
     for key in shared:
-        _check_name(path, "option or verb", key, {*known, *(name for options in known.values() for name in options)})
+        _check_name(path, "option or verb", key, names)
     found: dict[str, Options] = {}
     for verb, options in known.items():
         own = _own(path, verb, file)
