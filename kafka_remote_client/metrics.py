@@ -1,10 +1,11 @@
 """Counters and timers of direct fetch, under KIP-1254's headings in Kafka's naming style.
 
 ``FetchMetrics`` is one thread-safe value per consumer or reader; :meth:`FetchMetrics.snapshot` gives plain numbers. Names
-follow ``consumer-fetch-manager-metrics``: ``remote-fetch-…-total``, ``-rate`` (per second since the first event), ``-avg``,
-``-max``. Histograms are in seconds, by the conventions of OpenMetrics: cumulative counts by upper bound, and a sum.
+follow ``consumer-fetch-manager-metrics``: ``remote-fetch-…-total``, ``-rate`` (per second), ``-avg``, ``-max``. The last three
+are of the last windows, as in Kafka. Histograms are in seconds, by the conventions of OpenMetrics: cumulative counts by upper
+bound, and a sum.
 
-References: KIP-1254, "New Metrics"; OpenMetrics 1.0, "Histogram".
+References: KIP-1254, "New Metrics"; Kafka's ``SampledStat``, ``Rate``, ``Avg`` and ``Max``; OpenMetrics 1.0, "Histogram".
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ __all__ = [
     "COUNTERS",
     "HISTOGRAMS",
     "METRICS",
+    "SAMPLES",
+    "SAMPLE_SECONDS",
     "CacheStatistics",
     "FetchMetrics",
     "HasMetrics",
     "Histogram",
+    "SampledStat",
     "Snapshot",
 ]
 
@@ -48,6 +52,11 @@ CACHES: dict[str, str] = {
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the histograms in seconds, inclusive. One more bucket, ``+Inf``, counts everything."""
 
+SAMPLES = 2
+SAMPLE_SECONDS = 30.0
+"""Rates, means and maxima are those of two windows of 30 s: the defaults of Kafka's ``metrics.num.samples`` and
+``metrics.sample.window.ms``."""
+
 HISTOGRAMS: dict[str, str] = {
     "remote-fetch-latency-seconds": "Time of a range from request to last byte, in seconds",
     "remote-fetch-location-latency-seconds": "Time of location requests that were sent at once, in seconds",
@@ -60,11 +69,11 @@ METRICS: dict[str, str] = {
     "remote-fetch-hedges-total": "Hedges: second requests for ranges that are late.",
     "remote-fetch-hedges-won-total": "Hedges that received their range before the first request did.",
     "remote-fetch-hedges-bytes-total": "Bytes received twice because of hedges. Over-read bytes include them.",
-    "remote-fetch-request-rate": "Ranges requested from the store per second.",
+    "remote-fetch-request-rate": "Ranges requested from the store per second, in the last minute.",
     "remote-fetch-bytes-total": "Bytes received from the store.",
-    "remote-fetch-bytes-rate": "Bytes received from the store per second.",
-    "remote-fetch-latency-avg": "Mean time of a range from request to last byte, in milliseconds.",
-    "remote-fetch-latency-max": "Longest time of a range in milliseconds.",
+    "remote-fetch-bytes-rate": "Bytes received from the store per second, in the last minute.",
+    "remote-fetch-latency-avg": "Mean time of a range from request to last byte in the last minute, in milliseconds.",
+    "remote-fetch-latency-max": "Longest time of a range in the last minute, in milliseconds.",
     "remote-fetch-errors-total": "Ranges and location requests that failed, by cause.",
     "remote-fetch-fallbacks-total": "Times a partition with tiered data fell back to the broker, by cause.",
     "remote-fetch-internal-errors-total": "Unexpected exceptions in direct fetch. The log has each traceback.",
@@ -84,7 +93,7 @@ METRICS: dict[str, str] = {
     "remote-fetch-metadata-restarts-total": "Restarts of the metadata topic follower after a failure.",
     "remote-fetch-metadata-rereads-total": "Times a partition of the metadata topic was inconsistent and read again.",
     "remote-fetch-rate-limit-time-total": "Milliseconds that ranges waited for the consumer's own rate limits.",
-    "remote-fetch-location-latency-max": "Longest time of a location request in milliseconds.",
+    "remote-fetch-location-latency-max": "Longest time of a location request in the last minute, in milliseconds.",
     "remote-fetch-buffer-bytes": "Bytes held now by ranges in flight and undelivered records.",
     "broker-fetch-records-total": "Records delivered from the broker.",
     "remote-fetch-partition-tier": "Where a partition is read from: 1 = the store, 0 = the broker.",
@@ -158,18 +167,75 @@ class Histogram:
         return dict(zip([*map(str, BOUNDS), "+Inf"], accumulate(self._counts), strict=True))
 
 
+@attrs.define
+class _Sample:
+    """Amounts recorded in one window, which begins at ``start`` with the first of them."""
+
+    start: float
+    count: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+
+
+class SampledStat:
+    """Amounts of the last :data:`SAMPLES` windows of :data:`SAMPLE_SECONDS` seconds. Not thread-safe.
+
+    ``now`` is the time in seconds on a monotonic clock. As in Kafka, a window begins with the first amount after the end of the
+    last one, and a rate is over at least one whole window: one amount counts as if it were followed by 30 s without any.
+    """
+
+    def __init__(self) -> None:
+        self._samples: list[_Sample] = []
+
+    def add(self, amount: float, now: float) -> None:
+        """Records one amount."""
+        samples = self._recent(now)
+        if not samples or now - samples[-1].start >= SAMPLE_SECONDS:
+            samples.append(_Sample(now))
+        samples[-1].count += 1
+        samples[-1].total += amount
+        samples[-1].longest = max(samples[-1].longest, amount)
+
+    def count_rate(self, now: float) -> float:
+        """Returns the number of amounts per second."""
+        return sum(sample.count for sample in self._recent(now)) / self._seconds(now)
+
+    def rate(self, now: float) -> float:
+        """Returns the sum of the amounts per second."""
+        return sum(sample.total for sample in self._recent(now)) / self._seconds(now)
+
+    def mean(self, now: float) -> float:
+        """Returns the mean amount; 0 without any."""
+        samples = self._recent(now)
+        return sum(sample.total for sample in samples) / sum(sample.count for sample in samples) if samples else 0.0
+
+    def longest(self, now: float) -> float:
+        """Returns the largest amount; 0 without any."""
+        return max((sample.longest for sample in self._recent(now)), default=0.0)
+
+    def _recent(self, now: float) -> list[_Sample]:
+        self._samples = [sample for sample in self._samples if now - sample.start < SAMPLES * SAMPLE_SECONDS]
+        return self._samples
+
+    def _seconds(self, now: float) -> float:
+        elapsed = now - self._samples[0].start if self._samples else 0.0
+        missing = SAMPLES - 1 - int(elapsed // SAMPLE_SECONDS)
+        return elapsed + max(0, missing) * SAMPLE_SECONDS
+
+
 class FetchMetrics:
-    """Thread-safe counters. ``clock`` gives the time base of the rates."""
+    """Thread-safe counters. ``clock`` gives the time of the windows."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._started: float | None = None
         self._totals: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._fallbacks: Counter[str] = Counter()
         self._histograms = {name: Histogram() for name in HISTOGRAMS}
-        self._maxima = {"remote-fetch-latency-max": 0.0, "remote-fetch-location-latency-max": 0.0}
+        self._latency = SampledStat()
+        self._bytes = SampledStat()
+        self._location_latency = SampledStat()
         self._watched: dict[str, Callable[[], int]] = {}
         self._memories: list[Callable[[], int]] = []
         self._caches: dict[str, list[Callable[[], CacheStatistics]]] = {cache: [] for cache in CACHES}
@@ -197,12 +263,12 @@ class FetchMetrics:
     def range_done(self, received: int, seconds: float, error: str | None = None) -> None:
         """Counts one GET: bytes received, time taken, and the cause when it failed."""
         with self._lock:
-            if self._started is None:
-                self._started = self._clock.monotonic() - seconds
+            now = self._clock.monotonic()
             self._totals["remote-fetch-request-total"] += 1
             self._totals["remote-fetch-bytes-total"] += received
             self._histograms["remote-fetch-latency-seconds"].add(seconds)
-            self._raise_max("remote-fetch-latency-max", seconds)
+            self._latency.add(seconds, now)
+            self._bytes.add(received, now)
             if error is not None:
                 self._errors[error] += 1
 
@@ -212,7 +278,7 @@ class FetchMetrics:
             self._totals["remote-fetch-location-throttle-time-total"] += throttle_ms
             self._totals["remote-fetch-location-request-total"] += count
             self._histograms["remote-fetch-location-latency-seconds"].add(seconds)
-            self._raise_max("remote-fetch-location-latency-max", seconds)
+            self._location_latency.add(seconds, self._clock.monotonic())
 
     def segment_opened(self, size: int) -> None:
         """Counts one segment of which something is going to be read, and its size in bytes."""
@@ -246,22 +312,21 @@ class FetchMetrics:
         """
         caches = self._cache_numbers()
         with self._lock:
-            requests = self._totals["remote-fetch-request-total"]
-            latency = self._histograms["remote-fetch-latency-seconds"]
-            elapsed = 0.0 if self._started is None else max(1e-9, self._clock.monotonic() - self._started)
+            now = self._clock.monotonic()
             out: dict[str, float | int | dict[str, int]] = {name: {} for name in BY_PARTITION}
             for name in METRICS:
                 if name.endswith("-total"):
                     out[name] = self._totals[name]
             out.update(
                 {
-                    "remote-fetch-request-rate": requests / elapsed if elapsed else 0.0,
-                    "remote-fetch-bytes-rate": self._totals["remote-fetch-bytes-total"] / elapsed if elapsed else 0.0,
-                    "remote-fetch-latency-avg": latency.sum * 1000 / requests if requests else 0.0,
+                    "remote-fetch-request-rate": self._latency.count_rate(now),
+                    "remote-fetch-bytes-rate": self._bytes.rate(now),
+                    "remote-fetch-latency-avg": self._latency.mean(now) * 1000,
+                    "remote-fetch-latency-max": self._latency.longest(now) * 1000,
+                    "remote-fetch-location-latency-max": self._location_latency.longest(now) * 1000,
                     "remote-fetch-buffer-bytes": sum(held() for held in self._memories),
                     "remote-fetch-errors-total": dict(self._errors),
                     "remote-fetch-fallbacks-total": dict(self._fallbacks),
-                    **self._maxima,
                     **caches,
                     **{f"{name}-bucket": one.cumulated() for name, one in self._histograms.items()},
                     **{f"{name}-sum": one.sum for name, one in self._histograms.items()},
@@ -284,6 +349,3 @@ class FetchMetrics:
             if f"{stem}-damaged-total" in METRICS:
                 numbers[f"{stem}-damaged-total"] = total.damaged
         return numbers
-
-    def _raise_max(self, name: str, seconds: float) -> None:
-        self._maxima[name] = max(self._maxima[name], seconds * 1000)

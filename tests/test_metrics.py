@@ -1,6 +1,6 @@
 import pytest
 
-from kafka_remote_client.metrics import BOUNDS, BY_BOUND, METRICS, CacheStatistics, FetchMetrics
+from kafka_remote_client.metrics import BOUNDS, BY_BOUND, METRICS, CacheStatistics, FetchMetrics, SampledStat
 from tests.support.locations import ManualClock
 
 
@@ -37,15 +37,59 @@ def test_counts_ranges_their_bytes_and_their_time(clock: ManualClock) -> None:
     metrics = FetchMetrics(clock)
     metrics.range_done(1000, 0.1)
     metrics.range_done(500, 0.3, "timeout")
-    clock.now += 0.9
+    clock.now += 30
     snapshot = metrics.snapshot()
     assert snapshot["remote-fetch-request-total"] == 2
     assert snapshot["remote-fetch-bytes-total"] == 1500
     assert snapshot["remote-fetch-latency-avg"] == pytest.approx(200)
     assert snapshot["remote-fetch-latency-max"] == pytest.approx(300)
-    assert snapshot["remote-fetch-request-rate"] == pytest.approx(2.0)
-    assert snapshot["remote-fetch-bytes-rate"] == pytest.approx(1500.0)
+    assert snapshot["remote-fetch-request-rate"] == pytest.approx(2 / 30)
+    assert snapshot["remote-fetch-bytes-rate"] == pytest.approx(1500 / 30)
     assert snapshot["remote-fetch-errors-total"] == {"timeout": 1}
+
+
+def test_rates_means_and_maxima_forget_what_is_a_minute_old(clock: ManualClock) -> None:
+    metrics = FetchMetrics(clock)
+    metrics.range_done(1000, 0.5)
+    metrics.locations_done(1, 0.4)
+    clock.now += 40
+    metrics.range_done(600, 0.1)
+    recent = metrics.snapshot()
+    assert recent["remote-fetch-latency-max"] == pytest.approx(500)
+    assert recent["remote-fetch-bytes-rate"] == pytest.approx(1600 / 40)
+    clock.now += 20
+    later = metrics.snapshot()
+    assert later["remote-fetch-latency-max"] == later["remote-fetch-latency-avg"] == pytest.approx(100)
+    assert later["remote-fetch-location-latency-max"] == 0
+    assert later["remote-fetch-bytes-rate"] == pytest.approx(600 / 50)
+    assert later["remote-fetch-bytes-total"] == 1600, "totals remain"
+    clock.now += 60
+    idle = metrics.snapshot()
+    rates = [name for name in METRICS if name.endswith(("-rate", "-avg", "-max"))]
+    assert [idle[name] for name in rates] == [0.0] * len(rates)
+
+
+@pytest.mark.parametrize(
+    ("at", "now", "counted", "seconds"),
+    [
+        # by the rule of Kafka's Rate.windowSize for two windows of 30 s
+        ([], 5, 0, 30),
+        ([0], 0, 1, 30),  # one amount: as if a whole window were over
+        ([0], 10, 1, 40),
+        ([0], 29.9, 1, 59.9),
+        ([0], 30, 1, 30),  # now one is
+        ([0, 29], 45, 2, 45),
+        ([0, 31], 59, 2, 59),
+        ([0, 31], 60, 1, 59),  # the first window is forgotten: 29 s of the second and a whole one
+        ([0, 100], 100, 1, 30),
+    ],
+)
+def test_a_rate_is_over_one_whole_window_at_least(at: list[float], now: float, counted: int, seconds: float) -> None:
+    stat = SampledStat()
+    for time in at:
+        stat.add(6, time)
+    assert stat.count_rate(now) == pytest.approx(counted / seconds)
+    assert stat.rate(now) == pytest.approx(6 * counted / seconds)
 
 
 def test_counts_locations_errors_fallbacks_and_totals(clock: ManualClock) -> None:
