@@ -40,6 +40,7 @@ from kafka_remote_client.cli.options import (
 )
 from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
 from kafka_remote_client.cli.plan import plan_options, show_plan
+from kafka_remote_client.cli.progress import spinner
 from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_options
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
 from kafka_remote_client.cli.signals import stop_signals
@@ -275,8 +276,10 @@ def _ls(
     store_options = parse_settings(store_option or [], "--store-option")
     named = topics_of(topics, old_topic, remark)
     only = named[0] if len(named) == 1 else None  # reads no more of the store than that topic
-    with open_listing(store, layout, options, store_options=store_options, topic=only) as (opened, source):
-        show_segments(found_segments(opened, source, named, partition), output)
+    listing = open_listing(store, layout, options, store_options=store_options, topic=only)
+    with listing as (opened, source), spinner("listing the store"):
+        lines = found_segments(opened, source, named, partition)
+    show_segments(lines, output)
 
 
 @app.command("plan")

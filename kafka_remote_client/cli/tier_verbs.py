@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from contextlib import ExitStack, closing
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
@@ -40,6 +41,7 @@ from kafka_remote_client.cli.options import (
 )
 from kafka_remote_client.cli.output import OutputFormat, remark, show_lines
 from kafka_remote_client.cli.prices import DEFAULT_PRICES, ReaderPlace, load_prices
+from kafka_remote_client.cli.progress import spinner, steps_bar
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.topic_map import COLUMNS as MAP_COLUMNS
 from kafka_remote_client.cli.topic_map_facts import ClusterFacts, map_topic
@@ -60,6 +62,7 @@ __all__ = ["add_tier_verbs"]
 _RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
 _DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
 _DEFAULT_CONCURRENCY = (1, 8)
+_LISTING = "listing the store"
 
 
 def add_tier_verbs(app: typer.Typer) -> None:
@@ -116,7 +119,8 @@ def _map(
             return ClusterFacts(bounds, known, clock.time_ms(), int(grace * 1000))
 
         asked = None if bootstrap_servers is None else ask
-        found = map_topic(tier, laid_out, topic, storage, remark, topic_id=identity, ask=asked)
+        with spinner(f"reading what is known of {topic}"):
+            found = map_topic(tier, laid_out, topic, storage, remark, topic_id=identity, ask=asked)
     show_lines(found.parts, MAP_COLUMNS, output)
     if output is OutputFormat.TEXT:
         print(textwrap.fill(found.totals(), 80, break_long_words=False))
@@ -153,25 +157,32 @@ def _bench(
     """Measures the store from this machine: latency and throughput of GETs, beside the broker's."""
     sizes, counts = range_bytes or _DEFAULT_RANGES, concurrency or _DEFAULT_CONCURRENCY
     settings = parse_settings(consumer or [], "--consumer")
-    share = seconds / (len(sizes) * len(counts) + (bootstrap_servers is not None))
+    measurements = len(sizes) * len(counts) + (bootstrap_servers is not None)
+    share = seconds / measurements
     clock = SystemClock()
     given = parse_settings(store_option or [], "--store-option")
     identity = parse_topic_id(topic_id)
     options = LayoutOptions(key_prefix)
     with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
         keys = layout_named(layout, options)
-        objects = [
-            LogObject(keys.object_key(draft_metadata(one), ObjectKind.LOG), size)
-            for tip in source.partitions(topic)
-            for one in source.listing.segments(tip)
-            if (size := one.sizes.get(ObjectKind.LOG, 0))
-        ]
+        with spinner(_LISTING):
+            objects = [
+                LogObject(keys.object_key(draft_metadata(one), ObjectKind.LOG), size)
+                for tip in source.partitions(topic)
+                for one in source.listing.segments(tip)
+                if (size := one.sizes.get(ObjectKind.LOG, 0))
+            ]
         if not objects:
             raise nothing_found(f"found no segments of {topic}", opened)
-        lines = [bench_store(opened, topic, objects, size, count, share, clock) for size in sizes for count in counts]
-        if bootstrap_servers is not None:
-            named = {**settings, "bootstrap.servers": bootstrap_servers}
-            lines.append(bench_broker(named, topic, _tiered_spans(source, topic), share, clock, timeout))
+        with steps_bar("bench", measurements) as measured:
+            lines = []
+            for size, count in product(sizes, counts):
+                lines.append(bench_store(opened, topic, objects, size, count, share, clock))
+                measured()
+            if bootstrap_servers is not None:
+                named = {**settings, "bootstrap.servers": bootstrap_servers}
+                lines.append(bench_broker(named, topic, _tiered_spans(source, topic), share, clock, timeout))
+                measured()
     show_lines(lines, BENCH_COLUMNS, output)
 
 
@@ -245,7 +256,8 @@ def _cost(
     )
     given = parse_settings(store_option or [], "--store-option")
     identity, options = parse_topic_id(topic_id), LayoutOptions(key_prefix)
-    with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
+    listing = open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity)
+    with listing as (opened, source), spinner(_LISTING):
         source.partitions(topic)  # several topics of the name are an error
         lines = found_segments(opened, source, [topic], None)
     known = sorted({line.topic_id for line in lines})

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 
 import attrs
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from kafka_remote_client.cli.output import OutputFormat, output_console
+from kafka_remote_client.cli.progress import bytes_bar
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import uuid_to_text
 from kafka_remote_client.registry import check_store_options, load_store
@@ -60,7 +58,7 @@ def verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
 
 def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
     inspector = inspector_of(layout_named(command.layout, command.layout_options))
-    with closing(load_store(command.store, command.store_options)) as store, _progress() as (expect, advance):
+    with closing(load_store(command.store, command.store_options)) as store, bytes_bar("verify") as (expect, advance):
         check_store_options(command.store_options, store)
         seen = SeenStore(store, _prefixes(inspector, command.request.topics), advance)
         with _opened(command) as known:
@@ -97,15 +95,6 @@ def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
     with closing(MetadataTopic(config, command.metadata_topic)) as topic:
         topic.read(command.metadata_timeout)
         yield topic
-
-
-@contextmanager
-def _progress() -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
-    """A line on a terminal's standard error: one function gets the total, the other each part."""
-    columns = (TextColumn("verify"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task("verify", total=None)
-        yield lambda total: progress.update(task, total=total), lambda count: progress.advance(task, count)
 
 
 def _print_json(found: Iterator[Finding | Unchecked]) -> None:

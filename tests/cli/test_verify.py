@@ -1,9 +1,5 @@
 import json
-import os
-import pty
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,30 +132,6 @@ def test_an_unreachable_broker_has_status_2(capsys: pytest.CaptureFixture[str]) 
 def test_encrypted_segments_without_key_have_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert verify("--layout", "aiven", "--key-prefix", "some-prefix/", root=golden_aiven("aiven-zstd-aes")) == 2
     assert "not checked: " in capsys.readouterr().out
-
-
-def test_a_terminal_shows_progress_and_a_pipe_does_not() -> None:
-    master, slave = pty.openpty()
-    command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "verify"]
-    command += ["--store", (golden_local() / "remote").as_uri()]
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment) as process:
-        os.close(slave)
-        shown = b""
-        while True:
-            try:
-                piece = os.read(master, 65536)
-            except OSError:  # the terminal's other end is closed
-                break
-            if not piece:
-                break
-            shown += piece
-        out, _ = process.communicate(timeout=60)
-    os.close(master)
-    assert process.returncode == 0
-    assert b"verify" in shown
-    assert b"\x1b[" in shown
-    assert b"\x1b[" not in out
 
 
 def test_the_tier_of_a_real_broker_is_valid_with_its_metadata_topic(
