@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.support.asked_process import ROOT, AskedProcess
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.live_store import text_of_model
 
-__all__ = ["ROOT", "OriginCounts", "ShimProcess", "cpu_seconds", "finish", "machine"]
+__all__ = ["ROOT", "OriginCounts", "SessionCpu", "ShimProcess", "cpu_seconds", "finish", "machine"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -67,19 +68,55 @@ class ShimProcess(AskedProcess):
         return OriginCounts(**json.loads(self.ask(text_of_model(self._model))))
 
 
-def cpu_seconds(*, session: int | None = None, process: int | None = None) -> float:
-    """What a process, or all of a session with the children that they have waited for, took so far."""
-    ticks = 0
-    for directory in Path("/proc").iterdir() if process is None else [Path("/proc", str(process))]:
-        if not directory.name.isdigit():
-            continue
-        try:
-            fields = (directory / "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if session is None or int(fields[3]) == session:
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / _TICKS
+def cpu_seconds(process: int) -> float:
+    """CPU seconds of a process so far, with those of the children that it has waited for."""
+    return sum(map(int, _stat(process)[11:15])) / _TICKS
+
+
+class SessionCpu:
+    """CPU seconds of all processes of a session, those that ended included. A thread looks for them every 20 ms.
+
+    The kernel adds the time of a process that ends to its parent's only if that waits for it. Python workers of Spark have
+    parents that do not.
+    """
+
+    def __init__(self, session: int) -> None:
+        self._session = str(session)
+        self._ticks: dict[tuple[str, str], int] = {}
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def seconds(self) -> float:
+        """What its processes took so far."""
+        with self._lock:
+            self._look()
+            return sum(self._ticks.values()) / _TICKS
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.02):
+            with self._lock:
+                self._look()
+
+    def _look(self) -> None:
+        for directory in Path("/proc").iterdir():
+            if directory.name.isdigit():
+                try:
+                    fields = _stat(directory.name)
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+                if fields[3] == self._session:
+                    self._ticks[directory.name, fields[19]] = int(fields[11]) + int(fields[12])
+
+
+def _stat(process: int | str) -> list[str]:
+    """The fields of proc(5)'s stat behind the command."""
+    return Path("/proc", str(process), "stat").read_text().rpartition(")")[2].split()
 
 
 def machine(*packages: str) -> dict[str, object]:

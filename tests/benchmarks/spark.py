@@ -27,7 +27,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -36,7 +36,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tests.benchmarks.planning import planning_seconds
-from tests.benchmarks.running import ShimProcess, cpu_seconds, finish, machine
+from tests.benchmarks.running import SessionCpu, ShimProcess, cpu_seconds, finish, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import DEFAULT_JAVA, WITH_CONNECTOR, SparkDriver, connector_jars
@@ -68,6 +68,7 @@ class Bench:
     broker: KafkaBroker
     shim: ShimProcess
     spark: SparkDriver
+    spark_cpu: SessionCpu
 
     def options(self, source: str, topic: TieredTopic) -> dict[str, str]:
         bounds = {"subscribe": topic.name, "endingOffsets": json.dumps({topic.name: {"0": topic.records}})}
@@ -111,7 +112,7 @@ class Bench:
 
     def _cpu(self) -> dict[str, float]:
         return {
-            "spark": cpu_seconds(session=self.spark.pid),
+            "spark": self.spark_cpu.seconds(),
             "broker": cpu_seconds(process=self.broker.pid),
             "shim": cpu_seconds(process=self.shim.pid),
         }
@@ -172,8 +173,8 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, list[Tiered
                 driver = SparkDriver(
                     WITH_CONNECTOR, spark_directory, jars=connector_jars(), settings=settings, variables=DEFAULT_JAVA
                 )
-                with driver as spark:
-                    yield Bench(broker, shim, spark), topics
+                with driver as spark, closing(SessionCpu(spark.pid)) as cpu:
+                    yield Bench(broker, shim, spark, cpu), topics
             finally:
                 shim.stop()
         finally:

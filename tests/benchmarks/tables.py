@@ -27,13 +27,14 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import closing
 from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from tests.benchmarks.running import ROOT, ShimProcess, cpu_seconds, finish, machine
+from tests.benchmarks.running import ROOT, SessionCpu, ShimProcess, cpu_seconds, finish, machine
 from tests.benchmarks.topics import Shape, TieredTopic, write_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import DEFAULT_JAVA, WITH_CONNECTOR, SparkDriver, connector_jars
@@ -83,6 +84,7 @@ class _Bench:
     broker: KafkaBroker
     shim: ShimProcess
     spark: SparkDriver
+    spark_cpu: SessionCpu
     scratch: Path
     numbers: count[int] = attrs.field(factory=count)
 
@@ -133,8 +135,7 @@ class _Bench:
         }
 
     def _cpu(self) -> float:
-        servers = cpu_seconds(process=self.broker.pid) + cpu_seconds(process=self.shim.pid)
-        return cpu_seconds(session=self.spark.pid) + servers
+        return self.spark_cpu.seconds() + cpu_seconds(self.broker.pid) + cpu_seconds(self.shim.pid)
 
 
 def _arguments() -> argparse.Namespace:
@@ -171,8 +172,8 @@ def _run(arguments: argparse.Namespace, scratch: Path) -> tuple[list[dict[str, A
             driver = SparkDriver(
                 WITH_CONNECTOR, scratch / "spark", jars=connector_jars(), settings=settings, variables=DEFAULT_JAVA
             )
-            with driver as spark:
-                bench = _Bench(broker, shim, spark, scratch)
+            with driver as spark, closing(SessionCpu(spark.pid)) as cpu:
+                bench = _Bench(broker, shim, spark, cpu, scratch)
                 for number, latency, row in product(range(-1, arguments.rounds), arguments.latency_ms, rows):
                     for way in ("kafka-tuned", "kafka-remote", "executors", "export", "bare"):
                         if (way == "executors" and latency) or (number < 0 and latency != arguments.latency_ms[0]):
