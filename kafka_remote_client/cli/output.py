@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import groupby
 from typing import Any
 
 import attrs
@@ -15,7 +16,7 @@ from rich.table import Table
 
 from kafka_remote_client.cli.ls import SegmentLine
 
-__all__ = ["OutputFormat", "output_console", "remark", "show_facts", "show_lines", "show_segments"]
+__all__ = ["OutputFormat", "output_console", "remark", "show_facts", "show_lines", "show_segments", "wrapped"]
 
 
 class OutputFormat(StrEnum):
@@ -35,8 +36,8 @@ class _OutputConsole(Console):
         raise BrokenPipeError  # Console would end the process with status 1
 
 
-def output_console(piped_width: int = 4096) -> Console:
-    """Standard output for tables, without colours and markup. A pipe has no width: by default, no line is folded there."""
+def output_console(piped_width: int = 80) -> Console:
+    """Standard output for tables, without colours and markup. A pipe has no width of its own: ``piped_width`` columns."""
     return _OutputConsole(width=None if sys.stdout.isatty() else piped_width, soft_wrap=False, highlight=False, markup=False)
 
 
@@ -56,36 +57,55 @@ def show_lines(lines: Sequence[Any], columns: Mapping[str, str], output: OutputF
     for line in lines:
         values = [getattr(line, field) for field in columns.values()]
         table.add_row(*("-" if value is None else str(value) for value in values))
-    output_console(80).print(table)
+    output_console().print(table)
 
 
-def show_facts(facts: Mapping[str, object]) -> None:
-    """Prints names and values below each other, within 80 columns. Long words, as names of topics, are not cut."""
-    width = max(map(len, facts)) + 2
+def show_facts(facts: Mapping[str, object], indent: int = 0) -> None:
+    """Prints names and values below each other, within 80 columns. Long words, as names of topics, are not cut.
+
+    ``indent``: columns to leave empty.
+    """
+    width = indent + max(map(len, facts)) + 2
     for name, fact in facts.items():
-        indent = " " * width
-        for line in textwrap.wrap(str(fact), 80, initial_indent=indent, subsequent_indent=indent, break_long_words=False):
-            print(name.ljust(width) + line[width:])
+        empty = " " * width
+        for line in wrapped(str(fact), initial_indent=empty, subsequent_indent=empty):
+            print((" " * indent + name).ljust(width) + line[width:])
             name = ""  # noqa: PLW2901 - once
 
 
+def wrapped(text: str, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:
+    """The lines of a text, of 80 columns at most, but for longer words."""
+    return textwrap.wrap(
+        text,
+        80,
+        initial_indent=initial_indent,
+        subsequent_indent=subsequent_indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
-    """Segments, one a line."""
+    """Segments, one a line: JSON objects, or a table for each topic, within 80 columns."""
     if output is OutputFormat.JSON:
         for line in lines:
             print(json.dumps(attrs.asdict(line), separators=(",", ":")))
         return
+    for number, ((topic, topic_id), segments) in enumerate(groupby(lines, lambda line: (line.topic, line.topic_id))):
+        print(f"{chr(10) if number else ''}{topic} (topic id {topic_id})")
+        output_console().print(_segment_table(segments))
+
+
+def _segment_table(lines: Iterable[SegmentLine]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in ("topic", "topic id", "partition", "segment"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("partition", justify="right", no_wrap=True)
+    table.add_column("segment", no_wrap=True)
     for name in ("start", "end", "bytes"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("epochs")
     table.add_column("state")
     for line in lines:
         table.add_row(
-            line.topic,
-            line.topic_id,
             str(line.partition),
             line.segment_id,
             str(line.start_offset),
@@ -94,4 +114,4 @@ def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
             "?" if line.leader_epochs is None else " ".join(f"{epoch}:{start}" for epoch, start in line.leader_epochs),
             line.state,
         )
-    output_console().print(table)
+    return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from contextlib import ExitStack, closing
 from itertools import product
 from pathlib import Path
@@ -39,7 +38,7 @@ from kafka_remote_client.cli.options import (
     Timeout,
     TopicId,
 )
-from kafka_remote_client.cli.output import OutputFormat, remark, show_lines
+from kafka_remote_client.cli.output import OutputFormat, remark, show_lines, wrapped
 from kafka_remote_client.cli.prices import DEFAULT_PRICES, ReaderPlace, load_prices
 from kafka_remote_client.cli.progress import spinner, steps_bar
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
@@ -123,7 +122,8 @@ def _map(
             found = map_topic(tier, laid_out, topic, storage, remark, topic_id=identity, ask=asked)
     show_lines(found.parts, MAP_COLUMNS, output)
     if output is OutputFormat.TEXT:
-        print(textwrap.fill(found.totals(), 80, break_long_words=False))
+        for line in wrapped(found.totals()):
+            print(line)
     if html is not None:
         _write(html, map_page(found))
 

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import attrs
 from rich.table import Table
 
-from kafka_remote_client.cli.output import OutputFormat, output_console
+from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, wrapped
 from kafka_remote_client.cli.progress import bytes_bar
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import uuid_to_text
@@ -104,20 +104,21 @@ def _print_json(found: Iterator[Finding | Unchecked]) -> None:
 
 def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:
     findings = [item for item in found if isinstance(item, Finding)]
-    console = output_console()
     for kind in FindingKind:
         if of_kind := [finding for finding in findings if finding.kind is kind]:
-            console.print(f"{kind.label} ({kind.severity.value}): {kind.meaning}")
-            console.print(_table(of_kind))
-            console.print()
+            _print_wrapped(f"{kind.label} ({kind.severity.value}): {kind.meaning}")
+            for finding in of_kind:
+                print()
+                show_facts(_facts(finding), indent=2)
+            print()
     for item in found:
         if isinstance(item, Unchecked):
-            console.print(f"not checked: {item.what}: {item.reason}")
+            _print_wrapped(f"not checked: {item.what}: {item.reason}")
     if findings:
-        console.print(_totals(summary))
-        console.print()
+        output_console().print(_totals(summary))
+        print()
     verdict = summary.as_json()["verdict"]
-    console.print(
+    _print_wrapped(
         f"{verdict}: {summary.topics} topics, {summary.partitions} partitions, {summary.segments} segments"
         f" ({summary.segments_checked} checked, {summary.segments_busy} being copied or deleted),"
         f" {summary.bytes_stored} bytes stored, {summary.bytes_read} read; {summary.findings.total()} findings,"
@@ -125,24 +126,25 @@ def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:
     )
 
 
-def _table(findings: list[Finding]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("partition", "segment", "object"):
-        table.add_column(name, no_wrap=True)
-    for name in ("start", "offset", "position", "bytes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("what")
-    for finding in findings:
-        tip, identity = finding.topic_id_partition, finding.segment_id
-        table.add_row(
-            "" if tip is None else f"{tip.topic}-{tip.partition}",
-            "" if identity is None else uuid_to_text(identity.id),
-            finding.object_key or "",
-            *("" if number is None else str(number) for number in (finding.start_offset, finding.offset, finding.position)),
-            str(finding.bytes),
-            finding.message,
-        )
-    return table
+def _print_wrapped(text: str) -> None:
+    for line in wrapped(text):
+        print(line)
+
+
+def _facts(finding: Finding) -> dict[str, object]:
+    """What is known of a finding, by name."""
+    tip, identity = finding.topic_id_partition, finding.segment_id
+    facts = {
+        "what": finding.message,
+        "partition": None if tip is None else f"{tip.topic}-{tip.partition}",
+        "segment": None if identity is None else uuid_to_text(identity.id),
+        "object": finding.object_key,
+        "start": finding.start_offset,
+        "offset": finding.offset,
+        "position": finding.position,
+        "bytes": finding.bytes,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _totals(summary: Summary) -> Table:

@@ -45,11 +45,14 @@ def test_lists_several_topics_in_their_order(capsys: pytest.CaptureFixture[str])
     assert [topic for topic, _ in itertools.groupby(lines, lambda line: line["topic"])] == ["epochs", "txn"]
 
 
-def test_prints_a_table_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    header, *rows = ls(capsys, "delrec").splitlines()
-    assert header.split()[:2] == ["topic", "topic"]
-    assert rows
-    assert all(row.startswith("delrec") and row.rstrip().endswith("live") for row in rows)
+def test_each_topic_has_a_table_with_a_line_for_each_segment(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = ls(capsys, "txn", "delrec").split("\n\n")
+    for name, table in (("delrec", first), ("txn", second)):
+        heading, header, *rows = table.splitlines()
+        assert heading.startswith(f"{name} (topic id ")
+        assert header.split() == ["partition", "segment", "start", "end", "bytes", "epochs", "state"]
+        assert rows
+        assert all(row.rstrip().endswith("live") for row in rows)
 
 
 @pytest.mark.parametrize(

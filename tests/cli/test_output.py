@@ -1,12 +1,13 @@
 """The whole output of the verbs whose own tests look at parts of it, as text and as JSON.
 
-``ls``, ``verify`` and ``dump`` read the golden tier; ``plan`` asks an embedded cluster. Tables of ``ls`` and ``verify`` are not
-folded in a pipe, so that a line is a segment or a finding.
+``ls``, ``verify`` and ``dump`` read the golden tier; ``plan`` asks an embedded cluster.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +21,10 @@ pytestmark = pytest.mark.embedded
 cluster = filled_cluster("orders", 300, (0, 1))
 
 LS = """\
-topic   topic id                partition  segment                 start  end  bytes  epochs  state
-delrec  hFBjLWNJS4a_FKSQ0udluQ  0          70FIeGtBStmrVwCAUv1BdA    400  599  56190  0:400   live
-delrec  hFBjLWNJS4a_FKSQ0udluQ  0          SgQV96AUT_CBKlmL0bwcag    600  799  52249  0:600   live
+delrec (topic id hFBjLWNJS4a_FKSQ0udluQ)
+partition  segment                 start  end  bytes  epochs  state
+        0  70FIeGtBStmrVwCAUv1BdA    400  599  56190  0:400   live
+        0  SgQV96AUT_CBKlmL0bwcag    600  799  52249  0:600   live
 """
 LS_JSON = [
     {
@@ -40,8 +42,8 @@ LS_JSON = [
     for segment_id, start, size in [("70FIeGtBStmrVwCAUv1BdA", 400, 56190), ("SgQV96AUT_CBKlmL0bwcag", 600, 52249)]
 ]
 VERIFY = """\
-sound: 1 topics, 1 partitions, 2 segments (2 checked, 0 being copied or deleted), 108515 bytes stored, 108515 read; \
-0 findings, 0 not checked
+sound: 1 topics, 1 partitions, 2 segments (2 checked, 0 being copied or
+deleted), 108515 bytes stored, 108515 read; 0 findings, 0 not checked
 """
 VERIFY_JSON = [
     {
@@ -60,6 +62,120 @@ VERIFY_JSON = [
         "findings": {},
     }
 ]
+VERIFY_DAMAGED = """\
+missing-object (damage): an object of a segment is missing, and the segment is
+not being copied
+
+  what       it lacks: offset index
+  partition  delrec-0
+  segment    70FIeGtBStmrVwCAUv1BdA
+  start      400
+  bytes      56220
+
+kind            severity  findings  bytes
+missing-object  damage           1  56220
+
+findings: 1 topics, 1 partitions, 2 segments (1 checked, 0 being copied or
+deleted), 108507 bytes stored, 52287 read; 1 findings, 0 not checked
+"""
+MAP = """\
+partition  kind    start  end  bytes  what
+        0  remote    400  599  56190  70FIeGtBStmrVwCAUv1BdA
+        0  remote    600  799  52249  SgQV96AUT_CBKlmL0bwcag
+delrec: partitions 1; remote 2 (108,515 bytes stored); <$0.0001 a month,
+<$0.0001 to read what is remote once
+"""
+MAP_JSON = [
+    {
+        "topic": "delrec",
+        "partition": 0,
+        "kind": "remote",
+        "start_offset": start,
+        "end_offset": start + 199,
+        "segment_id": segment_id,
+        "bytes": size,
+        "stored_bytes": stored,
+        "month_dollars": pytest.approx(stored * 0.023 / 1e9),
+        "read_dollars": pytest.approx(0.0004 / 1000),
+        "note": None,
+    }
+    for segment_id, start, size, stored in [
+        ("70FIeGtBStmrVwCAUv1BdA", 400, 56190, 56228),
+        ("SgQV96AUT_CBKlmL0bwcag", 600, 52249, 52287),
+    ]
+]
+COST = """\
+delrec                  direct    broker
+GETs                         2         2
+bytes from the store   108,439   108,439
+bytes to the reader    108,439   108,439
+requests              <$0.0001  <$0.0001
+retrieval              $0.0000   $0.0000
+transfer               $0.0000   $0.0000
+total                 <$0.0001  <$0.0001
+seconds                      -         -
+advice  A GET has 54,219 bytes on average: its latency and price dominate. Read
+        more at a time, or through the broker.
+"""
+COST_JSON = [
+    *(
+        {
+            "topic": "delrec",
+            "path": path,
+            "gets": 2,
+            "store_bytes": 108439,
+            "sent_bytes": 108439,
+            "requests_dollars": pytest.approx(2 * 0.0004 / 1000),
+            "retrieval_dollars": 0.0,
+            "transfer_dollars": 0.0,
+            "seconds": None,
+            "dollars": pytest.approx(2 * 0.0004 / 1000),
+        }
+        for path in ("direct", "broker")
+    ),
+    {
+        "topic": "delrec",
+        "advice": [
+            "A GET has 54,219 bytes on average: its latency and price dominate. Read more at a time, or through the broker."
+        ],
+    },
+]
+LOCATE = """\
+offset       delrec-0 at 450
+tier         remote
+segment      70FIeGtBStmrVwCAUv1BdA
+its offsets  400 to 599
+bytes        0 to 25198 of 56190
+next offset  500
+aborted      none
+local copy   no
+"""
+LOCATE_JSON = [
+    {
+        "topic": "delrec",
+        "partition": 0,
+        "offset": 450,
+        "tier": "remote",
+        "reason": None,
+        "explanation": None,
+        "local": False,
+        "segment_id": "70FIeGtBStmrVwCAUv1BdA",
+        "segment_start_offset": 400,
+        "segment_end_offset": 599,
+        "segment_bytes": 56190,
+        "start_position": 0,
+        "end_position": 25198,
+        "next_offset": 500,
+        "aborted_transactions": [],
+    }
+]
+OF_GOLDEN = {
+    "ls": (["ls", "delrec"], LS, LS_JSON),
+    "verify": (["verify", "delrec"], VERIFY, VERIFY_JSON),
+    "map": (["map", "delrec"], MAP, MAP_JSON),
+    "cost": (["cost", "delrec"], COST, COST_JSON),
+    "locate": (["locate", "delrec", "0", "450"], LOCATE, LOCATE_JSON),
+}
 DUMP_FIELDS = {
     "topic": "delrec",
     "partition": 0,
@@ -87,29 +203,43 @@ Prices: $0.0004 for 1,000 GETs, $0 for a GB.
 """
 
 
-def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def output(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
     """The standard output without blanks at the ends of lines."""
     with pytest.raises(SystemExit) as ended:
         run(list(arguments))
     told = capsys.readouterr()
-    assert ended.value.code == 0, told.err
+    assert ended.value.code == status, told.err
     return "".join(f"{line.rstrip()}\n" for line in told.out.splitlines())
 
 
-def of_golden(capsys: pytest.CaptureFixture[str], verb: str, *more: str) -> str:
-    return output(capsys, verb, "delrec", "--store", (golden_local() / "remote").as_uri(), *more)
+def of_golden(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    return output(capsys, *arguments, "--store", (golden_local() / "remote").as_uri())
 
 
-@pytest.mark.parametrize(("verb", "text", "lines"), [("ls", LS, LS_JSON), ("verify", VERIFY, VERIFY_JSON)])
-def test_output_of_a_golden_tier_is_text_and_json(
-    capsys: pytest.CaptureFixture[str], verb: str, text: str, lines: list[dict[str, object]]
-) -> None:
-    assert of_golden(capsys, verb) == text
-    assert [json.loads(line) for line in of_golden(capsys, verb, "--output", "json").splitlines()] == lines
+@pytest.mark.parametrize("verb", OF_GOLDEN)
+def test_output_of_a_golden_tier_is_text_and_json(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    arguments, text, lines = OF_GOLDEN[verb]
+    assert of_golden(capsys, *arguments) == text
+    assert [json.loads(line) for line in of_golden(capsys, *arguments, "--output", "json").splitlines()] == lines
+
+
+def test_findings_are_facts_below_their_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shutil.copytree(golden_local() / "remote", tmp_path / "remote")
+    (index,) = (tmp_path / "remote").rglob("delrec-0*/*70FIeGtBStmrVwCAUv1BdA.index")
+    index.unlink()
+    told = output(capsys, "verify", "delrec", "--store", (tmp_path / "remote").as_uri(), status=1)
+    assert told == VERIFY_DAMAGED
+
+
+@pytest.mark.parametrize("verb", [["ls"], ["verify"], ["map", "codec-zstd-java"], ["map", "epochs"], ["cost", "txn"]])
+def test_no_table_of_the_golden_tier_is_wider_than_80_columns(capsys: pytest.CaptureFixture[str], verb: list[str]) -> None:
+    told = of_golden(capsys, *verb).splitlines()
+    assert told
+    assert [line for line in told if len(line) > 80] == []
 
 
 def test_dumped_record_has_all_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = of_golden(capsys, "dump", "--start", "401", "--end", "402").splitlines()
+    (line,) = of_golden(capsys, "dump", "delrec", "--start", "401", "--end", "402").splitlines()
     record = json.loads(line)
     assert len(record.pop("value")) == 232
     assert record == DUMP_FIELDS
