@@ -133,13 +133,16 @@ def machine(*packages: str) -> dict[str, object]:
     }
 
 
-def finish(report: Mapping[str, object], file: Path | None, impure: int) -> int:
-    """Writes the report to ``file``, or prints it. The exit status: 1 where cells did not measure their side."""
+IMPURE = "cells did not measure their side and have no ratio"
+
+
+def finish(report: Mapping[str, object], file: Path | None, failures: int, what: str = IMPURE) -> int:
+    """Writes the report to ``file``, or prints it. Returns the exit status: 1 for failures. ``what`` they are, in words."""
     text = json.dumps(report, indent=1)
     if file:
         file.write_text(text + "\n")
     else:
         print(text)
-    if impure:
-        print(f"{impure} cells did not measure their side and have no ratio", file=sys.stderr)
-    return int(bool(impure))
+    if failures:
+        print(f"{failures} {what}", file=sys.stderr)
+    return int(bool(failures))

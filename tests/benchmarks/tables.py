@@ -217,7 +217,7 @@ def main() -> int:
         rows, failed = _run(arguments, Path(scratch))
     named = {name: value for name, value in vars(arguments).items() if name not in {"json", "directory"}}
     report = {"machine": {**machine("pyarrow"), "pyspark": WITH_CONNECTOR}, "arguments": named, "rows": rows}
-    return finish(report, arguments.json, failed)
+    return finish(report, arguments.json, failed, "ratios are below their targets")
 
 
 if __name__ == "__main__":
