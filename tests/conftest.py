@@ -26,7 +26,7 @@ from tests.selection import PHASES, selected
 from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import CACHE, MissingPartError, file_lock
-from tests.support.azure_server import AzureServer
+from tests.support.azure_server import AzureServer, AzureTlsServer
 from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
@@ -123,7 +123,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         fixtures = set(getattr(item, "fixturenames", ()))
         if "running_broker" in fixtures:
             item.add_marker("broker")
-        if fixtures & {"s3_server", "azure_server", "gcs_server"}:
+        if fixtures & {"s3_server", "azure_server", "azure_tls_server", "gcs_server"}:
             item.add_marker("stores")
         if (seed := config.getoption("--campaign-seed")) is not None:
             _take_seed(item, seed)
@@ -309,6 +309,12 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Con
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
     """An Azure Blob server. Each test uses its own container."""
     yield from _entered("Azure server", lambda: AzureServer(tmp_path_factory.mktemp("azure")))
+
+
+@pytest.fixture(scope="session")
+def azure_tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureTlsServer]:
+    """An Azure Blob server over TLS that accepts bearer tokens."""
+    yield from _entered("Azure server over TLS", lambda: AzureTlsServer(tmp_path_factory.mktemp("azure-tls")))
 
 
 @pytest.fixture(scope="session")

@@ -77,7 +77,11 @@ def test_requests_name_the_located_version(azure_environment: AzureServer, conta
     ("options", "key", "said"),
     [
         ({}, "a2V5", "needs azure.account.name"),
-        ({"azure.account.name": "somebody"}, "", "AZURE_STORAGE_ACCOUNT_KEY"),
+        (
+            {"azure.account.name": "somebody", "azure.endpoint.url": "http://127.0.0.1:1/somebody", "allow.http": True},
+            "",
+            "plain http endpoint needs the environment variable AZURE_STORAGE_ACCOUNT_KEY",
+        ),
         ({"azure.account.name": "somebody", "azure.endpoint.url": "http://127.0.0.1:1/somebody"}, "a2V5", "plain http"),
     ],
 )

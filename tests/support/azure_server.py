@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import jwt
 from azure.storage.blob import ContainerClient
 
 from tests.support.artifacts import CACHE, MissingPartError, file_lock, run_or_missing
+from tests.support.certificates import Authority
 from tests.support.ports import HOST
 from tests.support.store_server import StoreServer
 
-__all__ = ["AzureServer", "server_program"]
+__all__ = ["AzureServer", "AzureTlsServer", "server_program"]
 
-_VERSION = "3.35.0"
+_VERSION = "3.37.0"
 _INSTALL_SECONDS = 300
 
 
@@ -87,3 +91,52 @@ class AzureServer(StoreServer):
 
     def _container(self, name: str) -> ContainerClient:
         return ContainerClient(f"{self.endpoint}/{self.account}", name, credential=self.key)
+
+
+class AzureTlsServer(AzureServer):
+    """The same over TLS. It accepts bearer tokens by their claims, without checking their signature: ``token``."""
+
+    what = "the Azure server over TLS"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._authority = Authority()
+
+    @property
+    def endpoint(self) -> str:
+        return f"https://{self.authority}"
+
+    @property
+    def ca_file(self) -> Path:
+        return self._directory / "ca.pem"
+
+    @property
+    def options(self) -> dict[str, object]:
+        return {"azure.account.name": self.account, "azure.endpoint.url": f"{self.endpoint}/{self.account}"}
+
+    def command(self) -> Sequence[str]:
+        issued = self._authority.issue()
+        certificate, key = self._directory / "server.pem", self._directory / "server.key"
+        certificate.write_text(issued.certificate_pem)
+        key.write_text(issued.key_pem())
+        self.ca_file.write_text(self._authority.pem)
+        return [*super().command(), "--cert", str(certificate), "--key", str(key), "--oauth", "basic"]
+
+    @staticmethod
+    def token(seconds: float) -> str:
+        """A token of an identity that is valid for that long from now; negative: it was."""
+        now = int(time.time())
+        claims = {
+            "aud": "https://storage.azure.com",
+            "iss": "https://sts.windows.net/tenant/",
+            "oid": "object",
+            "tid": "tenant",
+        }
+        return jwt.encode({**claims, "iat": now - 3600, "nbf": now - 3600, "exp": now + int(seconds)}, "k" * 32)
+
+    def _context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.ca_file))
+
+    def _container(self, name: str) -> ContainerClient:
+        url = f"{self.endpoint}/{self.account}"
+        return ContainerClient(url, name, credential=self.key, connection_verify=str(self.ca_file))

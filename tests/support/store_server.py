@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -87,9 +88,13 @@ class StoreServer(ABC):
         """Returns a new bucket name."""
         return f"tier-{os.getpid()}-{next(self._names)}"
 
+    def _context(self) -> ssl.SSLContext | None:
+        """By which the server is asked whether it is ready; None without TLS."""
+        return None
+
     def _ready(self) -> bool:
         try:
-            with urllib.request.urlopen(self.endpoint + self.ready_path, timeout=5) as answer:
+            with urllib.request.urlopen(self.endpoint + self.ready_path, timeout=5, context=self._context()) as answer:
                 return bool(answer.status == 200)
         except urllib.error.HTTPError as error:
             error.close()
