@@ -41,6 +41,9 @@ class FakeMessage:
     def value(self):
         return self._fields[2]
 
+    def leader_epoch(self):
+        return 4 if self._fields[1] else None
+
     def error(self):
         return None if self._fields[3] is None else KafkaError(self._fields[3])
 
