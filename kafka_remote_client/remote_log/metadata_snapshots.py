@@ -19,13 +19,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import UUID
 
-from confluent_kafka import KafkaException, TopicCollection, Uuid
+from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, RemoteLogMetadataError
-from kafka_remote_client.model import TopicIdPartition, uuid_from_text
+from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.metadata_cache import CacheContents
 from kafka_remote_client.remote_log.metadata_snapshot import (
     MetadataPosition,
@@ -46,6 +47,7 @@ Contents: TypeAlias = Sequence[tuple[TopicIdPartition, CacheContents | bytes]]
 
 _log = logging.getLogger(__name__)
 _REQUEST_SECONDS = 10.0
+_HALF = 2**64 - 1
 
 
 class _StoppedError(Exception):
@@ -89,7 +91,7 @@ class MetadataSnapshots:
             if self._folder is None:
                 self._folder = SnapshotFolder(self._path)
             self._origin = self._identified(partition_count)
-        except (ConfigurationError, KafkaException, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a defect too: the topic can be read without a snapshot
             self._failures += 1
             _log.warning("no snapshot in %s is read or written: %s", self._path, error)
 
@@ -109,7 +111,7 @@ class MetadataSnapshots:
             found = decode(data)
             _check_origin(found.origin, self._origin)
             return self._usable(found, bounds)
-        except (RemoteLogMetadataError, ConfigurationError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a defect too: the topic can be read without a snapshot
             self._failures += 1
             _log.warning("the snapshot %s is not used, reading %s from the start: %s", self._folder.file, self._topic, error)
             return None
@@ -149,9 +151,10 @@ class MetadataSnapshots:
     def _identified(self, partition_count: int) -> SnapshotOrigin:
         admin = AdminClient({name: value for name, value in self._config.items() if name != "group.id"})
         found = admin.describe_topics(TopicCollection([self._topic]), request_timeout=_REQUEST_SECONDS)
-        topic_id: Uuid = found[self._topic].result(_REQUEST_SECONDS).topic_id
+        topic_id = found[self._topic].result(_REQUEST_SECONDS).topic_id
         cluster_id: Any = admin.list_topics(self._topic, timeout=_REQUEST_SECONDS).cluster_id
-        known = uuid_from_text(str(topic_id))
+        high, low = (bits & _HALF for bits in (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
+        known = UUID(int=high << 64 | low)
         if not known.int or not cluster_id:
             raise ConfigurationError("the broker tells no cluster id or no topic id")
         return SnapshotOrigin(cluster_id, self._topic, known, partition_count)

@@ -7,7 +7,7 @@ import logging
 from uuid import UUID
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Uuid
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
@@ -240,8 +240,16 @@ def test_no_second_write_begins_while_one_is_in_progress(made, monkeypatch):
     assert not snapshots.wanted(POSITIONS)
 
 
-@pytest.mark.parametrize(("topic_id", "cluster_id"), [("AAAAAAAAAAAAAAAAAAAAAA", "c"), ("AAAAAAAAAAAAAAAAAAAABw", None)])
-def test_a_broker_that_tells_no_ids_is_an_error(monkeypatch, tmp_path, caplog, topic_id, cluster_id):
+@pytest.mark.parametrize(
+    ("topic_id", "cluster_id", "known"),
+    [
+        (Uuid(0, 0), "c", None),
+        (Uuid(0, 7), None, None),
+        (Uuid(-1, -(2**63)), "c", UUID(int=0xFFFF_FFFF_FFFF_FFFF_8000_0000_0000_0000)),
+        (Uuid(1, 2), "c", UUID(int=(1 << 64) + 2)),
+    ],
+)
+def test_a_snapshot_needs_both_ids_of_the_broker(monkeypatch, tmp_path, caplog, topic_id, cluster_id, known):
     class Told:
         def __init__(self, **fields):
             self.__dict__ = fields
@@ -259,5 +267,6 @@ def test_a_broker_that_tells_no_ids_is_an_error(monkeypatch, tmp_path, caplog, t
     monkeypatch.setattr(metadata_snapshots, "AdminClient", Admin)
     snapshots = MetadataSnapshots(tmp_path, {"bootstrap.servers": "b:1", "group.id": "g"}, TOPIC, interval=60)
     snapshots.open(COUNT)
-    assert "tells no cluster id or no topic id" in caplog.text
+    assert ("tells no cluster id or no topic id" in caplog.text) == (known is None)
+    assert snapshots._origin == (known and SnapshotOrigin("c", TOPIC, known, COUNT))
     snapshots.close()
