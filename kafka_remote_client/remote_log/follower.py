@@ -308,8 +308,10 @@ class RemoteLogMetadataFollower:
             self._doubt(number, partition, f"the record at offset {offset}: {type(error).__name__}")
             return
         with self._changed:
+            before = partition.state
             partition.applied()
-            self._changed.notify_all()
+            if partition.state is not before:
+                self._changed.notify_all()
 
     def _apply(self, number: int, event: RemoteLogMetadata) -> None:
         if not isinstance(event, RemoteLogSegmentMetadataSnapshot):

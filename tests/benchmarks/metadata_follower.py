@@ -10,6 +10,7 @@ process restarts from that.
 figure              is
 =================== =================================================================================================
 ``start_seconds``   wall time from the start of the follower until all is read, without a snapshot
+``start_cpu``       CPU seconds of the process meanwhile, of all its threads
 ``start_bytes``     resident memory for each segment then, above that before the follower
 ``snapshot_bytes``  size of the snapshot for each segment
 ``restart_seconds`` wall time from the start of the follower until all is read, with the snapshot
@@ -169,11 +170,11 @@ def _followed(servers: str, topic: str, folder: Path, segments: int, partitions:
     store = RemoteLogMetadataStore()
     snapshots = MetadataSnapshots(folder, config, topic, interval=1.0)
     follower = RemoteLogMetadataFollower(config, store, topic=topic, snapshots=snapshots)
-    before, began = _resident(), time.perf_counter()
+    before, began, cpu = _resident(), time.perf_counter(), time.process_time()
     follower.start()
     if not follower.wait_settled(_PATIENCE_SECONDS) or follower.distrusted():
         raise RuntimeError("the topic was not read")
-    figures = {"seconds": time.perf_counter() - began}
+    figures = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
     loaded = snapshots.metrics()["metadata_snapshot_segments_loaded"]
     if not loaded:
         wait_until(lambda: snapshots.metrics()["metadata_snapshot_writes"], "the snapshot", seconds=_PATIENCE_SECONDS)
@@ -207,6 +208,7 @@ def _measured(broker: KafkaBroker, segments: int, partitions: int) -> dict[str, 
     start, restart = runs
     return {
         "start_seconds": start["seconds"],
+        "start_cpu": start["cpu"],
         "start_bytes": start["bytes"],
         "snapshot_bytes": size / segments,
         "restart_seconds": restart["seconds"],
