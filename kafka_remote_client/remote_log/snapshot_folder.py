@@ -1,8 +1,8 @@
 """The folder of a metadata snapshot: one file, replaced as a whole, used by one process.
 
 A new snapshot is written beside the old one, flushed to the disk and renamed, so that a crash at any moment leaves one of the
-two. The folder belongs to the process's user (or root) and nobody else can write to it; the same holds for the file. A lock on
-the folder, which ends with the process, keeps a second process from using it.
+two. Folder and file belong to the process's user or to root, and no other user can write to them. A lock on the folder, which
+ends with the process, keeps a second process from using it.
 """
 
 from __future__ import annotations
