@@ -256,7 +256,7 @@ def test_any_bytes_are_read_as_by_the_general_reader(value, data):
         assert outcome(serde.deserialize, given_) == outcome(serde._any, given_)
 
 
-@pytest.mark.parametrize("value", [SEGMENT_BYTES, UPDATE_BYTES, *map(serde.serialize, USUAL)])
+@pytest.mark.parametrize("value", [SEGMENT_BYTES, UPDATE_BYTES, *map(serde.serialize, (USUAL[0], USUAL[2], USUAL[-1]))])
 def test_each_changed_byte_is_read_as_by_the_general_reader(value):
     for at in range(len(value)):
         for bit in (1, 2, 4, 8, 16, 32, 64, 128):
