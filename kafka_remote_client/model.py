@@ -92,7 +92,7 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class TopicIdPartition:
     """A partition of one incarnation of a topic: a re-created topic has another ``topic_id``."""
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from enum import Enum
 
 from kafka_remote_client.errors import RemoteLogMetadataError
+from kafka_remote_client.model import UNKNOWN_EPOCH
 
 __all__ = ["TRANSITIONS", "FollowEvent", "FollowState", "FollowedPartition"]
 
@@ -52,23 +53,28 @@ TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
 
 
 class FollowedPartition:
-    """One metadata partition, to be read from ``start`` and ready at ``end`` (exclusive): its offsets when reading began."""
+    """One metadata partition, to be read from ``start`` and ready at ``end`` (exclusive): its offsets when reading began.
 
-    __slots__ = ("_end", "next_offset", "state")
+    ``leader_epoch``: of the record before ``next_offset``, -1 = unknown.
+    """
 
-    def __init__(self, start: int, end: int) -> None:
+    __slots__ = ("_end", "leader_epoch", "next_offset", "state")
+
+    def __init__(self, start: int, end: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
         self.state = FollowState.REPLAYING
-        self.read_anew(start, end)
+        self.read_anew(start, end, leader_epoch)
 
-    def read_anew(self, start: int, end: int) -> None:
+    def read_anew(self, start: int, end: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
         """Reading begins again, at what are the partition's offsets now. What was read of it before counts no more."""
         self._end = end
+        self.leader_epoch = leader_epoch
         self.next_offset = start
         self.state = TRANSITIONS[self.state, FollowEvent.READ_AGAIN]
         self._reached(start)
 
-    def record(self, offset: int) -> None:
+    def record(self, offset: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
         """The record at ``offset`` arrived. Raises RemoteLogMetadataError when it is not the next one."""
+        self.leader_epoch = leader_epoch
         expected, self.next_offset = self.next_offset, offset + 1
         if offset != expected:
             raise RemoteLogMetadataError(f"expected offset {expected}, got {offset}")

@@ -4,8 +4,12 @@ One thread with one consumer: no group, no commits, all partitions from the begi
 itself; what is decided here is when a partition's events are complete (``followed_partition``), and what follows a failure::
 
     what happens                                    | what is lost until it was read again     | pauses
-    an invalid record, or lost records              | what its metadata partition says         | 1 s to 5 min
+    an invalid record, lost records, a damaged part | what its metadata partition says         | 1 s to 5 min
+    of a snapshot                                   |                                          |
     any other exception, in the thread or librdkafka| everything; a new consumer is made       | 1 s to 1 min
+
+With snapshots, reading begins at the offsets of the last one (``metadata_snapshots``), once for each follower: what follows a
+failure does not depend on it.
 
 Both are logged and counted. What is not ready is never used: its partitions are read through the broker meanwhile.
 
@@ -25,9 +29,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteLogMetadataError
-from kafka_remote_client.model import TopicIdPartition
+from kafka_remote_client.model import UNKNOWN_EPOCH, TopicIdPartition
 from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.followed_partition import FollowedPartition, FollowState
+from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition
+from kafka_remote_client.remote_log.metadata_snapshots import MetadataSnapshots
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
@@ -56,7 +62,7 @@ _OUR_CONFIG: dict[str, str | int | float | bool] = {
     "check.crcs": True,
 }
 _DECIDED = (FollowState.READY, FollowState.DISTRUSTED)
-_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
+_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})  # noqa: SLF001
 
 
 class RemoteLogMetadataFollower:
@@ -65,6 +71,7 @@ class RemoteLogMetadataFollower:
     The principal needs READ and DESCRIBE on the metadata topic, and nothing else. ``bad_records`` counts records that made
     their partition distrusted, ``rereads`` partitions that were read again for that, ``restarts`` failures of all of it.
     ``recovers``: false for a caller that looks once, and must not lose what it sees; then a failure is for good.
+    ``snapshots``: where to begin, and where to store what is known; closed with the follower.
     """
 
     def __init__(
@@ -75,6 +82,7 @@ class RemoteLogMetadataFollower:
         topic: str = METADATA_TOPIC,
         clock: Clock | None = None,
         recovers: bool = True,
+        snapshots: MetadataSnapshots | None = None,
     ) -> None:
         self._config = {**config, **_OUR_CONFIG, "group.id": f"kafka-remote-metadata-{uuid.uuid4()}"}
         self._store = store
@@ -86,6 +94,7 @@ class RemoteLogMetadataFollower:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._recovers = recovers
+        self._snapshots = snapshots
         self._restart = Backoff(self._clock, *_RESTART_SECONDS)
         self._pauses: dict[int, Backoff] = {}
         self.bad_records = self.rereads = self.restarts = 0
@@ -101,6 +110,8 @@ class RemoteLogMetadataFollower:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
+        if self._snapshots is not None:
+            self._snapshots.close()
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
         """Whether the store holds all that the metadata topic said of this partition when reading began, and no doubt."""
@@ -159,8 +170,20 @@ class RemoteLogMetadataFollower:
         while not self._stop.is_set():
             for message in consumer.consume(_POLL_RECORDS, _POLL_SECONDS):
                 self._take(message)
+            for tip in self._store.take_damaged():
+                number = metadata_partition(tip, len(self._partitions))
+                self._doubt(number, self._partitions[number], f"{tip} in the snapshot is damaged")
             if self._recovers:
                 self._read_anew(consumer)
+            self._write_snapshot()
+
+    def _write_snapshot(self) -> None:
+        if self._snapshots is None or not self._settled():
+            return
+        trusted = {n: one for n, one in self._partitions.items() if one.state is FollowState.READY}
+        positions = {n: MetadataPosition(one.next_offset, one.leader_epoch) for n, one in trusted.items()}
+        if self._snapshots.wanted(positions):
+            self._snapshots.write(positions, self._store.contents())
 
     def _failed(self) -> None:
         """Called while an exception is handled: nothing is ready from here on; then waits for the next attempt."""
@@ -213,13 +236,33 @@ class RemoteLogMetadataFollower:
                 _log.warning("%s is not readable yet: %s", self._topic, error)
                 found = {}
             if found:
-                consumer.assign([TopicPartition(self._topic, number, low) for number, (low, _) in found.items()])
+                begun = self._begun(found)
+                # With a leader epoch, librdkafka asks whether the log was truncated below the offset.
+                places = [
+                    TopicPartition(self._topic, n, one.next_offset, leader_epoch=one.leader_epoch) for n, one in begun.items()
+                ]
+                consumer.assign(places)
                 with self._changed:
-                    self._partitions = {n: FollowedPartition(low, high) for n, (low, high) in sorted(found.items())}
+                    self._partitions = {
+                        n: FollowedPartition(one.next_offset, found[n][1], one.leader_epoch) for n, one in begun.items()
+                    }
                     self._changed.notify_all()
                 return True
             self._clock.wait(self._stop, _RETRY_SECONDS)
         return False
+
+    def _begun(self, found: dict[int, tuple[int, int]]) -> dict[int, MetadataPosition]:
+        """Where reading begins: where the snapshot ends, which is put into the store, else at the first offset."""
+        begun = {number: MetadataPosition(low) for number, (low, _) in sorted(found.items())}
+        if self._snapshots is None:
+            return begun
+        self._snapshots.open(len(found))
+        loaded = None if self.restarts else self._snapshots.load(found)
+        if loaded is None:
+            return begun
+        for tip, packed in loaded.partitions.items():
+            self._store.restore(tip, packed)
+        return begun | dict(loaded.positions)
 
     def _watermarks(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
         """First and end offset of each partition; empty when the topic does not exist (yet)."""
@@ -241,7 +284,7 @@ class RemoteLogMetadataFollower:
         elif partition.state is FollowState.DISTRUSTED:
             return  # it is read from its first offset again
         elif error is None:
-            self._take_record(number, partition, offset, message.value())
+            self._take_record(number, partition, message)
         elif error.code() == KafkaError._PARTITION_EOF:
             with self._changed:
                 partition.end_of_partition(offset)
@@ -251,9 +294,11 @@ class RemoteLogMetadataFollower:
         else:
             _log.warning("reading %s-%d: %s", self._topic, number, error)
 
-    def _take_record(self, number: int, partition: FollowedPartition, offset: int, value: bytes | str | None) -> None:
+    def _take_record(self, number: int, partition: FollowedPartition, message: Message) -> None:
+        offset, value, leader_epoch = message.offset(), message.value(), message.leader_epoch()
+        assert offset is not None  # only a message with an error has none
         try:
-            partition.record(offset)
+            partition.record(offset, UNKNOWN_EPOCH if leader_epoch is None else leader_epoch)
             self._apply(number, self._serde.deserialize(value if isinstance(value, bytes) else None))
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, f"the record at offset {offset}: {error}")
@@ -263,8 +308,10 @@ class RemoteLogMetadataFollower:
             self._doubt(number, partition, f"the record at offset {offset}: {type(error).__name__}")
             return
         with self._changed:
+            before = partition.state
             partition.applied()
-            self._changed.notify_all()
+            if partition.state is not before:
+                self._changed.notify_all()
 
     def _apply(self, number: int, event: RemoteLogMetadata) -> None:
         if not isinstance(event, RemoteLogSegmentMetadataSnapshot):

@@ -31,6 +31,24 @@ class RemoteLogLeaderEpochState:
         self._by_end: list[tuple[int, int]] = []  # (end of the segment, -start)
         self._highest = UNKNOWN_OFFSET
 
+    @classmethod
+    def restored(
+        cls, highest_offset: int, starts: list[int], ids: list[RemoteLogSegmentId], ends: list[int]
+    ) -> RemoteLogLeaderEpochState:
+        """The state with these readable segments. ``starts`` rises, ``ends``: where all of each segment ends."""
+        state = cls()
+        state._starts = starts
+        state._ids = dict(zip(starts, ids, strict=True))
+        state._ends = dict(zip(starts, ends, strict=True))
+        state._by_end = sorted((end, -start) for start, end in state._ends.items())
+        state._highest = highest_offset
+        return state
+
+    def contents(self) -> tuple[int, list[int], list[RemoteLogSegmentId], list[int]]:
+        """The arguments of :meth:`restored` for a state like this one."""
+        ids, ends = [self._ids[start] for start in self._starts], [self._ends[start] for start in self._starts]
+        return self._highest, list(self._starts), ids, ends
+
     @property
     def highest_offset(self) -> int:
         """The highest end offset ever finished in this epoch; deletes do not lower it. UNKNOWN_OFFSET: none."""

@@ -17,6 +17,8 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, insort
 
+import attrs
+
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import (
     UNKNOWN_OFFSET,
@@ -28,7 +30,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.leader_epoch_state import RemoteLogLeaderEpochState
 
-__all__ = ["TRANSITIONS", "RemoteLogMetadataCache"]
+__all__ = ["TRANSITIONS", "CacheContents", "EpochContents", "RemoteLogMetadataCache"]
 
 _COPYING = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 _COPIED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -45,6 +47,26 @@ TRANSITIONS: dict[RemoteLogSegmentState | None, frozenset[RemoteLogSegmentState]
 """From a segment's state (None: not known yet) to those that may follow."""
 
 
+@attrs.frozen
+class EpochContents:
+    """The readable segments of one leader epoch: their first offsets in it, rising, their ids, and where all of each ends."""
+
+    leader_epoch: int
+    highest_offset: int
+    starts: list[int]
+    segment_ids: list[RemoteLogSegmentId]
+    segment_ends: list[int]
+
+
+@attrs.frozen
+class CacheContents:
+    """All that a cache knows. The lists are the holder's own, their items are immutable."""
+
+    topic_id_partition: TopicIdPartition
+    segments: list[RemoteLogSegmentMetadata]
+    epochs: list[EpochContents]
+
+
 class RemoteLogMetadataCache:
     """Thread safe. ``version`` rises with every change, so that what was derived from the cache can be kept until then."""
 
@@ -56,9 +78,26 @@ class RemoteLogMetadataCache:
         self._version = 0
         self._lock = threading.RLock()
 
+    @classmethod
+    def restored(cls, contents: CacheContents) -> RemoteLogMetadataCache:
+        """A cache with these contents, which are its own from here on."""
+        cache = cls(contents.topic_id_partition)
+        cache._segments = {one.remote_log_segment_id: one for one in contents.segments}
+        for one in contents.epochs:
+            state = RemoteLogLeaderEpochState.restored(one.highest_offset, one.starts, one.segment_ids, one.segment_ends)
+            cache._epochs[one.leader_epoch] = state
+        cache._readable = sorted(one.leader_epoch for one in contents.epochs if one.starts)
+        return cache
+
     @property
     def version(self) -> int:
         return self._version
+
+    def contents(self) -> CacheContents:
+        """All that is known now. Copies references only, so that look-ups wait for it as briefly as possible."""
+        with self._lock:
+            epochs = [EpochContents(epoch, *state.contents()) for epoch, state in self._epochs.items()]
+            return CacheContents(self.topic_id_partition, list(self._segments.values()), epochs)
 
     def add_copy_in_progress_segment(self, metadata: RemoteLogSegmentMetadata) -> bool:
         """A copy begins. False = dropped, because the segment is already past that state.

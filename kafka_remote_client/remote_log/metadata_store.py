@@ -18,20 +18,36 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.metadata_cache import CacheContents, RemoteLogMetadataCache
+from kafka_remote_client.remote_log.metadata_snapshot import unpack
 
 __all__ = ["RemoteLogMetadataStore"]
 
 _log = logging.getLogger(__name__)
 
 
+class _Packed:
+    """A partition as a snapshot has it, until it is needed. ``lock``: only one thread unpacks it."""
+
+    __slots__ = ("cache", "lock", "packed")
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
+        self.cache: RemoteLogMetadataCache | None = None
+        self.lock = threading.Lock()
+
+
 class RemoteLogMetadataStore:
-    """Thread safe. ``dropped_events`` counts what Kafka, too, logs and ignores: unknown segments, impossible steps."""
+    """Thread safe. ``dropped_events`` counts what Kafka, too, logs and ignores: unknown segments, impossible steps.
+
+    A partition that :meth:`restore` put here is unpacked when it is first needed, outside the lock of all others.
+    """
 
     def __init__(self) -> None:
-        self._caches: dict[TopicIdPartition, RemoteLogMetadataCache] = {}
+        self._caches: dict[TopicIdPartition, RemoteLogMetadataCache | _Packed] = {}
         self._by_id: dict[tuple[UUID, int], TopicIdPartition] = {}
         self._lock = threading.Lock()
+        self._damaged: set[TopicIdPartition] = set()
         self.dropped_events = 0
 
     def apply(self, event: RemoteLogMetadata) -> bool:
@@ -55,9 +71,13 @@ class RemoteLogMetadataStore:
         return applied
 
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache | None:
-        """The cache of a partition; None when no event named it."""
+        """The cache of a partition; None when no event named it.
+
+        Raises RemoteLogMetadataError if it was restored from damaged bytes: :meth:`take_damaged` then names it.
+        """
         with self._lock:
-            return self._caches.get(topic_id_partition)
+            found = self._caches.get(topic_id_partition)
+        return self._unpacked(topic_id_partition, found) if isinstance(found, _Packed) else found
 
     def find(self, topic_id: UUID, partition: int) -> TopicIdPartition | None:
         """The partition with a cache, by its topic's id. Takes the same time however many there are."""
@@ -85,10 +105,48 @@ class RemoteLogMetadataStore:
             self._caches = {tip: cache for tip, cache in self._caches.items() if not concerned(tip)}
             self._by_id = {(tip.topic_id, tip.partition): tip for tip in self._caches}
 
+    def restore(self, topic_id_partition: TopicIdPartition, packed: bytes) -> None:
+        """Puts a partition of a snapshot in the place of what is known of it."""
+        with self._lock:
+            self._caches[topic_id_partition] = _Packed(packed)
+            self._by_id[topic_id_partition.topic_id, topic_id_partition.partition] = topic_id_partition
+
+    def contents(self) -> list[tuple[TopicIdPartition, CacheContents | bytes]]:
+        """What is known of each partition: its contents, or still the bytes of :meth:`restore`."""
+        with self._lock:
+            known = list(self._caches.items())
+        return [(tip, one.packed if isinstance(one, _Packed) else one.contents()) for tip, one in known]
+
+    def take_damaged(self) -> list[TopicIdPartition]:
+        """The partitions that could not be unpacked since the last call."""
+        if not self._damaged:
+            return []
+        with self._lock:
+            damaged, self._damaged = self._damaged, set()
+        return list(damaged)
+
+    def _unpacked(self, tip: TopicIdPartition, packed: _Packed) -> RemoteLogMetadataCache:
+        with packed.lock:
+            if packed.cache is None:
+                try:
+                    packed.cache = RemoteLogMetadataCache.restored(unpack(packed.packed))
+                except RemoteLogMetadataError:
+                    with self._lock:
+                        self._damaged.add(tip)
+                    raise
+        with self._lock:
+            if self._caches.get(tip) is packed:
+                self._caches[tip] = packed.cache
+        return packed.cache
+
     def _cache_for(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
+        cache = self.cache(tip)
+        if cache is not None:
+            return cache
         with self._lock:
             self._by_id[tip.topic_id, tip.partition] = tip
-            return self._caches.setdefault(tip, RemoteLogMetadataCache(tip))
+            self._caches.setdefault(tip, RemoteLogMetadataCache(tip))
+        return self._cache_for(tip)
 
     def _delete(self, event: RemotePartitionDeleteMetadata) -> bool:
         if event.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:

@@ -7,6 +7,8 @@ References: Kafka's RemoteLogMetadataTopicPartitioner, TopicIdPartition.hashCode
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kafka_remote_client.model import TopicIdPartition
 
 __all__ = ["metadata_partition", "murmur2"]
@@ -16,8 +18,10 @@ _LONG_MASK = 0xFFFFFFFFFFFFFFFF
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _R = 24
+_MOST_TIPS = 1 << 16  # a follower asks twice for each event
 
 
+@lru_cache(_MOST_TIPS)
 def metadata_partition(topic_id_partition: TopicIdPartition, partition_count: int) -> int:
     """The metadata partition, of ``partition_count``, that holds the events of a user partition."""
     value = topic_id_partition.topic_id.int

@@ -136,6 +136,8 @@ class ShimConfig:
     lookup_timeout: float = _declared("lookup_timeout")
     metadata_topic: str = _declared("metadata_topic")
     metadata_consumer: Mapping[str, str | int | float | bool] = _declared("metadata_consumer", repr=_setting_names)
+    metadata_snapshot_dir: str | None = _declared("metadata_snapshot_dir")
+    metadata_snapshot_interval: float = _declared("metadata_snapshot_interval")
 
     ssl_certificate: str | None = _declared("ssl_certificate")
     ssl_key: str | None = _declared("ssl_key")

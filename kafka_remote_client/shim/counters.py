@@ -40,6 +40,7 @@ class Counters:
     ``manifest_cache_<what>``     | manifests kept in memory, the same
     ``metadata_restarts``         | times the metadata follower failed and restarted with all partitions
     ``metadata_rereads``          | times one metadata partition was distrusted and read again
+    ``metadata_snapshot_<what>``  | the snapshot on disk: ``writes``, ``failures``, ``segments_loaded``, ``age_seconds``
     """
 
     def __init__(self) -> None:

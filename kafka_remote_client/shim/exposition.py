@@ -29,6 +29,8 @@ GAUGES = frozenset(
         "index_cache_bytes",
         "manifest_cache_bytes",
         "metadata_partitions_not_ready",
+        "metadata_snapshot_age_seconds",
+        "metadata_snapshot_segments_loaded",
     }
 )
 """Names of numbers that can also decrease."""

@@ -259,6 +259,23 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         flag="--metadata-consumer",
         metavar=_GIVEN,
     ),
+    _setting(
+        "metadata_snapshot_dir",
+        str,
+        None,
+        "Folder for a snapshot of the metadata topic, which a start continues from. Each process needs a folder of its own, "
+        "which only its user can write to. Not set: each start reads the whole topic.",
+        metavar="DIR",
+    ),
+    _setting(
+        "metadata_snapshot_interval",
+        float,
+        300.0,
+        "Minimum time between two snapshots. Shorter takes more CPU time and disk writes; a start then has fewer records to "
+        "read.",
+        unit="s",
+        bounds=(1, 86_400),
+    ),
     _setting("ssl_certificate", str, None, "Certificate of the listeners, which then accept TLS only.", metavar="PEM"),
     _setting("ssl_key", str, None, "Private key of that certificate, if not in the same file.", metavar="PEM"),
     _setting(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from kafka_remote_client.clock import Clock
@@ -25,6 +26,7 @@ from kafka_remote_client.remote_log.breaker_store import guarded_store
 from kafka_remote_client.remote_log.follower import RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.remote_log.metadata_snapshots import MetadataSnapshots
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.shim.checks import check_store
@@ -62,8 +64,13 @@ class ShimTier:
         check_store_options(config.store_options, *readers)
         self._layout = layout_named(config.layout, LayoutOptions(config.key_prefix, config.encryption_keys))
         self._metadata = RemoteLogMetadataStore()
+        self._snapshots = _snapshots(config, clock)
         self._follower = RemoteLogMetadataFollower(
-            config.follower_settings, self._metadata, topic=config.metadata_topic, clock=clock
+            config.follower_settings,
+            self._metadata,
+            topic=config.metadata_topic,
+            clock=clock,
+            snapshots=self._snapshots,
         )
         self._origin = _origin(self._objects, config, clock) if self._signer is None else None
         self._counters = counters
@@ -145,6 +152,7 @@ class ShimTier:
         """What the object origin, the caches and the metadata follower have done."""
         served = {} if self._origin is None else origin_metrics(self._origin)
         served |= {"metadata_restarts": self._follower.restarts, "metadata_rereads": self._follower.rereads}
+        served |= {} if self._snapshots is None else self._snapshots.metrics()
         behind = self._follower.not_ready()
         served |= {} if behind is None else {"metadata_partitions_not_ready": len(behind)}
         return served | ({} if self._resolving is None else self._resolving.metrics())
@@ -224,6 +232,18 @@ def _check_origin(config: ShimConfig) -> None:
             f"the object origin of a file: store listens on loopback addresses only, not on {host}; use a store that serves "
             "clients itself, or --test-origin for tests"
         )
+
+
+def _snapshots(config: ShimConfig, clock: Clock) -> MetadataSnapshots | None:
+    if config.metadata_snapshot_dir is None:
+        return None
+    return MetadataSnapshots(
+        Path(config.metadata_snapshot_dir),
+        config.follower_settings,
+        config.metadata_topic,
+        interval=config.metadata_snapshot_interval,
+        clock=clock,
+    )
 
 
 def _origin(objects: RemoteObjectStore, config: ShimConfig, clock: Clock) -> ObjectOrigin:

@@ -9,10 +9,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentState
 from kafka_remote_client.remote_log import follower as follower_module
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition, MetadataSnapshot, SnapshotOrigin, pack
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
@@ -40,6 +42,9 @@ class FakeMessage:
 
     def value(self):
         return self._fields[2]
+
+    def leader_epoch(self):
+        return 4 if self._fields[1] else None
 
     def error(self):
         return None if self._fields[3] is None else KafkaError(self._fields[3])
@@ -135,7 +140,7 @@ class HastyClock(PatientClock):
 def start(monkeypatch):
     started = []
 
-    def begin(watermarks, *batches, clock=None, recovers=True):
+    def begin(watermarks, *batches, clock=None, recovers=True, snapshots=None):
         consumer = FakeConsumer(watermarks)
 
         def build(config):
@@ -148,7 +153,11 @@ def start(monkeypatch):
         for batch in batches:
             consumer.script.put(batch)
         follower = RemoteLogMetadataFollower(
-            {"bootstrap.servers": "b:1"}, RemoteLogMetadataStore(), clock=clock or PatientClock(), recovers=recovers
+            {"bootstrap.servers": "b:1"},
+            RemoteLogMetadataStore(),
+            clock=clock or PatientClock(),
+            recovers=recovers,
+            snapshots=snapshots,
         )
         started.append(follower)
         follower.start()
@@ -528,3 +537,100 @@ def test_continues_with_events_that_arrive_later(cluster, follow):
     cluster.produce(SEGMENT)
     assert arrived.wait(SECONDS)
     assert store.cache(TIP) is not None
+
+
+class FakeSnapshots:
+    """Gives ``loaded`` once; ``written`` is what it was asked to write."""
+
+    def __init__(self, loaded=None):
+        self.loaded = loaded
+        self.opened = []
+        self.loads = 0
+        self.written = queue.Queue()
+        self.closed = False
+
+    def open(self, partition_count):
+        self.opened.append(partition_count)
+
+    def load(self, bounds):
+        self.loads += 1
+        return self.loaded
+
+    def wanted(self, positions):
+        return self.written.empty()
+
+    def write(self, positions, contents):
+        self.written.put((positions, contents))
+
+    def close(self):
+        self.closed = True
+
+
+def packed_segment(*, damaged=False):
+    store = RemoteLogMetadataStore()
+    store.apply(metadata(0, 9))
+    packed = pack(store.cache(TIP).contents())
+    return packed[:-1] if damaged else packed
+
+
+def loaded_at(offset, packed):
+    positions = {HOME: MetadataPosition(offset, 3)}
+    return MetadataSnapshot(SnapshotOrigin("c", METADATA_TOPIC, UUID(int=1), PARTITIONS), 0, positions, {TIP: packed})
+
+
+def test_continues_where_the_snapshot_ends(start):
+    snapshots = FakeSnapshots(loaded_at(1, packed_segment()))
+    marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
+    follower, consumer = start(marks, [FakeMessage(HOME, 1, FINISHED)], snapshots=snapshots)
+    assert follower.wait_settled(SECONDS)
+    assert (METADATA_TOPIC, HOME, 1) in consumer.assigned
+    assert follower._store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
+    positions, ((tip, contents),) = snapshots.written.get(timeout=SECONDS)
+    assert positions == {n: MetadataPosition(2, 4) if n == HOME else MetadataPosition(0) for n in range(PARTITIONS)}
+    assert (tip, contents) == (TIP, follower._store.cache(TIP).contents())
+    follower.close()
+    assert snapshots.closed
+    assert snapshots.opened == [PARTITIONS]
+
+
+def test_no_snapshot_is_written_before_all_is_read(start):
+    snapshots = FakeSnapshots()
+    _, consumer = start({n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}, snapshots=snapshots)
+    consumer.script.put([FakeMessage(HOME, 0, SEGMENT)])
+    assert consumer.taken.acquire(timeout=SECONDS)
+    consumer.script.put([])
+    assert consumer.taken.acquire(timeout=SECONDS)
+    assert snapshots.written.empty()
+
+
+def test_a_distrusted_partition_is_not_in_a_snapshot(start):
+    snapshots = FakeSnapshots()
+    marks = {n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)}
+    start(marks, [FakeMessage(HOME, 0, b"\1\7\0")], snapshots=snapshots)
+    positions, _ = snapshots.written.get(timeout=SECONDS)
+    assert sorted(positions) == [n for n in range(PARTITIONS) if n != HOME]
+
+
+def test_a_damaged_part_of_a_snapshot_is_read_again(start):
+    snapshots = FakeSnapshots(loaded_at(2, packed_segment(damaged=True)))
+    marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
+    follower, consumer = start(marks, snapshots=snapshots, clock=HastyClock())
+    assert follower.wait_settled(SECONDS)
+    with pytest.raises(RemoteLogMetadataError):
+        follower._store.cache(TIP)
+    wait_until(lambda: consumer.reassigned, "the second reading")
+    assert consumer.reassigned == [(METADATA_TOPIC, HOME, 0)]
+    consumer.script.put([FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 1, FINISHED)])
+    wait_until(lambda: follower.ready(TIP), "the partition to be ready")
+    assert follower._store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
+    assert follower.bad_records == 1
+
+
+def test_a_restart_after_a_failure_reads_from_the_start(start):
+    snapshots = FakeSnapshots(loaded_at(2, packed_segment()))
+    marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
+    follower, consumer = start(marks, snapshots=snapshots)
+    assert follower.wait_settled(SECONDS)
+    consumer.script.put(RuntimeError("defect"))
+    wait_until(lambda: follower.restarts and (METADATA_TOPIC, HOME, 0) in consumer.assigned, "the second start")
+    assert (snapshots.loads, len(snapshots.opened)) == (1, 2)

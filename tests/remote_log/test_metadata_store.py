@@ -12,6 +12,7 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from kafka_remote_client.remote_log.metadata_snapshot import pack
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from tests.support.tier import TIP, metadata, update
 
@@ -75,3 +76,49 @@ def test_clear_removes_all_partitions(store):
     store.apply(metadata(0, 9))
     store.clear()
     assert store.partitions() == []
+
+
+def packed_segment():
+    other = RemoteLogMetadataStore()
+    other.apply(metadata(0, 9))
+    return pack(other.cache(TIP).contents())
+
+
+def test_a_restored_partition_is_unpacked_once_and_changed_by_events(store):
+    store.restore(TIP, packed_segment())
+    assert store.contents() == [(TIP, packed_segment())]
+    assert store.find(TIP.topic_id, TIP.partition) == TIP
+    assert store.apply(update(metadata(0, 9), RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+    cache = store.cache(TIP)
+    assert cache.remote_log_segment_metadata(0, 3).start_offset == 0
+    assert store.cache(TIP) is cache
+    assert store.contents() == [(TIP, cache.contents())]
+
+
+def test_threads_that_need_a_restored_partition_get_one_cache(store):
+    store.restore(TIP, packed_segment())
+    packed = store._caches[TIP]
+    assert store._unpacked(TIP, packed) is store._unpacked(TIP, packed) is store.cache(TIP)
+
+
+def test_a_partition_forgotten_while_it_is_unpacked_stays_forgotten(store):
+    store.restore(TIP, packed_segment())
+    packed = store._caches[TIP]
+    store.clear()
+    assert store._unpacked(TIP, packed).list_all_remote_log_segments() != []
+    assert store.cache(TIP) is None
+
+
+def test_a_damaged_partition_raises_and_is_named_once(store):
+    store.restore(TIP, packed_segment()[:-1])
+    for _ in range(2):
+        with pytest.raises(RemoteLogMetadataError):
+            store.cache(TIP)
+    assert store.take_damaged() == [TIP]
+    assert store.take_damaged() == []
+
+
+def test_a_deleted_partition_is_not_unpacked(store):
+    store.restore(TIP, b"never unpacked")
+    assert store.apply(RemotePartitionDeleteMetadata(TIP, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED, 0, 1))
+    assert store.cache(TIP) is None

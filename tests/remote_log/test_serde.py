@@ -219,3 +219,46 @@ def test_records_of_a_partition_share_its_name():
     """A topic of 1,000,000 segments names each partition a hundred times: a name for each would be a third of the memory."""
     one, other = serde.deserialize(SEGMENT_BYTES), serde.deserialize(UPDATE_BYTES)
     assert one.topic_id_partition is other.topic_id_partition
+
+
+ONE_EPOCH = attrs.evolve(SEGMENT, segment_leader_epochs=(EpochEntry(3, 100),))
+USUAL = [
+    *(attrs.evolve(ONE_EPOCH, custom_metadata=custom) for custom in (None, b"", b"s3", b"x" * 126)),
+    *(
+        RemoteLogSegmentMetadataUpdate(SID, 1, 1_700_000_002_000, state, custom)
+        for state in list(RemoteLogSegmentState)[1:]
+        for custom in (None, b"", b"s3")
+    ),
+]
+
+
+@pytest.mark.parametrize("event", USUAL)
+def test_a_usual_record_is_read_without_the_general_reader(monkeypatch, event):
+    value = serde.serialize(event)
+    assert serde._any(value) == event
+    monkeypatch.delattr(RemoteLogMetadataSerde, "_any")
+    assert serde.deserialize(value) == event
+
+
+def outcome(read, value):
+    try:
+        return read(value)
+    except RemoteLogMetadataError as error:
+        return str(error)
+
+
+@given(st.sampled_from([*ALL_BYTES, *map(serde.serialize, USUAL)]), st.data())
+def test_any_bytes_are_read_as_by_the_general_reader(value, data):
+    changed = bytearray(value)
+    for _ in range(data.draw(st.integers(0, 3))):
+        changed[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    for given_ in (bytes(changed), bytes(changed[: data.draw(st.integers(0, len(value)))]), bytes(changed) + b"\0"):
+        assert outcome(serde.deserialize, given_) == outcome(serde._any, given_)
+
+
+@pytest.mark.parametrize("value", [SEGMENT_BYTES, UPDATE_BYTES, *map(serde.serialize, (USUAL[0], USUAL[2], USUAL[-1]))])
+def test_each_changed_byte_is_read_as_by_the_general_reader(value):
+    for at in range(len(value)):
+        for bit in (1, 2, 4, 8, 16, 32, 64, 128):
+            changed = value[:at] + bytes([value[at] ^ bit]) + value[at + 1 :]
+            assert outcome(serde.deserialize, changed) == outcome(serde._any, changed)

@@ -48,6 +48,15 @@ def test_objects_are_served_and_nothing_is_granted_before_metadata(tmp_path: Pat
         tier._reads.submit(int)
 
 
+def test_a_snapshot_folder_adds_its_metrics(tmp_path: Path) -> None:
+    tier = made(store=tmp_path.as_uri(), metadata_snapshot_dir=str(tmp_path / "snapshots"))
+    try:
+        told = {name: number for name, number in tier.metrics().items() if "snapshot" in name}
+        assert told == dict.fromkeys((f"metadata_snapshot_{what}" for what in ("segments_loaded", "writes", "failures")), 0)
+    finally:
+        tier.close()
+
+
 def test_look_ups_run_in_parallel_as_configured(tmp_path: Path) -> None:
     tier = made(store=tmp_path.as_uri(), lookup_concurrency=3)
     together, release = threading.Barrier(4), threading.Event()

@@ -1,0 +1,228 @@
+"""When a follower's snapshot is loaded and written: once at its start, and in a thread from time to time.
+
+::
+
+    follower's thread                            thread of its own
+    open() ─► folder, identity of the topic
+    load() ─► file, decode
+    wanted(positions)?  write(positions, contents) ─► pack, encode ─► SnapshotFolder.write
+
+The contents are references to immutable values, taken between two records, so they belong to exactly these positions. Look-ups
+wait for neither thread. A failure is logged once, until a snapshot is written again, and is no reason to stop: the topic has it
+all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import ConfigurationError, RemoteLogMetadataError
+from kafka_remote_client.model import TopicIdPartition
+from kafka_remote_client.remote_log.metadata_cache import CacheContents
+from kafka_remote_client.remote_log.metadata_snapshot import (
+    MetadataPosition,
+    MetadataSnapshot,
+    SnapshotOrigin,
+    decode,
+    encode,
+    pack,
+    packed_segments,
+)
+from kafka_remote_client.remote_log.partitioner import metadata_partition
+from kafka_remote_client.remote_log.snapshot_folder import SnapshotFolder
+from kafka_remote_client.threads import start_thread
+
+__all__ = ["MetadataSnapshots"]
+
+Contents: TypeAlias = Sequence[tuple[TopicIdPartition, CacheContents | bytes]]
+
+_log = logging.getLogger(__name__)
+_REQUEST_SECONDS = 10.0
+_HALF = 2**64 - 1
+
+
+class _StoppedError(Exception):
+    """The process ends while a snapshot is written."""
+
+
+class MetadataSnapshots:
+    """The snapshot of one follower in ``folder``, written at most every ``interval`` seconds.
+
+    ``config``: librdkafka settings to ask a broker for the topic's id. Used by the follower's thread; :meth:`metrics` by any.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, str | int | float | bool],
+        topic: str,
+        *,
+        interval: float,
+        clock: Clock | None = None,
+    ) -> None:
+        self._path = folder
+        self._config = config
+        self._topic = topic
+        self._interval = interval
+        self._clock = clock or SystemClock()
+        self._folder: SnapshotFolder | None = None
+        self._origin: SnapshotOrigin | None = None
+        self._positions: Mapping[int, MetadataPosition] = {}
+        self._next = self._clock.monotonic()
+        self._written_at: int | None = None
+        self._failing = False
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loaded = self._writes = self._failures = 0
+
+    def open(self, partition_count: int) -> None:
+        """Opens the folder and asks for the topic's id, before the topic is read. A failure is one WARNING, and no snapshot."""
+        self._origin = None
+        try:
+            if self._folder is None:
+                self._folder = SnapshotFolder(self._path)
+            self._origin = self._identified(partition_count)
+        except Exception as error:  # noqa: BLE001 - a defect too: the topic can be read without a snapshot
+            self._failures += 1
+            _log.warning("no snapshot in %s is read or written: %s", self._path, error)
+
+    def load(self, bounds: Mapping[int, tuple[int, int]]) -> MetadataSnapshot | None:
+        """The snapshot of the topic with these first and end offsets of its partitions, if there is one that fits it.
+
+        Its positions, and the partitions that belong to them, are those from which reading can continue. Whatever is in the way
+        is one WARNING, and None. Call :meth:`open` before.
+        """
+        if self._folder is None or self._origin is None:
+            return None
+        try:
+            data = self._folder.read()
+            if data is None:
+                _log.info("there is no snapshot %s yet: reading %s from the start", self._folder.file, self._topic)
+                return None
+            found = decode(data)
+            _check_origin(found.origin, self._origin)
+            return self._usable(found, bounds)
+        except Exception as error:  # noqa: BLE001 - a defect too: the topic can be read without a snapshot
+            self._failures += 1
+            _log.warning("the snapshot %s is not used, reading %s from the start: %s", self._folder.file, self._topic, error)
+            return None
+
+    def wanted(self, positions: Mapping[int, MetadataPosition]) -> bool:
+        """Whether it is time to write: something changed, ``interval`` is over, and no other write is in progress."""
+        if self._folder is None or self._origin is None or self._clock.monotonic() < self._next:
+            return False
+        return positions != self._positions and (self._thread is None or not self._thread.is_alive())
+
+    def write(self, positions: Mapping[int, MetadataPosition], contents: Contents) -> None:
+        """Begins to write what was known at ``positions``, which lack the metadata partitions that are not trusted."""
+        self._next = self._clock.monotonic() + self._interval
+        self._thread = start_thread("metadata-snapshot", self._write, positions, contents)
+
+    def close(self) -> None:
+        """Stops a write in progress and frees the folder. Called when the follower has ended, may be called twice."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
+
+    def metrics(self) -> dict[str, int]:
+        """``metadata_snapshot_age_seconds`` is there once there is a snapshot."""
+        written_at = self._written_at
+        numbers = {
+            "metadata_snapshot_segments_loaded": self._loaded,
+            "metadata_snapshot_writes": self._writes,
+            "metadata_snapshot_failures": self._failures,
+        }
+        if written_at is not None:
+            numbers["metadata_snapshot_age_seconds"] = max(0, self._clock.time_ms() - written_at) // 1000
+        return numbers
+
+    def _identified(self, partition_count: int) -> SnapshotOrigin:
+        admin = AdminClient({name: value for name, value in self._config.items() if name != "group.id"})
+        found = admin.describe_topics(TopicCollection([self._topic]), request_timeout=_REQUEST_SECONDS)
+        topic_id = found[self._topic].result(_REQUEST_SECONDS).topic_id
+        cluster_id: Any = admin.list_topics(self._topic, timeout=_REQUEST_SECONDS).cluster_id
+        high, low = (bits & _HALF for bits in (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
+        known = UUID(int=high << 64 | low)
+        if not known.int or not cluster_id:
+            raise ConfigurationError("the broker tells no cluster id or no topic id")
+        return SnapshotOrigin(cluster_id, self._topic, known, partition_count)
+
+    def _usable(self, found: MetadataSnapshot, bounds: Mapping[int, tuple[int, int]]) -> MetadataSnapshot:
+        positions = {
+            number: one for number, one in found.positions.items() if bounds[number][0] <= one.next_offset <= bounds[number][1]
+        }
+        outside = sorted(found.positions.keys() - positions.keys())
+        if outside:
+            _log.warning(
+                "the snapshot's offsets of the partitions %s of %s are outside the topic: reading these from the start",
+                ", ".join(map(str, outside)),
+                self._topic,
+            )
+        partitions = {
+            tip: packed for tip, packed in found.partitions.items() if metadata_partition(tip, len(bounds)) in positions
+        }
+        self._loaded = sum(map(packed_segments, partitions.values()))
+        self._written_at = found.written_at_ms
+        self._positions = found.positions
+        _log.info(
+            "loaded %d segments in %d partitions from the snapshot %s; %d of %d partitions of %s continue from it",
+            *(self._loaded, len(partitions), self._path, len(positions), len(bounds), self._topic),
+        )
+        return MetadataSnapshot(found.origin, found.written_at_ms, positions, partitions)
+
+    def _write(self, positions: Mapping[int, MetadataPosition], contents: Contents) -> None:
+        folder, origin = self._folder, self._origin
+        assert folder is not None
+        assert origin is not None
+        known = [one for tip, one in contents if metadata_partition(tip, origin.partition_count) in positions]
+        written_at = self._clock.time_ms()
+        try:
+            size = folder.write(encode(origin, written_at, positions, self._packed(known), len(known)))
+        except _StoppedError:
+            return
+        except Exception as error:  # noqa: BLE001 - a defect too: it must not end the follower
+            self._failures += 1
+            _log.log(
+                logging.DEBUG if self._failing else logging.WARNING,
+                "writing the snapshot %s failed, trying again in %.0f s: %s",
+                *(folder.file, self._interval, error),
+            )
+            self._failing = True
+            return
+        self._failing = False
+        self._writes += 1
+        self._written_at = written_at
+        self._positions = positions
+        _log.info("wrote the snapshot %s: %d partitions, %d bytes", folder.file, len(known), size)
+
+    def _packed(self, known: Sequence[CacheContents | bytes]) -> Iterator[bytes]:
+        for one in known:
+            if self._stop.is_set():
+                raise _StoppedError
+            yield one if isinstance(one, bytes) else pack(one)
+
+
+def _check_origin(found: SnapshotOrigin, known: SnapshotOrigin) -> None:
+    """Raises RemoteLogMetadataError for a snapshot of other records."""
+    if found.cluster_id != known.cluster_id:
+        raise RemoteLogMetadataError(f"the snapshot is of cluster {found.cluster_id}, not {known.cluster_id}")
+    if (found.topic, found.topic_id) != (known.topic, known.topic_id):
+        raise RemoteLogMetadataError(
+            f"the snapshot is of the topic {found.topic} with id {found.topic_id}, not {known.topic} with id {known.topic_id}"
+        )
+    if found.partition_count != known.partition_count:
+        raise RemoteLogMetadataError(
+            f"the snapshot is of {found.partition_count} metadata partitions, not {known.partition_count}"
+        )
