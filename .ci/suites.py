@@ -39,6 +39,8 @@ A run takes about 45 on two cores."""
 MOST_FAILURES = 100
 """Lines about failures below the report's table."""
 SELECTION_CEILING = 9
+FAST_MEMORY = {"PYTHONMALLOC": "pymalloc"}
+"""Without the checks of allocators that -X dev switches on."""
 FETCHED_BY = 9
 """Minutes after its start when a run of the selection stops waiting for parts."""
 
@@ -205,13 +207,15 @@ def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> i
         environment["COVERAGE_FILE"] = str(DATA / f".coverage.{name}")
         coverage = ["--cov", "--cov-report="] if suite.counted else []
         command = [*PYTEST, "--suite", name, *coverage]
-        passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment))
+        memory = {} if suite.debug_memory else FAST_MEMORY
+        passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment | memory))
     return passed
 
 
 def _selection(report: Report, environment: dict[str, str], run: Path) -> int:
     """Runs the selection in phases, the first while the parts are fetched. Returns how many tests passed."""
     started = time.monotonic()
+    environment = environment | FAST_MEMORY
     skips = run / "skips.jsonl"
     environment["KAFKA_REMOTE_TEST_SKIPS"] = str(skips)
     parts = [str(BIN / "python"), "-m", "tests.support.parts"]
