@@ -56,7 +56,7 @@ def test_says_what_retention_would_delete(configs: dict[str, str], segments: lis
 
 
 def test_refuses_a_retention_that_is_no_number() -> None:
-    with pytest.raises(ConfigurationError, match="retention.ms=week is not a whole number"):
+    with pytest.raises(ConfigurationError, match=r"retention\.ms=week is not a whole number"):
         deletion_by_retention({"retention.ms": "week"}, [(0, 1)], NOW)
 
 
