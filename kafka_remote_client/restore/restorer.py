@@ -114,7 +114,7 @@ class Restorer:
             files.log_file(plan.end): b"",  # the active segment, so that the restored ones are closed
         }
         snapshot = read_snapshot(self._store, self._layout, plan.segments[-1])
-        if snapshot is not None and not _is_cut(plan.segments[-1]):
+        if snapshot is not None:
             contents[files.snapshot_file(plan.end)] = snapshot
         for name, data in contents.items():
             if not (place / name).exists():

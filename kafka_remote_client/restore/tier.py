@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from uuid import UUID
 
-from kafka_remote_client.errors import ConfigurationError, ObjectNotFoundError, RemoteLogError
+from kafka_remote_client.errors import ConfigurationError, RemoteLogError
 from kafka_remote_client.model import AbortedTransaction, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
 from kafka_remote_client.remote_log.listing import TierListing, cache_of_uploads
-from kafka_remote_client.remote_log.producer_snapshot import open_transactions
+from kafka_remote_client.remote_log.producer_snapshot import open_transactions, producer_ids
 from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
 from kafka_remote_client.restore.plan import PartitionTier
 
@@ -45,13 +45,15 @@ def read_partition(
 
 
 def read_snapshot(store: RemoteObjectStore, layout: ObjectLayout, last: TieredSegment) -> bytes | None:
-    """The producers' state at the end of a log; None if the tier has it not: an old broker, or a segment that is cut."""
+    """The producers' state at the end of a log; None if it is missing or damaged, or if the segment is cut at its end."""
     if not last.is_whole:
         return None
     try:
-        return layout.read_index(store, last.metadata, ObjectKind.PRODUCER_SNAPSHOT)
-    except (ObjectNotFoundError, RemoteLogError):
+        data = layout.read_index(store, last.metadata, ObjectKind.PRODUCER_SNAPSHOT)
+        producer_ids(data)
+    except RemoteLogError:
         return None
+    return data
 
 
 def _open_at_the_end(

@@ -37,7 +37,8 @@ _PATIENCE_SECONDS = 120
 @contextmanager
 def new_node(directory: Path) -> Iterator[KafkaBroker]:
     """A formatted node, not started yet."""
-    broker = KafkaBroker(directory, java_options=("-Xmx512m",))
+    # After a kill the broker waits for the end of its session: Kafka's own default is shorter than that of the tests' brokers.
+    broker = KafkaBroker(directory, properties={"broker.session.timeout.ms": "9000"}, java_options=("-Xmx512m",))
     try:
         broker.format()
     except MissingPartError as error:

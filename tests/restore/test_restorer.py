@@ -20,7 +20,7 @@ from kafka_remote_client.restore import node_folder
 from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
 from kafka_remote_client.restore.plan import RestorePlan, RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import PRODUCER_ID_MARGIN, Restored, Restorer
-from kafka_remote_client.restore.tier import read_partition
+from kafka_remote_client.restore.tier import read_partition, read_snapshot
 from tests.restore.test_bootstrap import FORMATTED
 from tests.restore.test_files import META
 from tests.support.tier import LAYOUT, TIP, Tier, batch, checkpoint
@@ -84,11 +84,15 @@ def test_writes_what_a_broker_keeps(folder: Path) -> None:
     assert said == [f"{NAME}: 2 segments, offsets to 11"]
 
 
-def test_finds_hanging_transactions_without_a_snapshot(folder: Path) -> None:
+@pytest.mark.parametrize("damaged", [False, True])
+def test_finds_hanging_transactions_without_a_snapshot(folder: Path, damaged: bool) -> None:
     tier = Tier()
     tier.add([batch(0, 2, producer_id=7), batch(2, producer_id=8), batch(3, producer_id=7, marker="commit")], number=1)
     last = tier.add([batch(4, producer_id=9), batch(5, producer_id=9, marker="abort"), batch(6, producer_id=7)], number=2)
-    tier.remove(last, ObjectKind.PRODUCER_SNAPSHOT)
+    if damaged:
+        tier.put(last, ObjectKind.PRODUCER_SNAPSHOT, b"\0")
+    else:
+        tier.remove(last, ObjectKind.PRODUCER_SNAPSHOT)
     plan = planned(tier)
     assert plan.partitions[0].hanging is None
     done = restored(tier, folder, plan)
@@ -128,6 +132,13 @@ def test_cuts_the_end_that_another_leader_replaced(folder: Path) -> None:
     assert plan.refusals == ()
     restored(tier, folder, plan)
     assert files(folder / NAME)["00000000000000000000.log"] == batch(0, 3)
+
+
+def test_a_segment_that_is_cut_at_its_end_has_no_snapshot() -> None:
+    tier = two_segments()
+    first, _ = planned(tier).partitions[0].segments
+    assert read_snapshot(tier.store, LAYOUT, first) is not None
+    assert read_snapshot(tier.store, LAYOUT, attrs.evolve(first, end=3)) is None
 
 
 def test_leaves_a_segment_out(folder: Path) -> None:
