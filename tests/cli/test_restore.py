@@ -11,9 +11,8 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
 from kafka_remote_client.restore.plan import Gap
-from tests.restore.test_bootstrap import FORMATTED
-from tests.restore.test_files import META
 from tests.support.golden import golden_aiven, golden_local
+from tests.support.new_node import formatted
 
 STORE = (golden_local() / "remote").as_uri()
 
@@ -40,11 +39,7 @@ def given(folder: Path, configs: str) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A formatted folder."""
-    place = tmp_path / "node"
-    place.mkdir()
-    (place / "meta.properties").write_text(META)
-    (place / BOOTSTRAP).write_bytes(FORMATTED)
-    return place
+    return formatted(tmp_path / "node")
 
 
 def test_shows_the_plan_and_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: Path) -> None:

@@ -15,9 +15,7 @@ from kafka_remote_client.restore.files import (
     snapshot_file,
 )
 from tests.support.golden import golden_local
-
-DIRECTORY = "Q8ax_om2CWqWtkv8dtv2-w"
-META = f"#\n#Wed Nov 25 15:54:10 UTC 2026\nnode.id=1\ndirectory.id={DIRECTORY}\nversion=1\ncluster.id=dGVzdC1jbHVzdGVyLTAwMQ\n"
+from tests.support.new_node import DIRECTORY, META
 
 
 def test_writes_leader_epochs_as_brokers_do() -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
-from tests.restore.test_bootstrap import FORMATTED
-from tests.restore.test_files import META
 from tests.support.golden import golden_local
+from tests.support.new_node import formatted
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "restore.md").read_text(encoding="utf-8")
 
@@ -22,10 +21,7 @@ def test_its_commands_plan_and_restore(
 ) -> None:
     (configs,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     plan, restore = re.findall(r"^ *(kafka-remote restore .*)$", PAGE, re.MULTILINE)
-    node = tmp_path / "kafka-log"
-    node.mkdir()
-    (node / "meta.properties").write_text(META)
-    (node / BOOTSTRAP).write_bytes(FORMATTED)
+    node = formatted(tmp_path / "kafka-log")
     monkeypatch.chdir(tmp_path)
     Path("topics.toml").write_text(configs.replace("orders", "txn"))
     for command in (plan, restore):
