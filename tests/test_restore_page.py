@@ -13,7 +13,7 @@ from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
 from tests.support.golden import golden_local
 from tests.support.new_node import formatted
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "restore.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "restore.md").read_text(encoding="utf-8")
 
 
 def test_its_commands_plan_and_restore(
