@@ -20,8 +20,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from kafka_remote_client.cli.main import run
 from tests.support.artifacts import MissingPartError
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.s3_server import S3Server
+from tests.support.waiting import wait_until
 
 MODE = "aiven-zstd-aes"
 CONFIGS: Mapping[str, Mapping[str, Any]] = {
@@ -120,6 +121,14 @@ def text(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
+def offsets(broker: KafkaBroker, one: Mapping[str, Any]) -> TierOffsets | None:
+    """None while the node that has answered does not lead the partition yet."""
+    try:
+        return broker.offsets(one["topic"], one["partition"])
+    except RuntimeError:
+        return None
+
+
 def check_equal(broker: KafkaBroker, golden: Path, partitions: list[dict[str, Any]]) -> None:
     for one in partitions:
         for level in LEVELS:
@@ -153,7 +162,9 @@ def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.C
         ids = {one["topic"]: one["topic_id"] for one in read_jsonl(golden / "offsets.jsonl")}
         broker.start()
         for one in partitions:
-            now = broker.offsets(one["topic"], one["partition"])
+            what = f"{one['topic']}-{one['partition']} to have a leader"
+            now = wait_until(lambda: offsets(broker, one), what, seconds=_PATIENCE_SECONDS)  # noqa: B023 - called at once
+            assert now is not None
             assert (now.log_start, now.high_watermark) == (one["log_start"], one["end_offset"])
             metadata = broker.local_log(one["topic"], one["partition"]) / "partition.metadata"
             assert metadata.read_text().endswith(ids[one["topic"]])
