@@ -5,6 +5,7 @@ The tree::
     DirectFetchError
     ├── ConfigurationError            stop: a setting is unknown, out of bounds or contradictory
     ├── ExportError                   stop: an export cannot write its table, or not commit it
+    ├── RestoreError                  stop: a restore would lose records, or cannot write its files
     ├── ForkedConsumerError           stop: a consumer of the parent process was called in a forked child
     ├── UnreadableRecordError         stop: a key or value is not in the format that was asked for
     ├── RemoteStorageError            raised by fetchers, and by nothing else
@@ -80,6 +81,7 @@ __all__ = [
     "RemoteStorageThrottledError",
     "RemoteStorageTimeoutError",
     "RemoteStorageUnavailableError",
+    "RestoreError",
     "SaslAuthenticationError",
     "SegmentNotFoundError",
     "UnreadableRecordError",
@@ -195,6 +197,13 @@ class ExportError(DirectFetchError):
 
     action = Action.STOP
     cause = "export"
+
+
+class RestoreError(DirectFetchError):
+    """A restore of topics would lose or change records, finds its target in use, or cannot write its files."""
+
+    action = Action.STOP
+    cause = "restore"
 
 
 class ForkedConsumerError(DirectFetchError, RuntimeError):

@@ -37,10 +37,20 @@ from kafka_remote_client.cli.options import (
     StoreOptions,
     Timeout,
     TopicId,
+    Topics,
 )
 from kafka_remote_client.cli.output import OutputFormat, remark, show_lines, wrapped
 from kafka_remote_client.cli.prices import DEFAULT_PRICES, ReaderPlace, load_prices
 from kafka_remote_client.cli.progress import spinner, steps_bar
+from kafka_remote_client.cli.restore import (
+    RestoreCommand,
+    parse_counts,
+    parse_gaps,
+    parse_ids,
+    parse_log_starts,
+    read_configs,
+    restore,
+)
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
 from kafka_remote_client.cli.topic_map import COLUMNS as MAP_COLUMNS
 from kafka_remote_client.cli.topic_map_facts import ClusterFacts, map_topic
@@ -53,6 +63,7 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
+from kafka_remote_client.restore.plan import RestoreRequest
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.verify.stored_segment import draft_metadata
 
@@ -69,6 +80,7 @@ def add_tier_verbs(app: typer.Typer) -> None:
     app.command("map")(_map)
     app.command("bench")(_bench)
     app.command("cost")(_cost)
+    app.command("restore")(_restore)
 
 
 def _map(
@@ -267,6 +279,70 @@ def _cost(
     wanted = [line for line in lines if line.state == "live" and topic_id in {None, line.topic_id}]
     costs = path_costs([SegmentSize(line.bytes, line.stored_bytes) for line in wanted], plan, table)
     show_costs(topic, costs, list(advice(costs, plan, table)), output)
+
+
+def _restore(
+    store: Store,
+    topics: Topics = None,
+    to: Annotated[Path | None, typer.Option("--to", help="Log folder of the freshly formatted node.", metavar="DIR")] = None,
+    configs: Annotated[
+        str | None,
+        typer.Option("--configs", help="Configs of each topic, which the tier does not have.", metavar="TOML|JSON"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    topic_id: TopicId = None,
+    log_start: Annotated[
+        list[str] | None,
+        typer.Option("--log-start", help="Where a log starts; repeatable.", metavar="TOPIC-PARTITION=OFFSET"),
+    ] = None,
+    allow_gap: Annotated[
+        list[str] | None,
+        typer.Option("--allow-gap", help="Accept lost offsets; repeatable.", metavar="TOPIC-PARTITION=FIRST-LAST"),
+    ] = None,
+    without_segment: Annotated[
+        list[str] | None,
+        typer.Option("--without-segment", help="Leave a segment out, as one of several copies; repeatable.", metavar="ID"),
+    ] = None,
+    live_copies: Annotated[
+        bool, typer.Option("--live-copies", help="Of several copies of the same offsets, take those that a broker reads.")
+    ] = False,
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partitions", help="Number of partitions, if the last ones are not in the tier.", metavar="TOPIC=COUNT"),
+    ] = None,
+    bootstrap_servers: Annotated[
+        str,
+        typer.Option("--bootstrap-servers", help="Address of the restored node, for the commands.", metavar="HOST:PORT"),
+    ] = "localhost:9092",
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Rebuilds topics from their tier in the folder of a freshly formatted node."""
+    if to is None and not dry_run:
+        raise typer.BadParameter("is missing; --dry-run shows the plan without it", param_hint="--to")
+    command = RestoreCommand(
+        store=store,
+        request=RestoreRequest(
+            configs={} if configs is None else read_configs(configs),
+            log_starts=parse_log_starts(log_start or []),
+            accepted_gaps=parse_gaps(allow_gap or []),
+            live_copies=live_copies,
+            partition_counts=parse_counts(partitions or []),
+        ),
+        target=None if dry_run else to,
+        topics=tuple(topics or ()),
+        topic_id=parse_topic_id(topic_id),
+        without=parse_ids(without_segment or []),
+        layout=layout,
+        layout_options=LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])),
+        store_options=parse_settings(store_option or [], "--store-option"),
+        bootstrap_servers=bootstrap_servers,
+        output=output,
+    )
+    raise typer.Exit(restore(command, remark))
 
 
 def _write(path: Path, text: str) -> None:

@@ -21,8 +21,8 @@ offset size type  field
 38     8    int64 currentTxnFirstOffset, -1 = no open transaction
 ====== ==== ===== =====================
 
-Here it answers one question: which transactions were still open where the tier ends. A transaction that is not open there, and
-began below, has its marker in the tier.
+Here it answers which transactions were still open where the tier ends, and which producers there were. A transaction that is
+not open there, and began below, has its marker in the tier.
 
 References: Kafka's ProducerStateManager, ProducerSnapshot.json.
 """
@@ -30,13 +30,14 @@ References: Kafka's ProducerStateManager, ProducerSnapshot.json.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 import crc32c
 
 from kafka_remote_client.errors import CorruptIndexError
 from kafka_remote_client.model import AbortedTransaction
 
-__all__ = ["open_transactions"]
+__all__ = ["open_transactions", "producer_ids"]
 
 _HEADER = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
@@ -51,6 +52,16 @@ def open_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
     They are not aborted (yet); the type only says what it holds. Raises CorruptIndexError for another version, a wrong
     checksum, and a count that does not match.
     """
+    found = [AbortedTransaction(producer_id, first) for producer_id, *_, first in _entries(data) if first != _NO_TRANSACTION]
+    return tuple(sorted(found, key=lambda t: (t.first_offset, t.producer_id)))
+
+
+def producer_ids(data: bytes) -> list[int]:
+    """The id of every producer in the snapshot. Raises as :func:`open_transactions`."""
+    return [producer_id for producer_id, *_ in _entries(data)]
+
+
+def _entries(data: bytes) -> Iterator[tuple[int, ...]]:
     if len(data) < _HEADER.size:
         raise CorruptIndexError(f"producer snapshot has {len(data)} bytes")
     version, checksum, count = _HEADER.unpack_from(data)
@@ -60,9 +71,4 @@ def open_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
         raise CorruptIndexError("producer snapshot has a wrong checksum")
     if count < 0 or len(data) != _HEADER.size + count * _ENTRY.size:
         raise CorruptIndexError(f"producer snapshot has {len(data)} bytes for {count} entries")
-    found = [
-        AbortedTransaction(producer_id, first)
-        for producer_id, *_, first in _ENTRY.iter_unpack(data[_HEADER.size :])
-        if first != _NO_TRANSACTION
-    ]
-    return tuple(sorted(found, key=lambda t: (t.first_offset, t.producer_id)))
+    return _ENTRY.iter_unpack(data[_HEADER.size :])

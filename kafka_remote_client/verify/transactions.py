@@ -17,7 +17,7 @@ from kafka_remote_client.remote_log.transaction_index import AbortedTxn, Transac
 from kafka_remote_client.verify.finding import FindingKind, Problem
 from kafka_remote_client.verify.first_of_many import FirstOfMany
 
-__all__ = ["TransactionsCheck"]
+__all__ = ["TransactionsCheck", "transaction_marker"]
 
 
 class TransactionsCheck:
@@ -41,7 +41,7 @@ class TransactionsCheck:
         self._bad_snapshot = FirstOfMany()
 
     def batch(self, header: BatchHeader, data: memoryview) -> None:
-        kind = self._marker(header, data)
+        kind = transaction_marker(header, data)
         if kind is None:
             if header.is_transactional and not header.is_control:
                 self._open.setdefault(header.producer_id, header.base_offset)
@@ -78,17 +78,6 @@ class TransactionsCheck:
             *self._bad.problems(FindingKind.TRANSACTION_INDEX_MISMATCH, len(self._index or ()), "entries"),
             *self._bad_snapshot.problems(FindingKind.PRODUCER_SNAPSHOT_MISMATCH, len(self._snapshot or ()), "transactions"),
         ]
-
-    @staticmethod
-    def _marker(header: BatchHeader, data: memoryview) -> int | None:
-        if not header.is_control or not header.is_transactional:
-            return None
-        try:
-            control = control_keys(data, header._replace(position=0), DEFAULT_MAX_DECOMPRESSED_BYTES)
-            kind = control_type(control[0]) if control else None
-        except BatchFault:
-            return None  # decoding it has been told
-        return kind if kind in {ABORT, COMMIT} else None
 
     def _entry_at(self, offset: int) -> AbortedTxn | None:
         """The entry whose marker is at ``offset``."""
@@ -137,3 +126,15 @@ class TransactionsCheck:
     def _refuse(self, entry: AbortedTxn, why: str) -> None:
         words = f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}: {why}"
         self._bad.add(words, None, entry.last_offset)
+
+
+def transaction_marker(header: BatchHeader, data: memoryview) -> int | None:
+    """ABORT or COMMIT for a batch that ends a transaction of its producer; else None."""
+    if not header.is_control or not header.is_transactional:
+        return None
+    try:
+        control = control_keys(data, header._replace(position=0), DEFAULT_MAX_DECOMPRESSED_BYTES)
+        kind = control_type(control[0]) if control else None
+    except BatchFault:
+        return None  # decoding it has been told
+    return kind if kind in {ABORT, COMMIT} else None

@@ -110,6 +110,7 @@ _WITHOUT_SOURCE = {
     "tests/verify/test_defects.py": "every way to damage a tier",
     "tests/test_extending_page.py": "a page of the docs",
     "tests/test_plugins_page.py": "a page of the docs",
+    "tests/test_restore_page.py": "a page of the docs",
     "tests/test_stores_page.py": "a page of the docs",
 }
 

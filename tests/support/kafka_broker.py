@@ -195,15 +195,13 @@ class KafkaBroker:
     def launch(self) -> None:
         """:meth:`start` without the wait."""
         java, class_path = artifacts.java(), artifacts.class_path(self._version)
-        properties = self.directory / "server.properties"
-        if not properties.exists():
-            self._format(java, class_path, properties)
+        self.format()
         jmx = self._ports["jmx_port"]
         command = [
             *(java, *self._java_options, f"-Djava.rmi.server.hostname={HOST}", f"-Dcom.sun.management.jmxremote.host={HOST}"),
             *(f"-Dcom.sun.management.jmxremote.port={jmx}", f"-Dcom.sun.management.jmxremote.rmi.port={jmx}"),
             *("-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"),
-            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(properties)),
+            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(self._properties)),
         ]
         keeper = [sys.executable, str(_KEEPER), str(self._owner), str(self._leftover), *command]
         with self.log_file.open("ab") as log:
@@ -212,6 +210,15 @@ class KafkaBroker:
                 keeper, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True, text=True
             )
         self._pid_file.write_text(keeping.communicate(timeout=_PATIENCE_SECONDS)[0].strip())
+
+    @property
+    def _properties(self) -> Path:
+        return self.directory / "server.properties"
+
+    def format(self) -> None:
+        """Formats the directory unless that was done before. Raises MissingPartError as :meth:`start`."""
+        if not self._properties.exists():
+            self._format(artifacts.java(), artifacts.class_path(self._version), self._properties)
 
     def _format(self, java: str, class_path: str, properties: Path) -> None:
         self.store_directory.mkdir(parents=True)
@@ -371,9 +378,14 @@ class KafkaBroker:
         ends = [base for base in bases if base <= now.last_stable]
         return bool(ends) and now.latest_tiered == ends[-1] - 1 and now.earliest_local == ends[-1]
 
+    @property
+    def log_directory(self) -> Path:
+        """The broker's only folder of ``log.dirs``."""
+        return self.directory / "log"
+
     def local_log(self, topic: str, partition: int = 0) -> Path:
         """The directory of a partition on the broker's own disk."""
-        return self.directory / "log" / f"{topic}-{partition}"
+        return self.log_directory / f"{topic}-{partition}"
 
     def remote_segments(self, topic: str, partition: int = 0) -> list[Path]:
         """The segments of a partition in the tier, in the order of their offsets."""

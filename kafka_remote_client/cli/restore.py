@@ -1,0 +1,182 @@
+"""``kafka-remote restore``: rebuilds topics from their tier in the log folder of a freshly formatted node."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+from rich.table import Table
+
+from kafka_remote_client.cli.output import OutputFormat, output_console
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.location.listing import ListingLocationSource
+from kafka_remote_client.model import AbortedTransaction, TopicIdPartition, TopicPartition, uuid_from_text
+from kafka_remote_client.registry import check_store_options, load_store
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.remote_log.store_contents import nothing_found
+from kafka_remote_client.restore.commands import abort_commands, group_offset_commands
+from kafka_remote_client.restore.plan import Gap, RestorePlan, RestoreRequest, plan_restore
+from kafka_remote_client.restore.restorer import Restored, Restorer
+from kafka_remote_client.restore.tier import read_partition
+from kafka_remote_client.restore.topic_configs import parse_topic_configs
+
+__all__ = ["RestoreCommand", "parse_counts", "parse_gaps", "parse_ids", "parse_log_starts", "read_configs", "restore"]
+
+_NUMBER = r"0|[1-9][0-9]{0,18}"
+_PARTITION = rf"(?P<topic>[A-Za-z0-9._-]{{1,249}})-(?P<partition>{_NUMBER})"
+_LOG_START = re.compile(rf"{_PARTITION}=(?P<offset>{_NUMBER})", re.ASCII)
+_GAP = re.compile(rf"{_PARTITION}=(?P<first>{_NUMBER})-(?P<last>{_NUMBER})", re.ASCII)
+_COUNT = re.compile(rf"(?P<topic>[A-Za-z0-9._-]{{1,249}})=(?P<count>{_NUMBER})", re.ASCII)
+
+
+@attrs.frozen
+class RestoreCommand:
+    """The arguments. ``target`` None: only the plan is shown. No topics = all of the store; settings may be secrets."""
+
+    store: str
+    request: RestoreRequest
+    target: Path | None
+    topics: tuple[str, ...] = ()
+    topic_id: UUID | None = None
+    without: frozenset[UUID] = frozenset()
+    layout: str = ""
+    layout_options: LayoutOptions = attrs.field(factory=LayoutOptions)
+    store_options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    bootstrap_servers: str = "localhost:9092"
+    output: OutputFormat = OutputFormat.TEXT
+
+
+def restore(command: RestoreCommand, say: Callable[[str], None], clock: Clock | None = None) -> int:
+    """Shows the plan, and carries it out if there is a target. Returns the exit status: 1 if the plan is refused.
+
+    Raises ConfigurationError, RestoreError, and what the store raises. ``say`` gets remarks for people.
+    """
+    layout = layout_named(command.layout, command.layout_options)
+    store = load_store(command.store, command.store_options)
+    topic = command.topics[0] if len(command.topics) == 1 else None
+    with closing(ListingLocationSource(store, layout, topic=topic, topic_id=command.topic_id)) as source:
+        check_store_options(command.store_options, store)
+        tips = [tip for name in command.topics or source.topics() for tip in source.partitions(name)]
+        if not tips:
+            raise nothing_found(f"found no segments{' of ' if command.topics else ''}{', '.join(command.topics)}", store)
+        _check_topics(command, tips)
+        tiers = [read_partition(store, layout, source.listing, tip, command.without) for tip in tips]
+        plan = plan_restore(tiers, command.request, (clock or SystemClock()).time_ms())
+        _show(plan, command)
+        if command.target is None or plan.refusals:
+            return 1 if plan.refusals else 0
+        restored = Restorer(store, layout, plan, command.request.configs, say=say).run(command.target)
+    _show_rest(restored, command)
+    return 0
+
+
+def read_configs(path: str) -> dict[str, dict[str, str]]:
+    """The file of ``--configs``. Raises ConfigurationError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"--configs: {path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ConfigurationError(f"--configs: {path} is not UTF-8") from None
+    return parse_topic_configs(text, as_json=path.endswith(".json"), where=f"--configs: {path}")
+
+
+def parse_log_starts(texts: Sequence[str]) -> dict[TopicPartition, int]:
+    """``TOPIC-PARTITION=OFFSET``. Raises ConfigurationError."""
+    found = (_matched(_LOG_START, text, "--log-start", "TOPIC-PARTITION=OFFSET") for text in texts)
+    return {_partition(match): int(match["offset"]) for match in found}
+
+
+def parse_gaps(texts: Sequence[str]) -> frozenset[tuple[TopicPartition, Gap]]:
+    """``TOPIC-PARTITION=FIRST-LAST``, both inclusive. Raises ConfigurationError."""
+    found = (_matched(_GAP, text, "--allow-gap", "TOPIC-PARTITION=FIRST-LAST") for text in texts)
+    return frozenset((_partition(match), Gap(int(match["first"]), int(match["last"]))) for match in found)
+
+
+def parse_counts(texts: Sequence[str]) -> dict[str, int]:
+    """``TOPIC=COUNT``. Raises ConfigurationError."""
+    found = (_matched(_COUNT, text, "--partitions", "TOPIC=COUNT") for text in texts)
+    return {match["topic"]: int(match["count"]) for match in found}
+
+
+def parse_ids(texts: Sequence[str]) -> frozenset[UUID]:
+    """Segment ids in Kafka's text form. Raises ConfigurationError."""
+    try:
+        return frozenset(map(uuid_from_text, texts))
+    except ValueError as error:
+        raise ConfigurationError(f"--without-segment: {error}") from None
+
+
+def _matched(pattern: re.Pattern[str], text: str, option: str, form: str) -> re.Match[str]:
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(f"{option}: {text!r} is not {form}")
+    return match
+
+
+def _partition(match: re.Match[str]) -> TopicPartition:
+    return TopicPartition(match["topic"], int(match["partition"]))
+
+
+def _check_topics(command: RestoreCommand, tips: Sequence[TopicIdPartition]) -> None:
+    absent = sorted(set(command.topics) - {tip.topic for tip in tips})
+    if absent:
+        raise ConfigurationError(f"the store has no segments of {', '.join(absent)}")
+
+
+def _show(plan: RestorePlan, command: RestoreCommand) -> None:
+    if command.output is OutputFormat.JSON:
+        for partition in plan.partitions:
+            print(json.dumps(partition.as_json(), separators=(",", ":")))
+        print(json.dumps(plan.as_json(), separators=(",", ":")), flush=True)
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("partition", overflow="fold")
+    for heading in ("log start", "end", "segments", "bytes", "gaps", "hanging"):
+        table.add_column(heading, justify="right")
+    for one in plan.partitions:
+        hanging = "?" if one.hanging is None else str(len(one.hanging))
+        numbers = (one.log_start, one.end, len(one.segments), one.nbytes, len(one.gaps))
+        table.add_row(str(one.name), *map(str, numbers), hanging)
+    output_console(80).print(table)
+    for one in plan.partitions:
+        _print_list(f"{one.name} lacks", one.missing)
+        _print_list(f"{one.name} gap", map(str, one.gaps))
+        _print_list(f"{one.name} hanging", (_described(transaction) for transaction in one.hanging or ()))
+    _print_list("created empty", map(str, plan.empty))
+    _print_list("refused", plan.refusals)
+
+
+def _described(transaction: AbortedTransaction) -> str:
+    return f"the transaction of producer {transaction.producer_id} from offset {transaction.first_offset} on"
+
+
+def _print_list(what: str, lines: Sequence[str] | Iterator[str]) -> None:
+    for line in lines:
+        print(textwrap.fill(f"{what}: {line}", 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+
+
+def _show_rest(restored: Restored, command: RestoreCommand) -> None:
+    aborts = list(abort_commands(restored.hanging, command.bootstrap_servers))
+    offsets = list(group_offset_commands(command.bootstrap_servers))
+    if command.output is OutputFormat.JSON:
+        done = {
+            "type": "restored",
+            "copied_bytes": restored.copied_bytes,
+            "next_producer_id": restored.next_producer_id,
+            "abort_commands": aborts,
+            "group_offset_commands": offsets,
+        }
+        print(json.dumps(done, separators=(",", ":")))
+        return
+    print(f"restored; new producers get ids from {restored.next_producer_id} on")
+    print("start the node, then run, before consumers start:")
+    for line in [*aborts, *offsets]:
+        print(f"  {line}")

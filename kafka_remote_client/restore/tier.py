@@ -1,0 +1,63 @@
+"""Reads from a tier what the planner needs: for each partition its chain of segments and what is open at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from uuid import UUID
+
+from kafka_remote_client.errors import ConfigurationError, RemoteLogError
+from kafka_remote_client.model import AbortedTransaction, TopicIdPartition
+from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
+from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
+from kafka_remote_client.remote_log.listing import TierListing, cache_of_uploads
+from kafka_remote_client.remote_log.producer_snapshot import open_transactions, producer_ids
+from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
+from kafka_remote_client.restore.plan import PartitionTier
+
+__all__ = ["read_partition", "read_snapshot"]
+
+
+def read_partition(
+    store: RemoteObjectStore, layout: ObjectLayout, listing: TierListing, tip: TopicIdPartition, without: Collection[UUID] = ()
+) -> PartitionTier:
+    """The partition without the segments of these ids.
+
+    Raises ConfigurationError if no segment is left, RemoteLogError kinds for a damaged checkpoint, and what the store raises.
+    """
+    unreadable = {one: why for one, why in listing.unreadable(tip).items() if one.id not in without}
+    uploads = [
+        (one.metadata, one.uploader_epoch)
+        for one in listing.read_segments().values()
+        if one.metadata.topic_id_partition == tip and one.metadata.remote_log_segment_id.id not in without
+    ]
+    cache = cache_of_uploads(tip, uploads)
+    newest = cache.newest_segment()
+    if newest is None:
+        reasons = "; ".join(unreadable.values()) or "all are left out"
+        raise ConfigurationError(f"{tip} has no readable segment: {reasons}")
+    lineage = parse_leader_epoch_checkpoint(layout.read_index(store, newest, ObjectKind.LEADER_EPOCH))
+    chain = tuple(TieredLog(cache, lineage).all_segments())
+    if not chain:
+        raise ConfigurationError(f"{tip}: no segment agrees with the leader epochs of the newest one")
+    readable = tuple(cache.list_all_remote_log_segments())
+    return PartitionTier(tip, lineage, chain, readable, unreadable, _open_at_the_end(store, layout, chain[-1]))
+
+
+def read_snapshot(store: RemoteObjectStore, layout: ObjectLayout, last: TieredSegment) -> bytes | None:
+    """The producers' state at the end of a log; None if it is missing or damaged, or if the segment is cut at its end."""
+    if not last.is_whole:
+        return None
+    try:
+        data = layout.read_index(store, last.metadata, ObjectKind.PRODUCER_SNAPSHOT)
+        producer_ids(data)
+    except RemoteLogError:
+        return None
+    return data
+
+
+def _open_at_the_end(
+    store: RemoteObjectStore, layout: ObjectLayout, last: TieredSegment
+) -> tuple[AbortedTransaction, ...] | None:
+    data = read_snapshot(store, layout, last)
+    return None if data is None else open_transactions(data)

@@ -1,0 +1,82 @@
+"""The configs of restored topics, which the tier does not have, and what they would do to old segments. Pure.
+
+Kafka deletes the oldest segments while the newest timestamp in them is older than ``retention.ms``, or while the log without
+them still has ``retention.bytes``. A restored topic usually is old, so its first start would delete it again.
+
+References: Kafka's UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments, TopicConfig.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+
+from kafka_remote_client.errors import ConfigurationError
+
+__all__ = ["TopicConfigs", "deletion_by_retention", "is_compacted", "parse_topic_configs"]
+
+TopicConfigs = Mapping[str, Mapping[str, str]]
+_WEEK_MS = "604800000"
+_UNLIMITED = -1
+
+
+def parse_topic_configs(text: str, *, as_json: bool, where: str) -> dict[str, dict[str, str]]:
+    """``{topic: {config: value}}``, as JSON or TOML; numbers and booleans become texts as Kafka writes them.
+
+    Raises ConfigurationError, which begins with ``where``.
+    """
+    try:
+        given = json.loads(text) if as_json else tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{where} is neither TOML nor JSON (.json): {error}") from None
+    if not isinstance(given, dict) or not all(isinstance(configs, dict) for configs in given.values()):
+        raise ConfigurationError(f"{where} must have a table of configs for each topic")
+    return {
+        topic: {name: _text(value, f"{where}: {topic}.{name}") for name, value in configs.items()}
+        for topic, configs in given.items()
+    }
+
+
+def is_compacted(configs: Mapping[str, str]) -> bool:
+    """Whether Kafka's cleaner compacts the topic, so that its log has holes."""
+    return "compact" in _policies(configs)
+
+
+def deletion_by_retention(configs: Mapping[str, str], segments: Sequence[tuple[int, int]], now_ms: int) -> str | None:
+    """Why Kafka would delete the first segment of a log, and what to set instead; None if it would keep all.
+
+    ``segments``: highest timestamp (-1 = none) and bytes of each, in order.
+    """
+    if not segments or "delete" not in _policies(configs):
+        return None
+    keep_ms = _number(configs, "retention.ms", _WEEK_MS)
+    keep_bytes = _number(configs, "retention.bytes", str(_UNLIMITED))
+    newest = segments[0][0]
+    if keep_ms > _UNLIMITED and 0 <= newest < now_ms - keep_ms:
+        told = "" if "retention.ms" in configs else " (Kafka's default)"
+        age = now_ms - newest
+        return f"retention.ms {keep_ms}{told} deletes segments that are {age} ms old: set retention.ms=-1 until it is restored"
+    total = sum(size for _, size in segments)
+    if keep_bytes > _UNLIMITED and total - segments[0][1] >= keep_bytes:
+        return f"retention.bytes {keep_bytes} deletes a part of {total} bytes: set retention.bytes=-1 until it is restored"
+    return None
+
+
+def _policies(configs: Mapping[str, str]) -> set[str]:
+    return {policy.strip() for policy in configs.get("cleanup.policy", "delete").split(",")}
+
+
+def _number(configs: Mapping[str, str], name: str, default: str) -> int:
+    try:
+        return int(configs.get(name, default))
+    except ValueError:
+        raise ConfigurationError(f"{name}={configs[name]} is not a whole number") from None
+
+
+def _text(value: object, where: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigurationError(f"{where} must be a text, a number or a boolean")
