@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +12,7 @@ from uuid import UUID
 import attrs
 from rich.table import Table
 
-from kafka_remote_client.cli.output import OutputFormat, output_console
+from kafka_remote_client.cli.output import OutputFormat, output_console, wrapped
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.listing import ListingLocationSource
@@ -160,7 +159,7 @@ def _described(transaction: AbortedTransaction) -> str:
 
 def _print_list(what: str, lines: Sequence[str] | Iterator[str]) -> None:
     for line in lines:
-        print(textwrap.fill(f"{what}: {line}", 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+        print("\n".join(wrapped(f"{what}: {line}", subsequent_indent="  ")))
 
 
 def _show_rest(restored: Restored, command: RestoreCommand) -> None:
