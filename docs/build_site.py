@@ -28,6 +28,8 @@ _CACHE = ROOT / ".cache" / "mermaid"
 _LINK = re.compile(r"(?P<before>\]\()(?!https?://|#|mailto:)(?P<target>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 _DIRECTIVE = re.compile(r"^<!-- (::: [\w.]+) -->$", re.MULTILINE)
 _SOURCES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".properties": "properties", ".service": "ini"}
+_CHANGES = Path("docs/changes/README.md")
+_DECISIONS = Path("docs/decisions/README.md")
 _SCRIPT = Path("assets/mermaid.js")
 _CSS = """\
 .md-grid { max-width: 76rem; }
@@ -54,9 +56,8 @@ def staged(root: Path = ROOT) -> dict[Path, str | bytes]:
             files[_page_of(path)] = _source_page(path, (root / path).read_text(encoding="utf-8"))
         else:
             files[path] = (root / path).read_bytes()
-    files[Path("docs/changes/README.md")] = _changes(root)
-    decisions = Path("docs/decisions/README.md")
-    files[decisions] = f"{files[decisions]}\n{_decisions(root)}"
+    files[_CHANGES] = _changes(root)
+    files[_DECISIONS] = "\n".join([(root / _DECISIONS).read_text(encoding="utf-8"), _decisions(root)])
     files[Path("assets/site.css")] = _CSS
     return files
 
