@@ -44,18 +44,26 @@ def api_page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _value(module: Any, name: str) -> Any:
+    """Returns a public object. For one that the compiled decoder has, its twin in Python: the page is the same without it."""
+    value = getattr(module, name)
+    if getattr(value, "__module__", "") == "kafka_remote_client.records._kernel":
+        return getattr(importlib.import_module("kafka_remote_client.records.message_slice"), name)
+    return value
+
+
 def _names(module: Any) -> Iterator[str]:
     constants = [name for name in module.__all__ if not _has_docstring(getattr(module, name))]
     if constants:
         yield f"Constants: {', '.join(f'`{name}`' for name in constants)}."
         yield ""
     for name in module.__all__:
-        value = getattr(module, name)
+        value = _value(module, name)
         if name in constants or inspect.ismodule(value):
             continue
         yield f"- `{name}`: {_first_sentence(value)}"
     for name in module.__all__:
-        value = getattr(module, name)
+        value = _value(module, name)
         if name not in constants and not inspect.ismodule(value):
             yield ""
             yield f"<!-- ::: {value.__module__}.{value.__qualname__} -->"
