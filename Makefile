@@ -23,7 +23,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills supply-chain audit docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills supply-chain audit docs site clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -131,6 +131,9 @@ docs: $(VENV)/.test ## writes the generated pages, runs every example, checks li
 	$(BIN)/python docs/generate.py
 	$(PYTEST) tests/docs $(ARGS)
 
+site: $(VENV)/.test ## builds the documentation site (build/site/html/index.html), without a warning; fetches one script by npm
+	$(BIN)/python docs/build_site.py
+
 clean: ## removes what was built and measured; keeps .venv and .cache
 	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './.cache/*' -prune -exec rm -rf {} +
@@ -166,7 +169,7 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml $(KERNEL)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml $(KERNEL)
-	$(INSTALL) --editable '.[all]' --group test --group fuzz --group lint --group build
+	$(INSTALL) --editable '.[all]' --group test --group fuzz --group lint --group build --group docs
 	@touch $@ $(VENV)/.demo
 
 # Tools that only `make supply-chain` and `make audit` need.

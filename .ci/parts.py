@@ -1,6 +1,6 @@
 """Prints which real parts are on PATH and which Debian package brings the missing ones; with --install installs those.
 
-Needs nothing but Python: it runs before anything is installed. A part that no test needs yet is listed and never asked for.
+Needs nothing but Python: it runs before anything is installed.
 With --install the exit status is 1 when a needed part is missing and could not be installed; without, it is always 0.
 """
 
@@ -50,8 +50,8 @@ PARTS = (
     ("JDK >= 17", jdk, "default-jdk-headless", "the real Kafka broker, Spark"),
     ("Maven", commands("mvn"), "maven", "the real Kafka broker, Spark's Kafka source"),
     ("Go", commands("go"), "golang-go", "S3 and GCS servers"),
-    ("Node.js", commands("node", "npm"), "nodejs npm", "the Azure server"),
-    ("Chromium", commands("chromium"), "chromium", None),
+    ("Node.js", commands("node", "npm"), "nodejs npm", "the Azure server, diagrams of the documentation site"),
+    ("Chromium", commands("chromium"), "chromium", "the documentation site in a browser"),
 )
 
 
@@ -61,8 +61,8 @@ def table() -> list[str]:
     print(f"{'part':<10} {'on PATH':<8} {'Debian packages':<26} needed by")
     for name, is_there, packages, needed_by in PARTS:
         found = is_there()
-        print(f"{name:<10} {'yes' if found else 'NO':<8} {packages:<26} {needed_by or 'no test yet'}")
-        if needed_by and not found:
+        print(f"{name:<10} {'yes' if found else 'NO':<8} {packages:<26} {needed_by}")
+        if not found:
             missing += packages.split()
     return missing
 

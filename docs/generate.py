@@ -9,7 +9,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import api_page
 import campaigns
+import plots
 import surface
 import texts
 from kafka_remote_fetchers import _settings as fetcher_table
@@ -252,6 +254,7 @@ def main() -> int:
 
 
 _PAGES = {
+    "api.md": api_page.api_page,
     "consumer.md": consumer,
     "configs.md": configs,
     "failures.md": failures,
@@ -262,6 +265,7 @@ _PAGES = {
     "stores.md": stores,
     "testing.md": partial(with_figures, "testing.md"),
     "texts.txt": texts.extracted,
+    **{f"plots/{name}": partial(plots.drawn, name) for name in plots.PLOTS},
 }
 
 

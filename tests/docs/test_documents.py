@@ -13,7 +13,7 @@ from tests.docs.documents import ROOT, RUN_AS_A_WHOLE, blocks, documents
 
 _LINK = re.compile(r"\[[^\]]*\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
 _FRAGMENT = re.compile(r"[a-z0-9-]+\.(added|changed|fixed|removed|security)\.md")
-_LANGUAGES = {"python", "console", "text", "json", "properties", "toml", ""}
+_LANGUAGES = {"python", "console", "text", "json", "mermaid", "properties", "toml", ""}
 
 
 def _anchors(text: str) -> set[str]:

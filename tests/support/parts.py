@@ -56,6 +56,8 @@ _OTHERS = (
     ("no real brokers", "apt-get install default-jdk-headless maven; make artifacts"),
     ("the full golden set", "put the full golden set beside the checkout (tests/golden/README.md)"),
     ("no other confluent-kafka", "make confluent-versions (needs pip)"),
+    ("no browser", "apt-get install chromium"),
+    ("no script for diagrams", "apt-get install nodejs npm; make site"),
     ("gcc", "apt-get install gcc libc6-dev"),
 )
 
