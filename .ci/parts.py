@@ -1,7 +1,8 @@
 """Prints which real parts are on PATH and which Debian package brings the missing ones; with --install installs those.
 
 Needs nothing but Python: it runs before anything is installed.
-With --install the exit status is 1 when a needed part is missing and could not be installed; without, it is always 0.
+With --install the exit status is 1 when a required part is missing and could not be installed; without, it is always 0. Parts
+that are not required have three minutes, and the tests that need them are left out without them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def venv() -> bool:
 
 
 PARTS = (
-    # part, whether it is there, Debian packages, needed by
+    # part, whether it is there, Debian packages, needed by; those that are not required are in OPTIONAL
     ("venv", venv, "python3-venv", "everything"),
     ("C compiler", compiler, "gcc libc6-dev python3-dev", "the compiled record decoder"),
     ("JDK >= 17", jdk, "default-jdk-headless", "the real Kafka broker, Spark"),
@@ -55,27 +56,34 @@ PARTS = (
 )
 
 
+OPTIONAL = ("Chromium",)
+OPTIONAL_SECONDS = 180
+
+
 def table() -> list[str]:
-    """Prints the table; the packages of needed parts that are missing."""
+    """Prints the table. Returns the packages of required parts that are missing."""
     missing = []
     print(f"{'part':<10} {'on PATH':<8} {'Debian packages':<26} needed by")
     for name, is_there, packages, needed_by in PARTS:
         found = is_there()
         print(f"{name:<10} {'yes' if found else 'NO':<8} {packages:<26} {needed_by}")
-        if not found:
+        if not found and name not in OPTIONAL:
             missing += packages.split()
     return missing
 
 
-def install(packages: list[str]) -> bool:
-    """Whether apt-get could install them."""
+def install(packages: list[str], seconds: float | None = None) -> bool:
+    """Whether apt-get could install them, each of its steps within ``seconds``."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-        if subprocess.run(
-            ["apt-get", "--quiet", *arguments], env=environment, check=False, stdin=subprocess.DEVNULL
-        ).returncode:
+        command = ["apt-get", "--quiet", *arguments]
+        try:
+            done = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        if done.returncode:
             return False
     return True
 
@@ -89,6 +97,10 @@ def main() -> int:
             return 1
     elif missing:
         print(f"tests that need a missing part skip (apt-get install {' '.join(missing)})")
+    if "--install" in sys.argv[1:]:
+        for name, is_there, packages, _ in PARTS:
+            if name in OPTIONAL and not is_there() and not install(packages.split(), OPTIONAL_SECONDS):
+                print(f"cannot install {packages}: the tests that need it are left out", file=sys.stderr)
     return 0
 
 

@@ -27,6 +27,7 @@ from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import CACHE, MissingPartError, file_lock
 from tests.support.azure_server import AzureServer, AzureTlsServer
+from tests.support.browser import BROWSER
 from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
@@ -91,6 +92,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         KafkaBroker(run / "broker").destroy()
         shutil.rmtree(run, ignore_errors=True)
         del os.environ[RUN_VARIABLE]
+
+
+def pytest_report_header() -> list[str]:
+    """Names the tests that do not exist here."""
+    return [] if BROWSER else ["Chromium is not on PATH: no test loads the documentation site in a browser"]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
