@@ -23,7 +23,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills supply-chain audit docs clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills supply-chain audit docs changelog clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -130,6 +130,9 @@ audit: $(VENV)/.supply ## known vulnerabilities of all pinned versions; asks the
 docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
 	$(BIN)/python docs/generate.py
 	$(PYTEST) tests/docs $(ARGS)
+
+changelog: ## prints the changelog of the next version (ARGS="--release 2026-01-31" writes docs/changelog.md and removes the fragments)
+	@$(PYTHON) docs/changelog.py $(ARGS)
 
 clean: ## removes what was built and measured; keeps .venv and .cache
 	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
