@@ -6,7 +6,7 @@ Those modules document formats, rules and words. This module does the same work 
 over the headers with all its checks, and the pass over the records. The Python functions handle what is rare: old formats,
 damaged frames, errors. The kernel checks every size against the remaining bytes before it uses the size, in 64-bit arithmetic.
 
-State that threads share, and what guards it in an interpreter without a lock of its own (docs/decisions/0013-free-threaded.md).
+State that threads share, and what guards it in a free-threaded interpreter (docs/decisions/0013-free-threaded.md).
 A critical section costs nothing in other interpreters:
 
 - spare pieces of memory and ``usual_ratio``: a critical section of ``shared``;

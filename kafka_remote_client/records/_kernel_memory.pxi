@@ -1,7 +1,7 @@
 # Part of _kernel.pyx: memory for columns and decompressed batches.
 
 # The kernel keeps large pieces for the next block: page faults in fresh memory cost more time than decoding into it.
-# All functions here run under the interpreter's lock or, where it has none, in a critical section of ``shared``.
+# All functions here run under the interpreter's lock or, in a free-threaded one, in a critical section of ``shared``.
 cdef enum:
     SPARE_PIECES = 32
     SPARE_LEAST = 1 << 18
