@@ -239,7 +239,8 @@ class ClientConnection(asyncio.Protocol):
         if self._around.listener_tls is not None:
             self._handshaking = True
             transport.pause_reading()
-            self._start(self._secure(transport, self._around.listener_tls))
+            # The steps of the handshake are measured by themselves, which takes less memory.
+            self._start(self._secure(transport, self._around.listener_tls), measured=False)
 
     def data_received(self, data: bytes) -> None:
         self._feed(self._pipeline.from_client, data)
@@ -435,10 +436,11 @@ class ClientConnection(asyncio.Protocol):
         self._pipeline.ask(claim, api_key, version, body, deliver)
         return await future
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._measured(work))
+    def _start(self, work: Coroutine[Any, Any, None], *, measured: bool = True) -> None:
+        task = asyncio.get_running_loop().create_task(self._measured(work) if measured else work)
         self._tasks.add(task)
-        task.add_done_callback(lambda _task: work.close())  # it may be cancelled before it begins
+        if measured:
+            task.add_done_callback(lambda _task: work.close())  # it may be cancelled before it begins
         task.add_done_callback(self._done)
 
     async def _measured(self, work: Coroutine[Any, Any, T]) -> T:

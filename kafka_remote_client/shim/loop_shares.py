@@ -6,7 +6,7 @@ One event loop serves all clients, so what one client costs, all others wait for
     all clients not admitted  | 0.2 while admitted clients use the loop,    | from address to address, then
                               | else 0.9                                    | from connection to connection
     each address of admitted  | the fair level, ``limit`` at most; all of   | from connection to connection
-    clients                   | the loop if nobody else uses it             |
+    clients                   | the loop if no other address uses it        |
 
 The fair level is the largest share with which the demands of all addresses fit into 0.9 of the loop (max-min fairness). An
 address that needs less than the level never waits. One that needs more gets the level. So 250 connections of one address weigh
@@ -130,7 +130,7 @@ class LoopShares(Generic[W]):
 
     @property
     def waiting(self) -> bool:
-        """Whether anyone waits."""
+        """Whether any client waits."""
         return any(account.queue for account in self._all())
 
     @property
