@@ -28,7 +28,7 @@ from tests.support.shim_process import ShimProcess
 from tests.support.waiting import wait_until
 
 PEERS = int(os.environ.get("KAFKA_REMOTE_PEERS", "1000"))
-"""``make resident-memory`` has 10,000. Two processes then need 20,000 descriptors each, and a few more."""
+"""As a campaign 10,000, which takes 20,000 descriptors and a few more in two processes."""
 CAMPAIGN = "KAFKA_REMOTE_PEERS" in os.environ
 BUFFERED = 32 << 20
 ALLOWED = BUFFERED + (64 << 20) + PEERS * (64 << 10)
