@@ -98,3 +98,12 @@ def test_requests_that_were_not_offered_are_refused(key: int, version: int) -> N
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.FETCH, 15), (ApiKey.PRODUCE, 99), (12_345, 7)])
 def test_other_requests_pass(key: int, version: int) -> None:
     check_version(RequestHead(key, version, 1))
+
+
+def test_answers_that_are_kept_depend_on_version_body_and_overrides() -> None:
+    plain, bounded = offered(3), offered(3, FETCH=range(12, 14))
+    assert bounded != plain
+    assert offered(3) == plain
+    other = offered(3, ApiVersionsResponse(api_keys=(ApiVersion(999, 0, 1),)))
+    assert other[999] == (0, 1)
+    assert ApiKey.METADATA not in other
