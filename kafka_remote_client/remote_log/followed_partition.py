@@ -10,7 +10,11 @@ Only a READY partition may be used: before, a segment that is already deleted ca
 does not parse, one that no broker writes, or a hole in the offsets: an event that we do not know may have changed anything, so
 what this metadata partition says is used no more, until all of it was read again from its first offset.
 
-References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized); KIP-405.
+A compacted topic (KIP-1266) has holes. Compaction removes all records without a key and keeps the last record of each key, so
+what was compacted is followed by a record with a key. A hole before the first record with a key is a doubt: the events in it are
+lost.
+
+References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized), LogCleaner; KIP-405; KIP-1266.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
 class FollowedPartition:
     """One metadata partition, to be read from ``start`` and ready at ``end`` (exclusive): its offsets when reading began."""
 
-    __slots__ = ("_end", "next_offset", "state")
+    __slots__ = ("_compacted", "_end", "next_offset", "state")
 
     def __init__(self, start: int, end: int) -> None:
         self.state = FollowState.REPLAYING
@@ -63,14 +67,19 @@ class FollowedPartition:
     def read_anew(self, start: int, end: int) -> None:
         """Reading begins again, at what are the partition's offsets now. What was read of it before counts no more."""
         self._end = end
+        self._compacted = False
         self.next_offset = start
         self.state = TRANSITIONS[self.state, FollowEvent.READ_AGAIN]
         self._reached(start)
 
-    def record(self, offset: int) -> None:
-        """The record at ``offset`` arrived. Raises RemoteLogMetadataError when it is not the next one."""
+    def record(self, offset: int, *, keyed: bool = False) -> None:
+        """The record at ``offset`` arrived, with a key or without.
+
+        Raises RemoteLogMetadataError when it is not the next one, unless it or one before it has a key and it comes later.
+        """
         expected, self.next_offset = self.next_offset, offset + 1
-        if offset != expected:
+        self._compacted = self._compacted or keyed
+        if offset < expected or (offset > expected and not self._compacted):
             raise RemoteLogMetadataError(f"expected offset {expected}, got {offset}")
 
     def applied(self) -> None:

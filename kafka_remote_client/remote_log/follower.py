@@ -28,6 +28,7 @@ from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.followed_partition import FollowedPartition, FollowState
+from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, MetadataKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
@@ -241,7 +242,7 @@ class RemoteLogMetadataFollower:
         elif partition.state is FollowState.DISTRUSTED:
             return  # it is read from its first offset again
         elif error is None:
-            self._take_record(number, partition, offset, message.value())
+            self._take_record(number, partition, offset, message.key(), message.value())
         elif error.code() == KafkaError._PARTITION_EOF:
             with self._changed:
                 partition.end_of_partition(offset)
@@ -251,10 +252,16 @@ class RemoteLogMetadataFollower:
         else:
             _log.warning("reading %s-%d: %s", self._topic, number, error)
 
-    def _take_record(self, number: int, partition: FollowedPartition, offset: int, value: bytes | str | None) -> None:
+    def _take_record(
+        self, number: int, partition: FollowedPartition, offset: int, key: bytes | str | None, value: bytes | str | None
+    ) -> None:
         try:
-            partition.record(offset)
-            self._apply(number, self._serde.deserialize(value if isinstance(value, bytes) else None))
+            partition.record(offset, keyed=key is not None)
+            event = self._serde.read(_bytes(key), _bytes(value))
+            if isinstance(event, SegmentKey | EndOffsetKey):
+                self._remove(number, event)
+            else:
+                self._apply(number, event, keyed=key is not None)
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, f"the record at offset {offset}: {error}")
             return
@@ -266,13 +273,19 @@ class RemoteLogMetadataFollower:
             partition.applied()
             self._changed.notify_all()
 
-    def _apply(self, number: int, event: RemoteLogMetadata) -> None:
+    def _remove(self, number: int, key: MetadataKey) -> None:
+        tip = TopicIdPartition(key.topic_id, "", key.partition)  # the metadata partition does not depend on the name
+        if metadata_partition(tip, len(self._partitions)) != number:
+            raise RemoteLogMetadataError(f"a tombstone of {tip} is in the wrong metadata partition")
+        self._store.remove(key)
+
+    def _apply(self, number: int, event: RemoteLogMetadata, *, keyed: bool) -> None:
         if not isinstance(event, RemoteLogSegmentMetadataSnapshot):
             tip = event.topic_id_partition
             if metadata_partition(tip, len(self._partitions)) != number:
                 # Its order among the other events of that partition is unknown.
                 raise RemoteLogMetadataError(f"an event of {tip} is in the wrong metadata partition")
-        self._store.apply(event)
+        self._store.apply(event, keyed=keyed)
 
     def _doubt(self, number: int, partition: FollowedPartition, why: str) -> None:
         pause = self._pauses.setdefault(number, Backoff(self._clock, *_REREAD_SECONDS)).failed()
@@ -282,6 +295,10 @@ class RemoteLogMetadataFollower:
             self.bad_records += 1
             partition.doubt()
             self._changed.notify_all()
+
+
+def _bytes(data: bytes | str | None) -> bytes | None:
+    return data if isinstance(data, bytes) else None
 
 
 def _close(consumer: Consumer) -> None:

@@ -19,23 +19,27 @@ key record                              fields in order
 3   RemoteLogSegmentMetadataSnapshot…   SegmentId uuid | then as key 0 from StartOffset on
 === =================================== ==============================================================================
 
-Version 1 adds only tagged fields that say nothing about where bytes lie, so both versions are read alike. Anything newer is
-refused: a field that we do not know could change the meaning of those that we do.
+Version 1 adds only tagged fields, so both versions are read alike: KIP-1266 has BrokerLeaderEpoch int32 (tag 1 of keys 0 and 3,
+tag 0 of key 1) and EndOffset int64 (tag 1 of key 1). Anything newer is refused: a field that we do not know could change the
+meaning of those that we do.
 
-References: KIP-405; Kafka's RemoteLogMetadataSerde, BytesApiMessageSerde.
+Records usually have one leader epoch and short fields. ``usual_records`` reads these several times faster, and leaves all
+others to this module.
+
+References: KIP-405; KIP-1266; Kafka's RemoteLogMetadataSerde, BytesApiMessageSerde.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
-from uuid import UUID
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import (
+    UNKNOWN_EPOCH,
+    UNKNOWN_OFFSET,
     EpochEntry,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -49,7 +53,9 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from kafka_remote_client.wire import NO_TAGS, Reader, Writer
+from kafka_remote_client.remote_log.metadata_keys import MetadataKey, check_key, read_key
+from kafka_remote_client.remote_log.usual_records import partition_of, usual_record
+from kafka_remote_client.wire import NO_TAGS, Reader, TaggedFields, Writer
 
 __all__ = ["RemoteLogMetadataSerde"]
 
@@ -58,7 +64,8 @@ _HIGHEST_VERSION = 1
 _WRITTEN_VERSION = 0
 _SEGMENT, _UPDATE, _PARTITION_DELETE, _SNAPSHOT = range(4)
 _TXN_INDEX_EMPTY = 0
-_MOST_TIPS = 1 << 16
+_SEGMENT_BROKER_EPOCH = 1
+_UPDATE_BROKER_EPOCH, _UPDATE_END_OFFSET = 0, 1
 
 _S = TypeVar("_S", bound=IntEnum)
 
@@ -74,6 +81,24 @@ class RemoteLogMetadataSerde:
         """
         if not value:
             raise RemoteLogMetadataError("a metadata record has no value")
+        usual = usual_record(value)
+        return self._deserialize(value) if usual is None else usual
+
+    def read(self, key: bytes | None, value: bytes | None) -> RemoteLogMetadata | MetadataKey:
+        """The event of one record with its key, if it has one; for a tombstone its key.
+
+        Raises RemoteLogMetadataError as :meth:`deserialize` does, and for a key that fits no schema or not the value.
+        """
+        if key is None:
+            return self.deserialize(value)
+        if value is None:
+            return read_key(key)
+        event = self.deserialize(value)
+        check_key(key, event)
+        return event
+
+    @staticmethod
+    def _deserialize(value: bytes) -> RemoteLogMetadata:
         reader = Reader(value, flexible=True, what="a metadata record", error=RemoteLogMetadataError)
         frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
         if frame != _FRAME_VERSION:
@@ -99,13 +124,22 @@ class RemoteLogMetadataSerde:
 def _read_tip(reader: Reader) -> TopicIdPartition:
     topic, topic_id, partition = reader.string(), reader.uuid(), reader.int32()
     reader.tagged_fields()
-    return _tip(topic, topic_id, partition)
+    return partition_of(topic, topic_id, partition)
 
 
-@lru_cache(_MOST_TIPS)
-def _tip(topic: str, topic_id: UUID, partition: int) -> TopicIdPartition:
-    """One object for all segments of a partition: a topic of 1,000,000 segments names 10,000 partitions."""
-    return TopicIdPartition(topic_id, topic, partition)
+def _read_number(tags: TaggedFields, tag: int, size: int, unknown: int) -> int:
+    """A tagged integer; ``unknown`` if the tag is absent."""
+    raw = tags.get(tag)
+    if raw is None:
+        return unknown
+    if len(raw) != size:
+        raise RemoteLogMetadataError(f"a metadata record has tag {tag} of {len(raw)} bytes, not {size}")
+    return int.from_bytes(raw, "big", signed=True)
+
+
+def _number_tags(*fields: tuple[int, int, int, int]) -> dict[int, bytes]:
+    """The tags of (tag, size, unknown, value) that are known."""
+    return {tag: value.to_bytes(size, "big", signed=True) for tag, size, unknown, value in fields if value != unknown}
 
 
 def _read_sid(reader: Reader) -> RemoteLogSegmentId:
@@ -161,6 +195,7 @@ def _read_segment_body(reader: Reader) -> dict[str, Any]:
         "custom_metadata": custom,
         "state": state,
         "txn_index_empty": empty != b"\0",
+        "broker_leader_epoch": _read_number(tags, _SEGMENT_BROKER_EPOCH, 4, UNKNOWN_EPOCH),
     }
 
 
@@ -175,8 +210,10 @@ def _read_snapshot(reader: Reader) -> RemoteLogSegmentMetadataSnapshot:
 def _read_update(reader: Reader) -> RemoteLogSegmentMetadataUpdate:
     segment_id, broker_id, event_timestamp = _read_sid(reader), reader.int32(), reader.int64()
     custom, state = reader.nullable_bytes(), _read_state(reader, RemoteLogSegmentState)
-    reader.tagged_fields()
-    return RemoteLogSegmentMetadataUpdate(segment_id, broker_id, event_timestamp, state, custom)
+    tags = reader.tagged_fields()
+    epoch = _read_number(tags, _UPDATE_BROKER_EPOCH, 4, UNKNOWN_EPOCH)
+    end = _read_number(tags, _UPDATE_END_OFFSET, 8, UNKNOWN_OFFSET)
+    return RemoteLogSegmentMetadataUpdate(segment_id, broker_id, event_timestamp, state, custom, epoch, end)
 
 
 def _read_partition_delete(reader: Reader) -> RemotePartitionDeleteMetadata:
@@ -215,7 +252,8 @@ def _write_segment_body(writer: Writer, body: RemoteLogSegmentMetadata | RemoteL
     writer.int32(body.segment_size_in_bytes)
     writer.nullable_bytes(body.custom_metadata)
     writer.int8(body.state)
-    writer.tagged_fields({_TXN_INDEX_EMPTY: b"\1"} if body.txn_index_empty else NO_TAGS)
+    empty = {_TXN_INDEX_EMPTY: b"\1"} if body.txn_index_empty else {}
+    writer.tagged_fields(empty | _number_tags((_SEGMENT_BROKER_EPOCH, 4, UNKNOWN_EPOCH, body.broker_leader_epoch)))
 
 
 def _write_segment(writer: Writer, event: RemoteLogSegmentMetadata) -> None:
@@ -234,7 +272,8 @@ def _write_update(writer: Writer, event: RemoteLogSegmentMetadataUpdate) -> None
     writer.int64(event.event_timestamp_ms)
     writer.nullable_bytes(event.custom_metadata)
     writer.int8(event.state)
-    writer.tagged_fields(NO_TAGS)
+    epoch = _UPDATE_BROKER_EPOCH, 4, UNKNOWN_EPOCH, event.broker_leader_epoch
+    writer.tagged_fields(_number_tags(epoch, (_UPDATE_END_OFFSET, 8, UNKNOWN_OFFSET, event.end_offset)))
 
 
 def _write_partition_delete(writer: Writer, event: RemotePartitionDeleteMetadata) -> None:

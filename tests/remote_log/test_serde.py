@@ -95,8 +95,31 @@ def test_writes_the_same_bytes_as_kafka(raw):
 
 @pytest.mark.parametrize("raw", ALL_BYTES)
 def test_version_1_is_read_like_version_0_and_its_tags_are_skipped(raw):
-    with_tag = raw[:2] + b"\x01" + raw[3:-1] + b"\x01\x01\x04\x00\x00\x00\x05"
+    with_tag = raw[:2] + b"\x01" + raw[3:-1] + b"\x01\x05\x04\x00\x00\x00\x05"
     assert serde.deserialize(with_tag) == serde.deserialize(raw)
+
+
+# Names and numbers of the tags follow apache/kafka pull request 22459, state of 2026-06-03.
+@pytest.mark.parametrize(
+    ("raw", "tags", "changes"),
+    [
+        (SEGMENT_BYTES, "01 01 04 00000005", {"broker_leader_epoch": 5}),
+        (SNAPSHOT_BYTES, "02 00 01 01 01 04 00000005", {"broker_leader_epoch": 5, "txn_index_empty": True}),
+        (UPDATE_BYTES, "02 00 04 00000005 01 08 00000000000000c7", {"broker_leader_epoch": 5, "end_offset": 199}),
+        (UPDATE_BYTES, "01 01 08 00000000000000c7", {"end_offset": 199}),
+    ],
+)
+def test_the_tags_of_kip_1266_are_read_and_written(raw, tags, changes):
+    tagged = raw[:-1] + bytes.fromhex(tags)
+    event = serde.deserialize(tagged)
+    assert event == attrs.evolve(serde.deserialize(raw), **changes)
+    assert serde.serialize(event) == tagged
+
+
+@pytest.mark.parametrize("raw", [SEGMENT_BYTES, UPDATE_BYTES])
+def test_a_tag_of_the_wrong_size_is_refused(raw):
+    with pytest.raises(RemoteLogMetadataError, match="tag 1 of 3 bytes, not"):
+        serde.deserialize(raw[:-1] + bytes.fromhex("01 01 03 000005"))
 
 
 def test_txn_index_empty_is_a_tag_that_is_written_only_when_true():
