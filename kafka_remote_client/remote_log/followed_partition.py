@@ -11,8 +11,7 @@ does not parse, one that no broker writes, or a hole in the offsets: an event th
 what this metadata partition says is used no more, until all of it was read again from its first offset.
 
 A compacted topic (KIP-1266) has holes. Compaction removes all records without a key and keeps the last record of each key, so
-what was compacted is followed by a record with a key. A hole before the first record with a key is a doubt: the events in it are
-lost.
+what was compacted is followed by a record with a key. A hole before the first record with a key is a doubt: events are lost.
 
 References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized), LogCleaner; KIP-405; KIP-1266.
 """

@@ -7,8 +7,8 @@ refused::
                      └──────────────────────────────────────────────────▲          (any state may be repeated)
 
 A compacted topic (KIP-1266) has lost steps between, so events with a key may skip states, but not go back. A segment that is
-first described by a whole record may have any state. An update of a segment that no record describes is dropped: it does not say
-where the segment begins. A tombstone removes its segments.
+first described by a whole record may have any state. An update of a segment that no record describes is dropped: it does not
+say where the segment begins. A tombstone removes its segments.
 
 Only a finished copy can be read. It is looked up by leader epoch and offset, because after an unclean election two segments
 may hold different records under the same offsets: which of them belongs to the log is known by the epoch alone.

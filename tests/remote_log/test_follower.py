@@ -188,7 +188,7 @@ def test_ready_when_the_records_known_at_the_start_are_applied(start):
 
 def test_a_tombstone_in_the_wrong_metadata_partition_distrusts_it(start):
     wrong = (HOME + 1) % PARTITIONS
-    follower, consumer = start(ALL_EMPTY, [FakeMessage(HOME, 0, SEGMENT), FakeMessage(wrong, 0, None, key=TOMBSTONE)])
+    follower, _ = start(ALL_EMPTY, [FakeMessage(HOME, 0, SEGMENT), FakeMessage(wrong, 0, None, key=TOMBSTONE)])
     wait_until(lambda: follower.distrusted() == [wrong], "the doubt")
     assert follower._store.cache(TIP).list_all_remote_log_segments() != []
 
