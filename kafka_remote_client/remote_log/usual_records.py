@@ -96,15 +96,12 @@ def _segment(value: bytes, at: int, tip: TopicIdPartition) -> RemoteLogSegmentMe
     if tags or epoch_tags or count != _ONE_EPOCH or not 0 <= start <= end or size < 0 or custom_size > _LONGEST:
         return None
     at += _SEGMENT.size
-    custom = None
-    if custom_size:
-        custom = value[at : at + custom_size - _NULL]
-        at += custom_size - _NULL
-    state = value[at]
-    if state >= len(_STATES):
+    custom, at = _custom(value, at, custom_size)
+    if value[at] >= len(_STATES):
         return None
     broker_epoch = UNKNOWN_EPOCH
     section = value[at + 1 :]
+    state_at = at
     txn_index_empty = section == _ONLY_EMPTY
     if not txn_index_empty and section != _NO_TAGS:
         *head, broker_epoch = _BROKER_EPOCH.unpack(section[-_BROKER_EPOCH.size :])
@@ -122,7 +119,7 @@ def _segment(value: bytes, at: int, tip: TopicIdPartition) -> RemoteLogSegmentMe
         (EpochEntry(epoch, epoch_start),),
         size,
         custom,
-        _STATES[state],
+        _STATES[value[state_at]],
         txn_index_empty,
         broker_epoch,
     )
@@ -133,14 +130,10 @@ def _update(value: bytes, at: int, tip: TopicIdPartition) -> RemoteLogSegmentMet
     if tags or custom_size > _LONGEST:
         return None
     at += _UPDATE.size
-    custom = None
-    if custom_size:
-        custom = value[at : at + custom_size - _NULL]
-        at += custom_size - _NULL
-    state = value[at]
-    if state >= len(_STATES):
+    custom, at = _custom(value, at, custom_size)
+    if value[at] >= len(_STATES):
         return None
-    broker_epoch, end = UNKNOWN_EPOCH, UNKNOWN_OFFSET
+    state_at, broker_epoch, end = at, UNKNOWN_EPOCH, UNKNOWN_OFFSET
     if value[at + 1]:
         number, first, first_size, broker_epoch, second, second_size, end = _BROKER_EPOCH_AND_END.unpack_from(value, at + 1)
         if (number, first, first_size, second, second_size) != (2, 0, 4, 1, 8):
@@ -149,8 +142,13 @@ def _update(value: bytes, at: int, tip: TopicIdPartition) -> RemoteLogSegmentMet
     if len(value) != at + 2:
         return None
     return RemoteLogSegmentMetadataUpdate(
-        RemoteLogSegmentId(tip, _uuid(segment_id)), broker, timestamp, _STATES[state], custom, broker_epoch, end
+        RemoteLogSegmentId(tip, _uuid(segment_id)), broker, timestamp, _STATES[value[state_at]], custom, broker_epoch, end
     )
+
+
+def _custom(value: bytes, at: int, size: int) -> tuple[bytes | None, int]:
+    """CustomMetadata of length ``size`` - 1 (0: null), and the position after it."""
+    return (value[at : at + size - _NULL], at + size - _NULL) if size else (None, at)
 
 
 def _uuid(raw: bytes) -> UUID:
