@@ -12,6 +12,7 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_snapshot import pack
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from tests.support.tier import TIP, metadata, update
@@ -43,6 +44,23 @@ def test_events_that_do_not_apply_are_dropped_and_counted(store):
 def test_an_impossible_event_raises(store):
     with pytest.raises(RemoteLogMetadataError):
         store.apply(metadata(0, 9, state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        SegmentKey(TIP.topic_id, TIP.partition, UUID(int=1), RemoteLogSegmentState.COPY_SEGMENT_STARTED),
+        EndOffsetKey(TIP.topic_id, TIP.topic, TIP.partition, 9, -1, update=False),
+    ],
+)
+def test_a_tombstone_removes_what_is_known_and_nothing_else(store, key):
+    assert not store.remove(key)
+    store.apply(metadata(0, 9), keyed=True)
+    assert not store.remove(key._replace(partition=8))
+    assert store.remove(key)
+    assert not store.remove(key)
+    assert store.cache(TIP).list_all_remote_log_segments() == []
+    assert store.dropped_events == 0
 
 
 def test_a_snapshot_record_raises(store):
