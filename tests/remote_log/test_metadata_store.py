@@ -140,3 +140,23 @@ def test_a_deleted_partition_is_not_unpacked(store):
     store.restore(TIP, b"never unpacked")
     assert store.apply(RemotePartitionDeleteMetadata(TIP, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED, 0, 1))
     assert store.cache(TIP) is None
+
+
+@pytest.mark.parametrize("by_end", [False, True])
+def test_a_tombstone_removes_a_segment_of_a_snapshot(by_end):
+    """The events of the segment came before the snapshot, its tombstone after it."""
+    store = RemoteLogMetadataStore()
+    segment = attrs.evolve(metadata(0, 9, number=1), broker_leader_epoch=3)
+    assert store.apply(segment)
+    assert store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+    ((tip, contents),) = store.contents()
+    again = RemoteLogMetadataStore()
+    again.restore(tip, pack(contents))
+    key = (
+        EndOffsetKey(tip.topic_id, tip.topic, tip.partition, 9, 3, update=False)
+        if by_end
+        else SegmentKey(tip.topic_id, tip.partition, segment.remote_log_segment_id.id, RemoteLogSegmentState(1))
+    )
+    assert again.remove(key)
+    assert again.cache(tip).list_all_remote_log_segments() == []
+    assert not again.remove(key)
