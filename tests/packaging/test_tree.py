@@ -61,6 +61,7 @@ _SCENARIOS = {
     "state_machine",
 }
 _WITHOUT_SOURCE = {
+    "tests/records/test_free_threaded.py": "the compiled decoder in an interpreter without a global lock",
     "tests/fetch/test_large_segment.py": "a segment above 4 GiB, from index to records",
     "tests/protocol/test_large_positions.py": "positions of 64 bits, also with an earlier package",
     "tests/remote_log/test_compacted_metadata.py": "a compacted metadata partition, from keys to segments",
@@ -71,7 +72,6 @@ _WITHOUT_SOURCE = {
     "tests/spark/test_mistakes.py": "what a user sees of typical mistakes, by the driver's code",
     "tests/spark/test_plan_and_counters.py": "plan, location source, engine and counters of tasks, over one tier",
     "tests/spark/test_drifting_records.py": "plans, splits and batches of one log, from questions to figures",
-    "tests/consumer/test_direct_consumer.py": "delivery, flow control and positions, on the embedded cluster",
     "tests/consumer/test_deserializing.py": "keys and values through upstream's deserializers, on the embedded cluster",
     "tests/consumer/test_partition_metrics.py": "metrics by partition, which statistics makes",
     "tests/consumer/test_tiered_consumer.py": "which tier delivered what, and the switch, on the embedded cluster",
