@@ -13,6 +13,7 @@ References: ``pyarrow.fs``; docs/tables.md, "Export".
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import uuid
@@ -33,6 +34,8 @@ from kafka_remote_client.scanning.export.written_files import WrittenFile
 __all__ = ["ExportTarget", "target_of"]
 
 _RENAMING = frozenset({"local", "hdfs"})
+_DELETIONS = 5
+"""Of a folder to which an attempt writes that ends late."""
 _SECRETS = frozenset({"sig", "client_secret", "secret_key", "access_key"})
 """Parameters of URLs that are credentials."""
 
@@ -136,10 +139,18 @@ class ExportTarget:
                 raise
 
     def delete_folder(self, folder: str) -> None:
-        """With all that is in it; one that is not there is as good."""
+        """With all that is in it; one that is not there is as good. An attempt that ends late may write there meanwhile."""
         with self.failing("delete", folder):
-            if self.filesystem.get_file_info(self._at(folder)).type is pa.fs.FileType.Directory:
-                self.filesystem.delete_dir(self._at(folder))
+            for more in reversed(range(_DELETIONS)):
+                if self.filesystem.get_file_info(self._at(folder)).type is not pa.fs.FileType.Directory:
+                    return
+                try:
+                    self.filesystem.delete_dir(self._at(folder))
+                except OSError as error:
+                    if error.errno != errno.ENOTEMPTY or not more:
+                        raise
+                else:
+                    return
 
     def delete_file(self, path: str) -> None:
         """A file that is not there is as good."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.scanning.export.target import ExportTarget, target_of
-from tests.support.counted_files import counted_files
+from tests.support.counted_files import CountedFiles, counted_files
 
 KINDS = ("local", "objects")
 
@@ -80,6 +80,36 @@ def test_deleting_may_be_repeated(target: ExportTarget) -> None:
     target.delete_file("a")
     target.delete_file("a")
     assert target.size("a") is None
+
+
+class LateWriter(CountedFiles):
+    """An attempt that ends late adds a file while its folder is deleted, so many times."""
+
+    def __init__(self, files: int) -> None:
+        super().__init__(nothing, "local")
+        self.left = files
+
+    def delete_dir(self, path: str) -> None:
+        super().delete_dir(path)
+        if self.left:
+            self.left -= 1
+            Path(path).mkdir()
+            Path(path, "late").touch()
+            Path(path).rmdir()  # as the last step of deleting a folder: it is not empty
+
+
+def test_a_folder_is_deleted_although_a_late_attempt_writes_there(tmp_path: Path) -> None:
+    target = target_of(str(tmp_path), PyFileSystem(LateWriter(files=2)))
+    write(target, "_staging/a", b"abc")
+    target.delete_folder("_staging")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_never_gets_empty_is_reported(tmp_path: Path) -> None:
+    target = target_of(str(tmp_path), PyFileSystem(LateWriter(files=100)))
+    write(target, "_staging/a", b"abc")
+    with pytest.raises(ExportError, match=r"cannot delete _staging in .*not empty"):
+        target.delete_folder("_staging")
 
 
 def test_a_file_whose_writing_fails_is_not_there(target: ExportTarget) -> None:
