@@ -1,7 +1,7 @@
 # One command for each thing to do; CI runs the same ones. `make help` lists them.
 #
 # Everything is installed into .venv, everything fetched is kept in .cache; both are ignored by git. The versions are those of
-# .ci/constraints.txt.
+# .ci/constraints.txt; pip refuses an archive whose hash is not in .ci/hashes, before it unpacks or runs it.
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
@@ -9,7 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
-INSTALL := $(PIP) install --no-build-isolation --constraint .ci/constraints.txt
+HASHES := .ci/hashes
+INSTALL := $(PIP) install --no-build-isolation --no-deps
+INSTALL_LIST := $(INSTALL) --require-hashes --requirement
 KERNEL := $(wildcard kafka_remote_client/*/*.pyx kafka_remote_client/*/*.pxi kafka_remote_client/*/*.h)
 PYTEST := $(BIN)/python -X dev -m pytest
 CAMPAIGN := $(BIN)/python -m tests.support.campaign
@@ -23,7 +25,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills supply-chain audit docs site clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills supply-chain audit pins docs site changelog clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -131,12 +133,18 @@ supply-chain: $(VENV)/.supply ## bandit, and the licences and the list of the ru
 audit: $(VENV)/.supply ## known vulnerabilities of all pinned versions; asks the vulnerability service of PyPI
 	$(BIN)/pip-audit --strict --progress-spinner off --no-deps --disable-pip --requirement .ci/constraints.txt
 
+pins: $(VENV)/.supply ## writes the hashes of all archives of .ci/constraints.txt, after a change of a version or a requirement
+	$(BIN)/python .ci/pins.py $(BIN)/uv
+
 docs: $(VENV)/.test ## writes the generated pages, runs every example, checks links
 	$(BIN)/python docs/generate.py
 	$(PYTEST) tests/docs $(ARGS)
 
 site: $(VENV)/.test ## builds the documentation site (build/site/html/index.html), without a warning; fetches one script by npm
 	$(BIN)/python docs/build_site.py
+
+changelog: ## prints the changelog of the next version (ARGS="--release 2026-01-31" writes docs/changelog.md and removes the fragments)
+	@$(PYTHON) docs/changelog.py $(ARGS)
 
 clean: ## removes what was built and measured; keeps .venv and .cache
 	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -161,22 +169,24 @@ spark-parts: $(VENV)/.test
 	$(BIN)/python -m tests.support.spark
 	$(BIN)/python -m tests.support.spark_environment
 
-$(VENV)/.made: .ci/constraints.txt
+$(VENV)/.made: $(HASHES)/build.txt
 	@$(if $(PYTHON),,$(error Python 3.11 or later is not on PATH))
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade --constraint .ci/constraints.txt pip setuptools Cython
+	$(INSTALL_LIST) $(HASHES)/build.txt
 	@touch $@
 
 # The record decoder is compiled where there is a C compiler; without one the installation goes on with its twin in Python.
-$(VENV)/.demo: $(VENV)/.made pyproject.toml $(KERNEL)
-	$(INSTALL) --editable '.[cli,shim]'
+$(VENV)/.demo: $(VENV)/.made pyproject.toml $(HASHES)/demo.txt $(KERNEL)
+	$(INSTALL_LIST) $(HASHES)/demo.txt
+	$(INSTALL) --editable .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.made pyproject.toml $(KERNEL)
-	$(INSTALL) --editable '.[all]' --group test --group fuzz --group lint --group build --group docs
+$(VENV)/.test: $(VENV)/.made pyproject.toml $(HASHES)/test.txt $(KERNEL)
+	$(INSTALL_LIST) $(HASHES)/test.txt
+	$(INSTALL) --editable .
 	@touch $@ $(VENV)/.demo
 
-# Tools that only `make supply-chain` and `make audit` need.
-$(VENV)/.supply: $(VENV)/.test
-	$(PIP) install --constraint .ci/constraints.txt --group supply
+# Tools that only `make supply-chain`, `make audit` and `make pins` need.
+$(VENV)/.supply: $(VENV)/.test $(HASHES)/supply.txt
+	$(INSTALL_LIST) $(HASHES)/supply.txt
 	@touch $@

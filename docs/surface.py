@@ -13,7 +13,7 @@ import confluent_kafka
 from confluent_kafka import aio
 
 import kafka_remote_client
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 
 __all__ = ["ASYNC", "DESERIALIZING", "ENTRIES", "PAIRS", "Entry", "Standing", "entry_of", "names", "table"]
 

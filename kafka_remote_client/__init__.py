@@ -5,9 +5,13 @@ The names below are imported when they are first asked for, so that a part, say 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from kafka_remote_client.lazy_exports import lazy_exports
+
+if sys.platform == "win32":
+    raise ImportError("kafka-remote-client does not support Windows: use Linux, macOS, or the Windows Subsystem for Linux")
 
 if TYPE_CHECKING:
     from kafka_remote_client import errors
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from kafka_remote_client.scanning.predicate import column, header
     from kafka_remote_client.scanning.scan import Scan
     from kafka_remote_client.scanning.table_scan import TableScan, scan
+    from kafka_remote_client.version import __version__
 
 __all__ = [
     "AIOConsumer",
@@ -37,6 +42,7 @@ __all__ = [
     "TableScan",
     "Tier",
     "TierReader",
+    "__version__",
     "column",
     "errors",
     "header",
@@ -58,6 +64,7 @@ _HOMES = {
     "TableScan": "kafka_remote_client.scanning.table_scan",
     "Tier": "kafka_remote_client.consumer.tier_log",
     "TierReader": "kafka_remote_client.fetch.tier_reader",
+    "__version__": "kafka_remote_client.version",
     "column": "kafka_remote_client.scanning.predicate",
     "errors": "kafka_remote_client.errors",
     "header": "kafka_remote_client.scanning.predicate",

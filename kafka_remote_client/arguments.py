@@ -10,10 +10,12 @@ import os
 from enum import Enum
 from math import isfinite
 from operator import index
-from typing import SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, SupportsIndex, TypeVar
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.model import IsolationLevel
+
+if TYPE_CHECKING:
+    from kafka_remote_client.model import IsolationLevel
 
 __all__ = [
     "boolean",
@@ -34,8 +36,6 @@ _MAX_SECONDS = 1e9
 
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
-_LEVELS = {level.name.lower(): level for level in IsolationLevel}
-
 _E = TypeVar("_E", bound=Enum)
 
 
@@ -52,9 +52,12 @@ def isolation_level(value: IsolationLevel | str, name: str = "isolation_level") 
 
     Raises ConfigurationError for anything else, numbers included.
     """
+    from kafka_remote_client.model import IsolationLevel  # noqa: PLC0415 - all callers have it; the settings need none of it
+
     if isinstance(value, IsolationLevel):
         return value
-    found = _LEVELS.get(value.lower()) if isinstance(value, str) else None
+    levels = {level.name.lower(): level for level in IsolationLevel}
+    found = levels.get(value.lower()) if isinstance(value, str) else None
     if found is None:
         raise ConfigurationError(f"{name} must be an IsolationLevel, 'read_committed' or 'read_uncommitted', not {value!r}")
     return found

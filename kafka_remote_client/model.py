@@ -161,6 +161,7 @@ class RemoteLogSegmentMetadata:
 
     ``end_offset`` is inclusive. ``segment_leader_epochs`` is never empty and rises in both fields; its first entry starts
     at ``start_offset``. ``custom_metadata`` is opaque and may hold a signed URL: its ``repr`` is redacted.
+    ``broker_leader_epoch``: the epoch of the leader that copies it (KIP-1266); UNKNOWN_EPOCH in today's records.
     """
 
     remote_log_segment_id: RemoteLogSegmentId
@@ -174,6 +175,7 @@ class RemoteLogSegmentMetadata:
     custom_metadata: bytes | None = attrs.field(default=None, repr=_redacted)
     state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
     txn_index_empty: bool = False
+    broker_leader_epoch: int = UNKNOWN_EPOCH
 
     @property
     def topic_id_partition(self) -> TopicIdPartition:

@@ -12,7 +12,6 @@ References: KIP-1254, "New Consumer Configs".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from types import FunctionType
 from typing import Any
 
@@ -45,6 +44,8 @@ _MIB = 1024 * 1024
 
 def unknown_setting(name: str, valid: Iterable[str], where: str = "") -> ConfigurationError:
     """The error for an unknown key. It names the closest of the ``valid`` ones; ``where`` says what reads those."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only this error needs it
+
     by_stem = {_stem(known): known for known in sorted(valid)}
     close = [by_stem[stem] for stem in get_close_matches(_stem(name), by_stem, n=1)]
     if not close and _stem(name) == name:  # the prefix is what is misspelled

@@ -100,4 +100,4 @@ def test_the_page_names_all_schemes_options_and_extras() -> None:
     assert named == names
     extras = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {"s3", "gcs", "azure", "object-store"} <= set(extras)
-    assert _COMMANDS[0] == ["pip", "install", "kafka-remote-client[cli,shim,s3]"]
+    assert _COMMANDS[0] == ["pip", "install", "kafka-remote-client[shim,s3]"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from kafka_remote_client.cli.configuration import VerbOption, given_options, read_options
+from kafka_remote_client.version import __version__
 
 __all__ = ["ConfigFile", "OutputClosedError", "Verbs", "show_version", "use_configuration"]
 
@@ -44,7 +44,7 @@ class Verbs(TyperGroup):
 def show_version(asked: bool) -> None:
     """Prints the version and ends the command, if it was asked for."""
     if asked:
-        print(f"kafka-remote {version('kafka-remote-client')}")
+        print(f"kafka-remote {__version__}")
         raise typer.Exit
 
 

@@ -15,7 +15,8 @@ import attrs
 from confluent_kafka import KafkaException, Message
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.consumer.consumer import Consumer, DirectConsumer
+from kafka_remote_client.consumer.consumer import Consumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.embedded.demo_data import DemoData, DigestBuilder, PartitionDigest, fill
 

@@ -42,7 +42,8 @@ def _status(arguments: list[str] | None) -> int:
         from kafka_remote_client.cli.app import app  # noqa: PLC0415 - needs an extra
         from kafka_remote_client.cli.command_group import OutputClosedError  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
-        return _say(f"kafka-remote needs {error.name}: pip install 'kafka-remote-client[cli]'", _WRONG_USE)
+        extra = "shim" if "shim" in (sys.argv[1:] if arguments is None else arguments) else "cli"
+        return _say(f"kafka-remote needs {error.name}: pip install 'kafka-remote-client[{extra}]'", _WRONG_USE)
     try:
         app(args=arguments)
     except SystemExit as ended:

@@ -21,7 +21,7 @@ from confluent_kafka import aio
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.consumer.call_gate import CallGate
-from kafka_remote_client.consumer.consumer import Consumer, DirectConsumer
+from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.tier_log import Tier
 from kafka_remote_client.consumer.upstream_constructor import with_names
 from kafka_remote_client.metrics import FetchMetrics
@@ -107,8 +107,8 @@ class AIOConsumer(_Metered, aio.AIOConsumer):
         if callable(told):  # as upstream does with its own callbacks
             consumer_conf = {**consumer_conf, _PROGRESS: aio._common.wrap_callback(asyncio.get_running_loop(), told)}  # noqa: SLF001 - upstream's own way to call a coroutine
         _begin(self, consumer_conf, max_workers, executor)
-        if isinstance(self._consumer, DirectConsumer):
-            self._consumer._gate = CallGate(aio._common.ReentryContext.current_id)  # noqa: SLF001 - named by upstream's gate
+        gate = CallGate(aio._common.ReentryContext.current_id)  # noqa: SLF001 - named by upstream's gate
+        cast("Consumer", self._consumer)._enter_by(gate)  # noqa: SLF001 - a class of this package
 
 
 _begin = with_names(aio.AIOConsumer.__init__, confluent_kafka=SimpleNamespace(Consumer=Consumer))

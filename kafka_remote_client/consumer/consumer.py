@@ -1,74 +1,40 @@
 """The drop-in Consumer: the same class as confluent_kafka's until direct fetch is turned on.
 
 ``Consumer(config)`` reads ``fetch.remote.enabled`` once, in its constructor. Off (the default), or if direct fetch cannot
-work, all methods of the object are confluent_kafka's. On, its class is completed with :class:`DirectConsumer`
-(class_choice.py), an application's own subclass too, whose ``super().poll()`` then reaches ``DirectConsumer``.
+work, all methods of the object are confluent_kafka's. On, its class is completed with ``DirectConsumer``
+(direct_consumer.py, class_choice.py), an application's own subclass too, whose ``super().poll()`` then reaches
+``DirectConsumer``.
 
-:class:`DirectConsumer` decides nothing. It admits one caller at a time (call_gate.py) and calls its parts, none of which
-has a strong reference to it:
-
-=====================  =================================================================================================
-``_assignment``        which partitions are assigned and where: assignments, rebalances, seeks, pauses (assignment.py)
-``_routing``           which tier delivers each partition, and hand-overs (routing.py, route_state.py)
-``_deliveries``        gathered records of both tiers, and their delivery (deliveries.py)
-``_commits``           committed, stored and withheld offsets (committed_offsets.py)
-``_flows``             one value for each partition, which the four share (subscription_state.py, partition_flow.py)
-``_engine``            readers, threads and connections of direct reads (the package ``fetch``)
-=====================  =================================================================================================
-
-``enable.auto.offset.store`` is always false inside, because librdkafka rejects ``store_offsets`` otherwise; if the
-application left it on, offsets are stored when records are delivered.
+This module imports what a consumer with direct fetch off needs. The constructor imports the rest if direct fetch is on, so that
+no call after it, and no thread of it, waits for an import.
 
 References: KIP-1254, "Rollout Steps" and "Downgrade".
 """
 
 from __future__ import annotations
 
-import threading
-from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import confluent_kafka
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import Message
 
-from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.config import RemoteFetchConfig, split_config
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.config import split_config
 from kafka_remote_client.consumer import class_choice
-from kafka_remote_client.consumer.arguments import number, seconds
-from kafka_remote_client.consumer.assemble import InnerBehaviour
-from kafka_remote_client.consumer.assignment import Assignment, RebalanceCallback
-from kafka_remote_client.consumer.call_gate import Gate, gated
-from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
-from kafka_remote_client.consumer.deliveries import Deliveries
-from kafka_remote_client.consumer.dropped import close_when_dropped
-from kafka_remote_client.consumer.forked import refuse_after_fork
-from kafka_remote_client.consumer.inner_consumer import InnerConsumer
-from kafka_remote_client.consumer.route_state import Route
-from kafka_remote_client.consumer.routing import Routing
-from kafka_remote_client.consumer.statistics import complete_statistics, partition_metrics, with_metrics_in_statistics
-from kafka_remote_client.consumer.subscription_state import SubscriptionState
-from kafka_remote_client.consumer.tier_log import Tier, TierLogs
+from kafka_remote_client.consumer.tier_log import Tier
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fetch.assemble import build_engine
-from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.location.oauth_tokens import with_watched_oauth
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_OFFSET
-from kafka_remote_client.records import slice_poll
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafka_remote_client.consumer.arrow_batches import PlainBatches
+    from kafka_remote_client.consumer.call_gate import Gate
 
-__all__ = ["Consumer", "DeserializingConsumer", "DirectConsumer"]
+__all__ = ["Consumer", "DeserializingConsumer"]
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-
-_MOST_MESSAGES = 1_000_000
-"""The largest ``num_messages`` of confluent_kafka's consume()."""
 
 
 class Consumer(confluent_kafka.Consumer):
@@ -86,18 +52,12 @@ class Consumer(confluent_kafka.Consumer):
         clock = SystemClock()
         self._metrics = FetchMetrics(clock)
         self._plain_batches: PlainBatches | None = None
-        watched = with_watched_oauth(settings, clock)
-        engine = build_engine(remote, watched, clock, self._metrics) if class_choice.allowed(remote) else None
-        if engine is None:
-            super().__init__(settings)
-            return
-        direct = class_choice.become(self, class_choice.completed(type(self), Consumer, DirectConsumer))
-        try:
-            super().__init__(direct._compose(engine, remote, watched, clock))  # noqa: SLF001 - the class below, and this object
-        except BaseException:
-            engine.close()
-            raise
-        refuse_after_fork(self, close_when_dropped(self, engine).detach)
+        if class_choice.allowed(remote) and remote.enabled:
+            from kafka_remote_client.consumer.direct_consumer import begin_direct  # noqa: PLC0415 - see the module
+
+            if begin_direct(self, remote, settings, clock):
+                return
+        super().__init__(settings)
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
         """Returns the records that ``consume(max_records, timeout)`` would return, in order, as a ``pyarrow.Table``.
@@ -139,6 +99,9 @@ class Consumer(confluent_kafka.Consumer):
         if enabled:
             raise ConfigurationError("direct fetch cannot be enabled: it was off or unavailable when this consumer was created")
 
+    def _enter_by(self, gate: Gate) -> None:
+        """Admits callers by another gate. With direct fetch off, confluent_kafka's own admits them."""
+
 
 class DeserializingConsumer(confluent_kafka.DeserializingConsumer[_K, _V], Consumer):
     """As confluent_kafka's: ``poll()`` returns deserialised keys and values, ``consume()`` is not supported.
@@ -149,180 +112,3 @@ class DeserializingConsumer(confluent_kafka.DeserializingConsumer[_K, _V], Consu
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
         """Not supported: raises NotImplementedError."""
         raise NotImplementedError("DeserializingConsumer has no consume_arrow; use Consumer.consume_arrow")
-
-
-class DirectConsumer(Consumer):
-    """What ``Consumer(config)`` becomes when ``fetch.remote.enabled`` is true. See the module."""
-
-    def _compose(
-        self, engine: FetchEngine, remote: RemoteFetchConfig, settings: dict[str, Any], clock: Clock
-    ) -> dict[str, Any]:
-        """Builds the parts. Returns the settings with which to start the inner consumer."""
-        behaviour = InnerBehaviour.of(settings)
-        stores = behaviour.stores_offsets
-        inner = InnerConsumer.behind(self, DirectConsumer)
-        self._gate: Gate = threading.RLock()
-        self._engine = engine
-        self._settings = settings
-        self._flows = flows = SubscriptionState()
-        tiers = TierLogs()
-        self._commits = CommittedOffsets(inner, flows, clock, stores=stores is True, commits=behaviour.commits)
-        self._routing = Routing(inner, engine, flows, self._commits, remote, behaviour, clock, self._metrics)
-        shared = flows, tiers, self._routing, self._commits
-        self._deliveries = Deliveries(inner, engine, *shared, remote, behaviour, clock)
-        self._delivery_queue = self._deliveries.queue
-        self._assignment = Assignment(inner, *shared, self._deliveries, behaviour.incremental)
-        complete = partial(complete_statistics, flows=flows, isolation_level=behaviour.isolation_level)
-        settings |= with_metrics_in_statistics(settings, self, complete)
-        self._deliveries.held.wrap(settings)
-        return settings if stores is None else {**settings, "enable.auto.offset.store": False}
-
-    # -- added methods ------------------------------------------------------------------------------------------------------
-
-    def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        self._metrics.set_total("broker-fetch-records-total", self._deliveries.broker_records)
-        return super().metrics() | partition_metrics(self._flows)
-
-    def tier(self, message: Message) -> Tier | None:
-        return self._deliveries.tier(message, partial(DirectConsumer.position, self))
-
-    def set_remote_fetch(self, enabled: bool) -> None:
-        self._deliveries.switch(enabled)
-
-    # -- calls that deliver ------------------------------------------------------------------------------------------------
-
-    poll = slice_poll("_delivery_queue", "_poll_slowly")
-
-    def _poll_slowly(self, timeout: float) -> Message | None:
-        with self._gate:
-            return self._deliveries.poll(timeout)
-
-    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
-        with self._gate:
-            wanted, patience = number(num_messages), seconds(timeout)
-            return self._deliveries.consume(wanted, patience) if 0 < wanted <= _MOST_MESSAGES else super().consume(wanted, 0)
-
-    def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
-        from kafka_remote_client.consumer.arrow_batches import table_of  # noqa: PLC0415 - pyarrow is an extra
-
-        with self._gate:
-            wanted, patience = number(max_records), seconds(timeout)
-            if 0 < wanted <= _MOST_MESSAGES:
-                return table_of(self._deliveries.consume_runs(wanted, patience))
-            return table_of(super().consume(wanted, 0))
-
-    # -- subscription and assignment ---------------------------------------------------------------------------------------
-
-    def subscribe(
-        self,
-        topics: list[str],
-        on_assign: RebalanceCallback | None = None,
-        on_revoke: RebalanceCallback | None = None,
-        on_lost: RebalanceCallback | None = None,
-    ) -> None:
-        """As confluent_kafka's; the callbacks get this consumer."""
-        for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
-            if callback is not None and not callable(callback):
-                raise TypeError(f"{name} expects a callable")
-        self._assignment.in_group = True
-        super().subscribe(
-            topics,
-            on_assign=self._assignment.assigning(on_assign),
-            on_revoke=self._assignment.revoking(on_revoke),
-            on_lost=self._assignment.revoking(on_lost or on_revoke, lost=True),
-        )
-
-    def unsubscribe(self) -> None:
-        super().unsubscribe()
-        self._assignment.in_group = False
-
-    @gated
-    def assign(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.assign(partitions)
-
-    @gated
-    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.incremental_assign(partitions)
-
-    @gated
-    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.incremental_unassign(partitions)
-
-    @gated
-    def unassign(self) -> None:
-        self._assignment.unassign()
-
-    @gated
-    def assignment(self) -> list[TopicPartition]:
-        return self._assignment.assigned()
-
-    # -- position and flow control -----------------------------------------------------------------------------------------
-
-    @gated
-    def seek(self, partition: TopicPartition) -> None:
-        self._assignment.seek(partition)
-
-    @gated
-    def pause(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.pause(partitions)
-
-    @gated
-    def resume(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.resume(partitions)
-
-    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        with self._gate:
-            return self._deliveries.position(super().position(partitions))
-
-    @gated
-    def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        """As confluent_kafka's; for a partition that is read directly the cached ones are the last known ones."""
-        cached = kwargs.get("cached", args[1] if len(args) > 1 else False)
-        flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
-        if cached and flow is not None and flow.route is Route.REMOTE and flow.bounds.log_start != UNKNOWN_OFFSET:
-            return flow.bounds.log_start, flow.bounds.high_watermark
-        return super().get_watermark_offsets(partition, *args, **kwargs)
-
-    # -- offsets and the end -----------------------------------------------------------------------------------------------
-
-    @gated
-    def commit(self, *args: Any, **kwargs: Any) -> Any:
-        return self._deliveries.commit(args, kwargs)
-
-    @gated
-    def store_offsets(self, *args: Any, **kwargs: Any) -> None:
-        """As confluent_kafka's: an error while ``enable.auto.offset.store`` is on, unless there are no arguments."""
-        self._commits.store_offsets(args, kwargs)
-
-    @gated
-    def set_sasl_credentials(self, username: str, password: str) -> None:
-        """As confluent_kafka's; connections for location requests use them from their next authentication on."""
-        super().set_sasl_credentials(username, password)
-        self._settings |= {"sasl.username": username, "sasl.password": password}
-
-    def close(self) -> None:
-        """As confluent_kafka's; then it stops direct fetch. A waiting call of another thread ends first."""
-        self._deliveries.closing = True
-        with self._gate:
-            self._delivery_queue.store()
-            try:
-                self._close_inner()
-            finally:
-                self._assignment.forget(flow.key for flow in self._flows)
-                self._deliveries.close()
-                self._engine.close()
-
-    def _close_inner(self) -> None:
-        try:
-            self._deliveries.before_close()
-            if not self._assignment.in_group:
-                self._commits.give_up(self._flows)
-        finally:
-            super().close()
-        self._deliveries.held.finish()
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()

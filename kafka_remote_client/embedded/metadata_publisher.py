@@ -31,8 +31,8 @@ class ObservedStore(RemoteLogMetadataStore):
         super().__init__()
         self._observers = observers
 
-    def apply(self, event: RemoteLogMetadata) -> bool:
-        applied = super().apply(event)
+    def apply(self, event: RemoteLogMetadata, *, keyed: bool = False) -> bool:
+        applied = super().apply(event, keyed=keyed)
         for observer in self._observers if applied else ():
             observer(event)
         return applied

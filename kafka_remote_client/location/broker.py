@@ -138,6 +138,7 @@ class BrokerLocationSource(BoundsByLeaders):
                     end_offset=question.read_end_offset,
                     batched=True,
                     range_bytes=question.range_bytes,
+                    large_positions=session.versions.announces_large_positions,
                 )
             )
             wanted = fetch.FetchPartition(

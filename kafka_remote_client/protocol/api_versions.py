@@ -11,7 +11,8 @@ A peer that does not know the version asked for answers with error 35 and a body
 
 A peer that speaks dialect "tagged-1" says so twice: by the private API key 32540, which also fits versions 0-2, and by the
 feature ``direct.remote.fetch``, which survives a proxy that drops unknown keys. Either is enough. Version 2 of the feature, or
-version 1 of the API key, says that one Fetch may ask for the locations of several partitions.
+version 1 of the API key, says that one Fetch may ask for the locations of several partitions. Version 3 of the feature, or
+version 2 of the API key, says that the peer grants positions of 64 bits to a client that understands them.
 
 References: KIP-35, KIP-482, KIP-511, KIP-584, docs/wire-format.md.
 """
@@ -42,6 +43,7 @@ __all__ = [
 DIRECT_FETCH_FEATURE = "direct.remote.fetch"
 DIRECT_FETCH_VERSION = 1
 MANY_PARTITIONS_VERSION = 2
+LARGE_POSITIONS_VERSION = 3
 
 _SUPPORTED_FEATURES = 0
 
@@ -103,6 +105,11 @@ class ApiVersionsResponse:
         """Whether one Fetch may ask the peer for the locations of several partitions, and answers may be pending."""
         return self._announces(1, MANY_PARTITIONS_VERSION)
 
+    @property
+    def announces_large_positions(self) -> bool:
+        """Whether the peer grants positions of 64 bits to a client that says that it understands them."""
+        return self._announces(2, LARGE_POSITIONS_VERSION)
+
     def _announces(self, key_version: int, feature_version: int) -> bool:
         """Whether the peer announces that version of the API key, or that version of the feature."""
         return any(
@@ -117,8 +124,8 @@ class ApiVersionsResponse:
         """The same answer with both announcements of the dialect in it."""
         keys = tuple(entry for entry in self.api_keys if entry.api_key != ApiKey.DIRECT_REMOTE_FETCH)
         features = tuple(feature for feature in self.supported_features if feature.name != DIRECT_FETCH_FEATURE)
-        key = ApiVersion(ApiKey.DIRECT_REMOTE_FETCH, 0, 1)
-        feature = SupportedFeature(DIRECT_FETCH_FEATURE, DIRECT_FETCH_VERSION, MANY_PARTITIONS_VERSION)
+        key = ApiVersion(ApiKey.DIRECT_REMOTE_FETCH, 0, 2)
+        feature = SupportedFeature(DIRECT_FETCH_FEATURE, DIRECT_FETCH_VERSION, LARGE_POSITIONS_VERSION)
         return attrs.evolve(self, api_keys=(*keys, key), supported_features=(*features, feature))
 
 

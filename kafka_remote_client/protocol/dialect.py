@@ -23,9 +23,15 @@ not know them skips unread (KIP-482). Numbers start at the KIP's times ten; valu
     12492 | PartitionData  | RemoteLogLocationPending         | BOOLEAN, true: the look-up goes on, ask again
     12493 | PartitionData  | RemoteLogSegmentRangeOffsets     | ARRAY of INT64, one for each range: no record of the range is
           |                |                                  | below it
+    12495 | FetchPartition | RemoteLogSegmentLargePositions   | BOOLEAN, true: the client understands 12496 and 12497
+    12496 | PartitionData  | RemoteLogSegmentLargeRange       | 12484 with StartPosition, EndPosition and SegmentSize i64
+    12497 | PartitionData  | RemoteLogSegmentLargeRanges      | 12488 with StartPosition and EndPosition i64
 
 A client that sends 12491 may name several partitions in one Fetch and understands 12492 and 12493. A peer sends these, and
 answers several partitions, only to such a client.
+
+Positions of 32 bits reach 2 GiB. A grant in a larger segment (KIP-1333) has 12496 instead of 12484, and 12497 instead of 12488.
+A peer sends these only to a client that sent 12495; it grants no such segment to others. All other grants stay as they are.
 
 Aborted transactions, high watermark, last stable offset and log start travel in Fetch's own fields.
 
@@ -52,7 +58,14 @@ from kafka_remote_client.errors import ProtocolError, UnsupportedFormatError
 from kafka_remote_client.model import ByteRange, EpochEntry, GrantedRange
 from kafka_remote_client.wire import NO_TAGS, ZERO_UUID, Reader, TaggedFields, Writer
 
-__all__ = ["MOST_PARTITIONS", "LocationRequest", "SegmentGrant", "TaggedDialect", "may_request_location"]
+__all__ = [
+    "MOST_PARTITIONS",
+    "LocationRequest",
+    "SegmentGrant",
+    "TaggedDialect",
+    "may_request_location",
+    "needs_large_positions",
+]
 
 _T = TypeVar("_T")
 
@@ -71,7 +84,11 @@ _END_OFFSET = 12491
 _PENDING = 12492
 _RANGE_OFFSETS = 12493
 _RANGE_BYTES = 12494
-_OF_REQUESTS = frozenset({_FORMATS, _REQUESTED, _MAX_BYTES, _END_OFFSET, _RANGE_BYTES})
+_LARGE_POSITIONS = 12495
+_LARGE_RANGE = 12496
+_LARGE_RANGES = 12497
+_OF_REQUESTS = frozenset({_FORMATS, _REQUESTED, _MAX_BYTES, _END_OFFSET, _RANGE_BYTES, _LARGE_POSITIONS})
+_HIGHEST_POSITION = (1 << 31) - 1
 _UNBOUNDED = -1
 
 MOST_PARTITIONS = 128
@@ -87,7 +104,7 @@ class LocationRequest:
 
     ``end_offset``: the first offset that the read does not want; ``None`` = no bound. ``batched``: the client says whether
     there is a bound (tag 12491), so it understands pending answers, range offsets and answers for several partitions.
-    ``range_bytes``: size of one range (0 = the peer's choice).
+    ``range_bytes``: size of one range (0 = the peer's choice). ``large_positions``: the client understands 64-bit positions.
     """
 
     format_versions: tuple[str, ...]
@@ -96,6 +113,7 @@ class LocationRequest:
     end_offset: int | None = None
     batched: bool = False
     range_bytes: int = 0
+    large_positions: bool = False
 
 
 @attrs.frozen
@@ -120,6 +138,11 @@ class SegmentGrant:
     def span(self) -> ByteRange:
         """All ranges as one."""
         return ByteRange(self.ranges[0].range.start, self.ranges[-1].range.end)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the grant has positions of 64 bits, which only some clients can read."""
+        return needs_large_positions(self.segment_size)
 
 
 class TaggedDialect:
@@ -147,6 +170,8 @@ class TaggedDialect:
             partition[_END_OFFSET] = _written(lambda w: w.int64(end_offset))
         if request.range_bytes:
             partition[_RANGE_BYTES] = _written(lambda w: w.int64(request.range_bytes))
+        if request.large_positions:
+            partition[_LARGE_POSITIONS] = _written(lambda w: w.boolean(True))
         return root, partition
 
     def read_request(self, root: TaggedFields, partition: TaggedFields) -> LocationRequest:
@@ -167,6 +192,7 @@ class TaggedDialect:
             None if end_offset == _UNBOUNDED else end_offset,
             batched=_END_OFFSET in partition,
             range_bytes=range_bytes,
+            large_positions=_read(partition, _LARGE_POSITIONS, Reader.boolean, False),
         )
 
     def pending_tags(self) -> TaggedFields:
@@ -196,12 +222,17 @@ class TaggedDialect:
         name = _required(tags, _FORMAT, Reader.string)
         if name not in offered:
             raise UnsupportedFormatError("the peer grants a storage format that this client did not offer")
-        start, end, size, start_offset, end_offset = _required(tags, _RANGE, _read_range)
+        large = _LARGE_RANGE in tags
+        if large and (_RANGE in tags or _RANGES in tags):
+            raise ProtocolError("a grant has positions of 32 and of 64 bits")
+        span_tag, ranges_tag = (_LARGE_RANGE, _LARGE_RANGES) if large else (_RANGE, _RANGES)
+        position = Reader.int64 if large else Reader.int32
+        start, end, size, start_offset, end_offset = _required(tags, span_tag, partial(_read_range, position))
         next_offset = _read(tags, _NEXT_OFFSET, Reader.int64, end_offset + 1 if end == size else None)
         if next_offset is None:
             raise ProtocolError("a grant that ends inside its segment has no next offset")
         custom_metadata = _read(tags, _CUSTOM_METADATA, Reader.nullable_bytes, None) or None
-        ranges = _read(tags, _RANGES, lambda r: r.array(partial(_read_granted, r)), None)
+        ranges = _read(tags, ranges_tag, lambda r: r.array(partial(_read_granted, position, r)), None)
         if ranges is None:
             ranges = (_granted(start, end, custom_metadata),)
         elif custom_metadata is not None:
@@ -227,15 +258,17 @@ class TaggedDialect:
 def _grant_fields(grant: SegmentGrant) -> TaggedFields:
     """The fields of a grant, whatever is in it."""
     span = grant.span
+    span_tag, ranges_tag = (_LARGE_RANGE, _LARGE_RANGES) if grant.is_large else (_RANGE, _RANGES)
+    position = Writer.int64 if grant.is_large else Writer.int32
     tags = {
         _SEGMENT_ID: grant.segment_id.bytes,
-        _RANGE: _written(lambda w: _write_range(w, span, grant)),
+        span_tag: _written(lambda w: _write_range(position, w, span, grant)),
         _FORMAT: _written(lambda w: w.string(grant.format)),
         _LEADER_EPOCHS: _written(lambda w: w.array(grant.leader_epochs, partial(_write_epoch, w))),
         _NEXT_OFFSET: _written(lambda w: w.int64(grant.next_offset)),
     }
     if len(grant.ranges) > 1:
-        tags[_RANGES] = _written(lambda w: w.array(grant.ranges, partial(_write_granted, w)))
+        tags[ranges_tag] = _written(lambda w: w.array(grant.ranges, partial(_write_granted, position, w)))
     elif grant.ranges[0].custom_metadata:
         tags[_CUSTOM_METADATA] = _written(lambda w: w.nullable_bytes(grant.ranges[0].custom_metadata))
     offsets = [granted.first_offset for granted in grant.ranges if granted.first_offset is not None]
@@ -244,6 +277,11 @@ def _grant_fields(grant: SegmentGrant) -> TaggedFields:
     if grant.expires_in_ms is not None:
         tags[_EXPIRES_IN_MS] = _written(lambda w: w.int64(grant.expires_in_ms or 0))
     return tags
+
+
+def needs_large_positions(segment_size: int) -> bool:
+    """Whether a segment of that many bytes has positions that need more than 32 bits."""
+    return segment_size > _HIGHEST_POSITION
 
 
 def may_request_location(frame: bytes | bytearray | memoryview) -> bool:
@@ -323,17 +361,17 @@ def _with_offsets(ranges: tuple[GrantedRange, ...], offsets: tuple[int, ...] | N
     return tuple(attrs.evolve(granted, first_offset=offset) for granted, offset in zip(ranges, offsets, strict=True))
 
 
-def _write_range(writer: Writer, span: ByteRange, grant: SegmentGrant) -> None:
-    writer.int32(span.start)
-    writer.int32(span.end)
-    writer.int32(grant.segment_size)
+def _write_range(position: Callable[[Writer, int], None], writer: Writer, span: ByteRange, grant: SegmentGrant) -> None:
+    position(writer, span.start)
+    position(writer, span.end)
+    position(writer, grant.segment_size)
     writer.int64(grant.start_offset)
     writer.int64(grant.end_offset)
     writer.tagged_fields(NO_TAGS)
 
 
-def _read_range(reader: Reader) -> tuple[int, int, int, int, int]:
-    start, end, size = reader.int32(), reader.int32(), reader.int32()
+def _read_range(position: Callable[[Reader], int], reader: Reader) -> tuple[int, int, int, int, int]:
+    start, end, size = position(reader), position(reader), position(reader)
     start_offset, end_offset = reader.int64(), reader.int64()
     reader.tagged_fields()
     return start, size if end == _TO_SEGMENT_END else end, size, start_offset, end_offset
@@ -351,14 +389,14 @@ def _read_epoch(reader: Reader) -> EpochEntry:
     return entry
 
 
-def _write_granted(writer: Writer, granted: GrantedRange) -> None:
-    writer.int32(granted.range.start)
-    writer.int32(granted.range.end)
+def _write_granted(position: Callable[[Writer, int], None], writer: Writer, granted: GrantedRange) -> None:
+    position(writer, granted.range.start)
+    position(writer, granted.range.end)
     writer.bytes_(granted.custom_metadata or b"")
     writer.tagged_fields(NO_TAGS)
 
 
-def _read_granted(reader: Reader) -> GrantedRange:
-    granted = _granted(reader.int32(), reader.int32(), reader.bytes_())
+def _read_granted(position: Callable[[Reader], int], reader: Reader) -> GrantedRange:
+    granted = _granted(position(reader), position(reader), reader.bytes_())
     reader.tagged_fields()
     return granted

@@ -5,7 +5,17 @@
 Those modules document formats, rules and words. This module does the same work without the interpreter's lock: the walk
 over the headers with all its checks, and the pass over the records. The Python functions handle what is rare: old formats,
 damaged frames, errors. The kernel checks every size against the remaining bytes before it uses the size, in 64-bit arithmetic.
+
+State that threads share, and what guards it in a free-threaded interpreter (docs/decisions/0013-free-threaded.md).
+A critical section costs nothing in other interpreters:
+
+- spare pieces of memory and ``usual_ratio``: a critical section of ``shared``;
+- a ``MessageSlice``: a critical section of the slice;
+- ``layout`` and the tables of _crc32c.h: written at import, and only read afterwards;
+- all other objects belong to one thread at a time, until ``finish`` returns columns that nothing changes any more.
 """
+
+cimport cython
 
 from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE, PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_FromStringAndSize

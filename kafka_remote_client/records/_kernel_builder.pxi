@@ -85,7 +85,7 @@ cdef inline uint32_t load_little(const uint8_t *at) noexcept nogil:
 # The builder
 
 
-cdef double usual_ratio = 4.0  # of decompressed to compressed bytes
+cdef double usual_ratio = 4.0  # of decompressed to compressed bytes, of the last block of any thread
 
 cdef enum:
     CACHED = 1 << 18  # bytes to decompress before their records are read
@@ -257,10 +257,13 @@ cdef class ColumnBuilder:
         Memory then seldom moves, and its pieces fit the next block.
         """
         cdef int64_t index, compressed = 0, records = 0, bytes
+        cdef double ratio
         for index in range(start, stop):
             compressed += self.batches.batches[index].size
             records += self.batches.batches[index].record_count
-        bytes = min(<int64_t>(1.25 * compressed * usual_ratio) + 65536, self.block_bytes)
+        with cython.critical_section(shared):
+            ratio = usual_ratio
+        bytes = min(<int64_t>(1.25 * compressed * ratio) + 65536, self.block_bytes)
         self.arena.require(bytes)
         return self.columns.reserve(min(records, bytes // MINIMAL_RECORD, self.block_bytes // COLUMN_BYTES))
 
@@ -359,7 +362,8 @@ cdef class ColumnBuilder:
         global usual_ratio
         if self.arena is not None:
             if self.arena.memory.size and self.compressed:
-                usual_ratio = <double>self.arena.memory.size / self.compressed
+                with cython.critical_section(shared):
+                    usual_ratio = <double>self.arena.memory.size / self.compressed
             self.arena.memory.shrink()
             self.columns.finish(self.arena.memory)
         else:

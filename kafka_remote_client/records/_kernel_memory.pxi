@@ -1,12 +1,13 @@
 # Part of _kernel.pyx: memory for columns and decompressed batches.
 
 # The kernel keeps large pieces for the next block: page faults in fresh memory cost more time than decoding into it.
-# All functions here run under the interpreter's lock.
+# All functions here run under the interpreter's lock or, in a free-threaded one, in a critical section of ``shared``.
 cdef enum:
     SPARE_PIECES = 32
     SPARE_LEAST = 1 << 18
     SPARE_MOST = 1 << 26
 
+cdef object shared = object()
 cdef uint8_t *spare[SPARE_PIECES]
 cdef int64_t spare_sizes[SPARE_PIECES]
 cdef int spare_count = 0
@@ -19,12 +20,13 @@ cdef void give(uint8_t *data, int64_t capacity) noexcept:
     if not SPARE_LEAST <= capacity <= SPARE_MOST:
         free(data)
         return
-    while spare_count == SPARE_PIECES or spare_total + capacity > SPARE_MOST:
-        free(spare[0])
-        forget(0)
-    spare[spare_count], spare_sizes[spare_count] = data, capacity
-    spare_count += 1
-    spare_total += capacity
+    with cython.critical_section(shared):
+        while spare_count == SPARE_PIECES or spare_total + capacity > SPARE_MOST:
+            free(spare[0])
+            forget(0)
+        spare[spare_count], spare_sizes[spare_count] = data, capacity
+        spare_count += 1
+        spare_total += capacity
 
 
 cdef void forget(int index) noexcept:
@@ -38,14 +40,14 @@ cdef void forget(int index) noexcept:
 cdef uint8_t *take(int64_t *capacity) noexcept:
     """Returns the smallest kept piece of at least ``capacity`` bytes, and at most four times that; NULL if there is none."""
     cdef int i, best = -1
-    cdef uint8_t *found
-    for i in range(spare_count):
-        if capacity[0] <= spare_sizes[i] <= 4 * capacity[0] and (best < 0 or spare_sizes[i] < spare_sizes[best]):
-            best = i
-    if best < 0:
-        return NULL
-    found, capacity[0] = spare[best], spare_sizes[best]
-    forget(best)
+    cdef uint8_t *found = NULL
+    with cython.critical_section(shared):
+        for i in range(spare_count):
+            if capacity[0] <= spare_sizes[i] <= 4 * capacity[0] and (best < 0 or spare_sizes[i] < spare_sizes[best]):
+                best = i
+        if best >= 0:
+            found, capacity[0] = spare[best], spare_sizes[best]
+            forget(best)
     return found
 
 

@@ -13,7 +13,7 @@ cdef struct Layout:
     uint64_t no_value
     uint64_t no_headers
 
-cdef Layout layout
+cdef Layout layout  # threads read it without a lock: only the import and tests write it
 
 
 cdef inline uint64_t *words_of(object message) noexcept:

@@ -2,35 +2,61 @@
 
 
 cdef class MessageSlice:
-    """``message_slice.MessageSlice``; the interpreter's lock makes each call atomic."""
+    """``message_slice.MessageSlice``; a critical section of the slice, or the interpreter's lock, makes each call atomic."""
 
-    cdef readonly list messages
-    cdef readonly Py_ssize_t taken
-    cdef public bint due
+    cdef list held
+    cdef Py_ssize_t handed
     cdef Py_ssize_t end
+    cdef bint waits
 
     def __init__(self):
-        self.messages = []
-        self.taken = self.end = 0
-        self.due = False
+        self.held = []
+        self.handed = self.end = 0
+        self.waits = False
+
+    @property
+    def messages(self):
+        """All messages of the slice."""
+        with cython.critical_section(self):
+            return self.held
+
+    @property
+    def taken(self):
+        """The number of messages that were delivered."""
+        with cython.critical_section(self):
+            return self.handed
+
+    @property
+    def due(self):
+        """Whether the owner needs control before the next message."""
+        with cython.critical_section(self):
+            return self.waits
+
+    @due.setter
+    def due(self, bint due):
+        with cython.critical_section(self):
+            self.waits = due
 
     def begin(self, list messages):
         """Replaces the slice. The caller must not change the list afterwards."""
-        self.messages, self.taken, self.end = messages, 0, len(messages)
+        with cython.critical_section(self):
+            self.held, self.handed, self.end = messages, 0, len(messages)
 
     def stop(self):
         """Returns the messages that are left, in order, and ends the slice before them."""
-        waiting = self.messages[self.taken:self.end]
-        self.messages, self.end = self.messages[:self.taken], self.taken
-        return waiting
+        with cython.critical_section(self):
+            waiting = self.held[self.handed:self.end]
+            self.held, self.end = self.held[:self.handed], self.handed
+            return waiting
 
     cpdef take(self):
         """Returns the next message; None if none is left."""
-        if self.taken == self.end:
-            return None
-        message = self.messages[self.taken]
-        self.taken += 1
-        return message
+        with cython.critical_section(self):
+            if self.handed == self.end:
+                return None
+            message = self.held[self.handed]
+            self.handed += 1
+            return message
 
 
 def slice_poll(str queue, str slowly):
@@ -40,10 +66,11 @@ def slice_poll(str queue, str slowly):
         """As confluent_kafka's, from both tiers in turn. Raises TypeError for a time that is no real number."""
         cdef double seconds = timeout
         cdef MessageSlice handed_out = getattr(self, queue)
-        if not handed_out.due and handed_out.taken < handed_out.end:
-            message = handed_out.messages[handed_out.taken]
-            handed_out.taken += 1
-            return message
+        with cython.critical_section(handed_out):
+            if not handed_out.waits and handed_out.handed < handed_out.end:
+                message = handed_out.held[handed_out.handed]
+                handed_out.handed += 1
+                return message
         return getattr(self, slowly)(seconds)
 
     return poll

@@ -15,6 +15,8 @@ from uuid import UUID
 import attrs
 
 from kafka_remote_client.model import (
+    UNKNOWN_EPOCH,
+    UNKNOWN_OFFSET,
     EpochEntry,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -45,13 +47,18 @@ def _redacted(value: bytes | None) -> str:
 
 @attrs.frozen
 class RemoteLogSegmentMetadataUpdate:
-    """A segment enters another state. ``custom_metadata`` replaces what was known, also when it is None."""
+    """A segment enters another state. ``custom_metadata`` replaces what was known, also when it is None.
+
+    ``broker_leader_epoch``, ``end_offset``: of the segment, as KIP-1266 repeats them; -1 in today's records.
+    """
 
     remote_log_segment_id: RemoteLogSegmentId
     broker_id: int
     event_timestamp_ms: int
     state: RemoteLogSegmentState
     custom_metadata: bytes | None = attrs.field(default=None, repr=_redacted)
+    broker_leader_epoch: int = UNKNOWN_EPOCH
+    end_offset: int = UNKNOWN_OFFSET
 
     @property
     def topic_id_partition(self) -> TopicIdPartition:
@@ -83,6 +90,7 @@ class RemoteLogSegmentMetadataSnapshot:
     custom_metadata: bytes | None = attrs.field(repr=_redacted)
     state: RemoteLogSegmentState
     txn_index_empty: bool = False
+    broker_leader_epoch: int = UNKNOWN_EPOCH
 
 
 RemoteLogMetadata: TypeAlias = (

@@ -10,7 +10,10 @@ Only a READY partition may be used: before, a segment that is already deleted ca
 does not parse, one that no broker writes, or a hole in the offsets: an event that we do not know may have changed anything, so
 what this metadata partition says is used no more, until all of it was read again from its first offset.
 
-References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized); KIP-405.
+A compacted topic (KIP-1266) has holes. Compaction removes all records without a key and keeps the last record of each key, so
+what was compacted is followed by a record with a key. A hole before the first record with a key is a doubt: events are lost.
+
+References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized), LogCleaner; KIP-405; KIP-1266.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ class FollowedPartition:
     ``leader_epoch``: of the record before ``next_offset``, -1 = unknown.
     """
 
-    __slots__ = ("_end", "leader_epoch", "next_offset", "state")
+    __slots__ = ("_compacted", "_end", "leader_epoch", "next_offset", "state")
 
     def __init__(self, start: int, end: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
         self.state = FollowState.REPLAYING
@@ -68,15 +71,20 @@ class FollowedPartition:
         """Reading begins again, at what are the partition's offsets now. What was read of it before counts no more."""
         self._end = end
         self.leader_epoch = leader_epoch
+        self._compacted = False
         self.next_offset = start
         self.state = TRANSITIONS[self.state, FollowEvent.READ_AGAIN]
         self._reached(start)
 
-    def record(self, offset: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
-        """The record at ``offset`` arrived. Raises RemoteLogMetadataError when it is not the next one."""
+    def record(self, offset: int, leader_epoch: int = UNKNOWN_EPOCH, *, keyed: bool = False) -> None:
+        """The record at ``offset`` arrived, with a key or without.
+
+        Raises RemoteLogMetadataError when it is not the next one, unless it or one before it has a key and it comes later.
+        """
         self.leader_epoch = leader_epoch
         expected, self.next_offset = self.next_offset, offset + 1
-        if offset != expected:
+        self._compacted = self._compacted or keyed
+        if offset < expected or (offset > expected and not self._compacted):
             raise RemoteLogMetadataError(f"expected offset {expected}, got {offset}")
 
     def applied(self) -> None:

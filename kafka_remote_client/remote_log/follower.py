@@ -32,6 +32,7 @@ from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import UNKNOWN_EPOCH, TopicIdPartition
 from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.followed_partition import FollowedPartition, FollowState
+from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, MetadataKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition
 from kafka_remote_client.remote_log.metadata_snapshots import MetadataSnapshots
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
@@ -295,11 +296,16 @@ class RemoteLogMetadataFollower:
             _log.warning("reading %s-%d: %s", self._topic, number, error)
 
     def _take_record(self, number: int, partition: FollowedPartition, message: Message) -> None:
-        offset, value, leader_epoch = message.offset(), message.value(), message.leader_epoch()
+        offset, key, leader_epoch = message.offset(), message.key(), message.leader_epoch()
         assert offset is not None  # only a message with an error has none
+        keyed = key is not None
         try:
-            partition.record(offset, UNKNOWN_EPOCH if leader_epoch is None else leader_epoch)
-            self._apply(number, self._serde.deserialize(value if isinstance(value, bytes) else None))
+            partition.record(offset, UNKNOWN_EPOCH if leader_epoch is None else leader_epoch, keyed=keyed)
+            event = self._serde.read(_bytes(key), _bytes(message.value()))
+            if isinstance(event, SegmentKey | EndOffsetKey):
+                self._remove(number, event)
+            else:
+                self._apply(number, event, keyed=keyed)
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, f"the record at offset {offset}: {error}")
             return
@@ -313,13 +319,19 @@ class RemoteLogMetadataFollower:
             if partition.state is not before:
                 self._changed.notify_all()
 
-    def _apply(self, number: int, event: RemoteLogMetadata) -> None:
+    def _remove(self, number: int, key: MetadataKey) -> None:
+        tip = TopicIdPartition(key.topic_id, "", key.partition)  # the metadata partition does not depend on the name
+        if metadata_partition(tip, len(self._partitions)) != number:
+            raise RemoteLogMetadataError(f"a tombstone of {tip} is in the wrong metadata partition")
+        self._store.remove(key)
+
+    def _apply(self, number: int, event: RemoteLogMetadata, *, keyed: bool) -> None:
         if not isinstance(event, RemoteLogSegmentMetadataSnapshot):
             tip = event.topic_id_partition
             if metadata_partition(tip, len(self._partitions)) != number:
                 # Its order among the other events of that partition is unknown.
                 raise RemoteLogMetadataError(f"an event of {tip} is in the wrong metadata partition")
-        self._store.apply(event)
+        self._store.apply(event, keyed=keyed)
 
     def _doubt(self, number: int, partition: FollowedPartition, why: str) -> None:
         pause = self._pauses.setdefault(number, Backoff(self._clock, *_REREAD_SECONDS)).failed()
@@ -329,6 +341,10 @@ class RemoteLogMetadataFollower:
             self.bad_records += 1
             partition.doubt()
             self._changed.notify_all()
+
+
+def _bytes(data: bytes | str | None) -> bytes | None:
+    return data if isinstance(data, bytes) else None
 
 
 def _close(consumer: Consumer) -> None:

@@ -87,8 +87,8 @@ class RemoteLogLeaderEpochState:
             self._remove(start_offset)
         insort(self._starts, start_offset)
         self._ids[start_offset] = segment_id
-        self._ends[start_offset] = end_offset if segment_end is None else segment_end
-        insort(self._by_end, (self._ends[start_offset], -start_offset))
+        self._ends[start_offset] = end = end_offset if segment_end is None else segment_end
+        insort(self._by_end, (end, -start_offset))
         self._highest = max(self._highest, end_offset)
 
     def delete_started(self, start_offset: int, segment_id: RemoteLogSegmentId) -> None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
@@ -215,7 +215,7 @@ class TierListing:
         return _metadata(segment, end_offset, epochs, self._max_timestamp(segment, draft)), lineage.entries[-1].epoch
 
     def _end_offset(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata) -> int:
-        tail = self._last_entry(segment, draft, ObjectKind.OFFSET_INDEX, offset_index.ENTRY_SIZE)
+        tail = self._tail(segment, draft, ObjectKind.OFFSET_INDEX, offset_index.tail_size)
         position = offset_index.OffsetIndex(tail, segment.start_offset).last_entry().position
         log = SegmentLog(
             self._layout.original_logs(self._store),
@@ -232,17 +232,22 @@ class TierListing:
         return last
 
     def _max_timestamp(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata) -> int:
-        tail = self._last_entry(segment, draft, ObjectKind.TIME_INDEX, time_index.ENTRY_SIZE)
+        tail = self._tail(segment, draft, ObjectKind.TIME_INDEX, time_index.tail_size)
         return time_index.TimeIndex(tail, segment.start_offset).last_entry().timestamp
 
-    def _last_entry(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata, kind: ObjectKind, entry_size: int) -> bytes:
+    def _tail(
+        self,
+        segment: ListedSegment,
+        draft: RemoteLogSegmentMetadata,
+        kind: ObjectKind,
+        tail_size: Callable[[int], int | None],
+    ) -> bytes:
         # A layout without an object that describes the segment keeps each index by itself: its last bytes are enough.
         size = segment.sizes[kind]
-        if size % entry_size:
+        tail = tail_size(size)
+        if tail is None:
             raise CorruptIndexError(f"{kind.value} of {segment.remote_log_segment_id} has {size} bytes")
-        if not size:
-            return b""
-        return self._store.get_range(self._layout.object_key(draft, kind), size - entry_size, size)
+        return self._store.get_range(self._layout.object_key(draft, kind), size - tail, size) if tail else b""
 
 
 def _answers(cache: RemoteLogMetadataCache, segment: RemoteLogSegmentMetadata) -> bool:

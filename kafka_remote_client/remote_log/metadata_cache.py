@@ -6,6 +6,10 @@ refused::
     none ──► COPY_SEGMENT_STARTED ──► COPY_SEGMENT_FINISHED ──► DELETE_SEGMENT_STARTED ──► DELETE_SEGMENT_FINISHED
                      └──────────────────────────────────────────────────▲          (any state may be repeated)
 
+A compacted topic (KIP-1266) has lost steps between, so events with a key may skip states, but not go back. A segment that is
+first described by a whole record may have any state. An update of a segment that no record describes is dropped: it does not
+say where the segment begins. A tombstone removes its segments.
+
 Only a finished copy can be read. It is looked up by leader epoch and offset, because after an unclean election two segments
 may hold different records under the same offsets: which of them belongs to the log is known by the epoch alone.
 
@@ -16,6 +20,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, insort
+from uuid import UUID
 
 import attrs
 
@@ -30,7 +35,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.leader_epoch_state import RemoteLogLeaderEpochState
 
-__all__ = ["TRANSITIONS", "CacheContents", "EpochContents", "RemoteLogMetadataCache"]
+__all__ = ["COMPACTED_TRANSITIONS", "TRANSITIONS", "CacheContents", "EpochContents", "RemoteLogMetadataCache"]
 
 _COPYING = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 _COPIED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -45,6 +50,15 @@ TRANSITIONS: dict[RemoteLogSegmentState | None, frozenset[RemoteLogSegmentState]
     _DELETED: frozenset({_DELETED}),
 }
 """From a segment's state (None: not known yet) to those that may follow."""
+
+COMPACTED_TRANSITIONS: dict[RemoteLogSegmentState | None, frozenset[RemoteLogSegmentState]] = {
+    None: frozenset({_COPYING, _COPIED, _DELETING, _DELETED}),
+    _COPYING: frozenset({_COPYING, _COPIED, _DELETING, _DELETED}),
+    _COPIED: frozenset({_COPIED, _DELETING, _DELETED}),
+    _DELETING: frozenset({_DELETING, _DELETED}),
+    _DELETED: frozenset({_DELETED}),
+}
+"""The same for events with a key: those between may have been compacted away."""
 
 
 @attrs.frozen
@@ -72,7 +86,8 @@ class RemoteLogMetadataCache:
 
     def __init__(self, topic_id_partition: TopicIdPartition) -> None:
         self.topic_id_partition = topic_id_partition
-        self._segments: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
+        self._segments: dict[int, RemoteLogSegmentMetadata] = {}  # by the number of the segment's id
+        self._by_end: dict[int, set[int]] | None = None  # end offset to segments; made for the first tombstone that needs it
         self._epochs: dict[int, RemoteLogLeaderEpochState] = {}
         self._readable: list[int] = []  # epochs with readable segments, rising
         self._version = 0
@@ -82,7 +97,7 @@ class RemoteLogMetadataCache:
     def restored(cls, contents: CacheContents) -> RemoteLogMetadataCache:
         """A cache with these contents, which are its own from here on."""
         cache = cls(contents.topic_id_partition)
-        cache._segments = {one.remote_log_segment_id: one for one in contents.segments}
+        cache._segments = {one.remote_log_segment_id.id.int: one for one in contents.segments}
         for one in contents.epochs:
             state = RemoteLogLeaderEpochState.restored(one.highest_offset, one.starts, one.segment_ids, one.segment_ends)
             cache._epochs[one.leader_epoch] = state
@@ -99,26 +114,57 @@ class RemoteLogMetadataCache:
             epochs = [EpochContents(epoch, *state.contents()) for epoch, state in self._epochs.items()]
             return CacheContents(self.topic_id_partition, list(self._segments.values()), epochs)
 
-    def add_copy_in_progress_segment(self, metadata: RemoteLogSegmentMetadata) -> bool:
+    def add_copy_in_progress_segment(self, metadata: RemoteLogSegmentMetadata, *, keyed: bool = False) -> bool:
         """A copy begins. False = dropped, because the segment is already past that state.
 
-        Raises RemoteLogMetadataError for any state but COPY_SEGMENT_STARTED.
+        ``keyed``: the event has a key, so the segment may have any state. Raises RemoteLogMetadataError for any state but
+        COPY_SEGMENT_STARTED without a key.
         """
-        if metadata.state is not _COPYING:
+        if metadata.state is not _COPYING and not keyed:
             raise RemoteLogMetadataError(
                 f"segment {metadata.remote_log_segment_id} has the first state {metadata.state.name}, not COPY_SEGMENT_STARTED"
             )
         with self._lock:
-            segment_id = metadata.remote_log_segment_id
-            if not self._allowed(self._segments.get(segment_id), metadata.state):
+            segment_id = metadata.remote_log_segment_id.id.int
+            known = self._segments.get(segment_id)
+            if metadata.state not in (COMPACTED_TRANSITIONS if keyed else TRANSITIONS)[None if known is None else known.state]:
                 return False
-            for entry in metadata.segment_leader_epochs:
-                self._epochs.setdefault(entry.epoch, RemoteLogLeaderEpochState())
-            self._segments[segment_id] = metadata
+            if known is None:
+                for entry in metadata.segment_leader_epochs:
+                    if entry.epoch not in self._epochs:
+                        self._epochs[entry.epoch] = RemoteLogLeaderEpochState()
+                if self._by_end is not None:
+                    self._by_end.setdefault(metadata.end_offset, set()).add(segment_id)
+                known = metadata
+            self._enter(known, metadata.state)
+            if metadata.state is not _DELETED:
+                self._segments[segment_id] = metadata
             self._version += 1
             return True
 
-    def update_remote_log_segment_metadata(self, update: RemoteLogSegmentMetadataUpdate) -> bool:
+    def remove_segment(self, segment_id: UUID) -> bool:
+        """A tombstone says that no record describes the segment any more. False: none did."""
+        with self._lock:
+            known = self._segments.get(segment_id.int)
+            if known is None:
+                return False
+            self._enter(known, _DELETED)
+            self._version += 1
+            return True
+
+    def remove_segments(self, end_offset: int, broker_leader_epoch: int) -> bool:
+        """The same for all segments that end at ``end_offset`` and were copied in that leader epoch."""
+        with self._lock:
+            if self._by_end is None:
+                self._by_end = {}
+                for segment_id, known in self._segments.items():
+                    self._by_end.setdefault(known.end_offset, set()).add(segment_id)
+            found = self._by_end.get(end_offset, set())
+            segments = [self._segments[one] for one in found]
+            gone = [one.remote_log_segment_id.id for one in segments if one.broker_leader_epoch == broker_leader_epoch]
+            return sum(map(self.remove_segment, gone)) > 0
+
+    def update_remote_log_segment_metadata(self, update: RemoteLogSegmentMetadataUpdate, *, keyed: bool = False) -> bool:
         """A segment enters another state. False = dropped: an unknown segment, or a step that the table does not have.
 
         Raises RemoteLogMetadataError for COPY_SEGMENT_STARTED, which no update may carry.
@@ -128,24 +174,30 @@ class RemoteLogMetadataCache:
                 f"an update of segment {update.remote_log_segment_id} has the first state {update.state.name}"
             )
         with self._lock:
-            segment_id = update.remote_log_segment_id
-            known = self._segments.get(segment_id)
-            if known is None or not self._allowed(known, update.state):
+            known = self._segments.get(update.remote_log_segment_id.id.int)
+            if known is None or update.state not in (COMPACTED_TRANSITIONS if keyed else TRANSITIONS)[known.state]:
                 return False
-            segment_id = known.remote_log_segment_id  # one object for all events of the segment
-            for index, entry in enumerate(known.segment_leader_epochs):
-                epoch = self._epochs[entry.epoch]
-                if update.state is _COPIED:
-                    epoch.copy_finished(entry.start_offset, segment_id, known.epoch_end(index), known.end_offset)
-                elif update.state is _DELETING:
-                    epoch.delete_started(entry.start_offset, segment_id)
-                self._note_readable(entry.epoch, readable=epoch.is_readable)
-            if update.state is _DELETED:
-                del self._segments[segment_id]
-            else:
-                self._segments[segment_id] = _updated(known, update)
+            self._enter(known, update.state)
+            if update.state is not _DELETED:
+                self._segments[known.remote_log_segment_id.id.int] = _updated(known, update)
             self._version += 1
             return True
+
+    def _enter(self, known: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
+        """Brings the epochs of a segment up to date with its new state, and forgets it once it is deleted."""
+        segment_id = known.remote_log_segment_id  # one object for all events of the segment
+        if state is not _COPYING:
+            for index, entry in enumerate(known.segment_leader_epochs):
+                epoch = self._epochs[entry.epoch]
+                if state is _COPIED:
+                    epoch.copy_finished(entry.start_offset, segment_id, known.epoch_end(index), known.end_offset)
+                else:
+                    epoch.delete_started(entry.start_offset, segment_id)
+                self._note_readable(entry.epoch, readable=epoch.is_readable)
+        if state is _DELETED:
+            self._segments.pop(segment_id.id.int, None)
+            if self._by_end is not None:
+                self._by_end[known.end_offset].remove(segment_id.id.int)
 
     def remote_log_segment_metadata(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         """The readable segment that holds ``offset`` as written in ``leader_epoch``."""
@@ -154,7 +206,7 @@ class RemoteLogMetadataCache:
             segment_id = state.floor(offset) if state else None
             if segment_id is None:
                 return None
-            metadata = self._segments[segment_id]
+            metadata = self._segments[segment_id.id.int]
             return metadata if offset <= _end_of_epoch(metadata, leader_epoch) else None
 
     def next_remote_log_segment_metadata(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
@@ -162,7 +214,7 @@ class RemoteLogMetadataCache:
         with self._lock:
             state = self._epochs.get(leader_epoch)
             segment_id = state.ceiling(offset) if state else None
-            return None if segment_id is None else self._segments[segment_id]
+            return None if segment_id is None else self._segments[segment_id.id.int]
 
     def list_all_remote_log_segments(self) -> list[RemoteLogSegmentMetadata]:
         """All segments that are not gone, whatever their state, in the order of their start offsets."""
@@ -184,7 +236,7 @@ class RemoteLogMetadataCache:
         """The readable segment at the end of the highest epoch: its uploader knew most of the log's lineage."""
         with self._lock:
             newest = self._epochs[self._readable[-1]].newest() if self._readable else None
-            return None if newest is None else self._segments[newest]
+            return None if newest is None else self._segments[newest.id.int]
 
     def _note_readable(self, epoch: int, *, readable: bool) -> None:
         at = bisect_left(self._readable, epoch)
@@ -193,10 +245,6 @@ class RemoteLogMetadataCache:
             insort(self._readable, epoch)
         elif listed and not readable:
             del self._readable[at]
-
-    @staticmethod
-    def _allowed(known: RemoteLogSegmentMetadata | None, target: RemoteLogSegmentState) -> bool:
-        return target in TRANSITIONS[None if known is None else known.state]
 
 
 def _updated(known: RemoteLogSegmentMetadata, update: RemoteLogSegmentMetadataUpdate) -> RemoteLogSegmentMetadata:
@@ -213,6 +261,7 @@ def _updated(known: RemoteLogSegmentMetadata, update: RemoteLogSegmentMetadataUp
         custom_metadata=update.custom_metadata,
         state=update.state,
         txn_index_empty=known.txn_index_empty,
+        broker_leader_epoch=known.broker_leader_epoch,
     )
 
 

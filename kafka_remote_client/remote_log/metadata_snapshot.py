@@ -27,8 +27,9 @@ A user partition, which is decoded when it is first needed::
     …      | 4    | uint32 | epoch count       | leader epochs of the partition
     …      | 4    | uint32 | listed count      | readable segments of all these epochs
     …      | 4    | uint32 | custom size       | custom metadata of all segments
-    …      | 66 n |        | segments          | {id uuid, start offset, end offset, max timestamp, event timestamp int64,
-                                                 broker id, size int32, state, flags uint8, entries, custom size uint32}
+    …      | 70 n |        | segments          | {id uuid, start offset, end offset, max timestamp, event timestamp int64,
+                                                 broker id, size, broker leader epoch int32, state, flags uint8,
+                                                 entries, custom size uint32}
     …      | 12 n |        | epoch entries     | {leader epoch int32, start offset int64}, segment by segment
     …      | 16 n |        | leader epochs     | {leader epoch int32, highest offset int64, listed uint32}
     …      | 12 n |        | listed segments   | {start offset int64, segment uint32}, epoch by epoch
@@ -74,7 +75,7 @@ _DIGEST_BYTES = 32
 
 _TIP = Struct("<16siI")
 _COUNTS = Struct("<5I")
-_SEGMENT = Struct("<16sqqqqiiBBII")
+_SEGMENT = Struct("<16sqqqqiiiBBII")
 _ENTRY = Struct("<iq")
 _EPOCH = Struct("<iqI")
 _LISTED = Struct("<qI")
@@ -190,6 +191,7 @@ def pack(contents: CacheContents) -> bytes:
                 one.event_timestamp_ms,
                 one.broker_id,
                 one.segment_size_in_bytes,
+                one.broker_leader_epoch,
                 one.state,
                 flags,
                 len(one.segment_leader_epochs),
@@ -227,7 +229,7 @@ def unpack(packed: bytes) -> CacheContents:
     reader.expect_end()
     segments: list[RemoteLogSegmentMetadata] = []
     at = custom_at = 0
-    for segment_id, start, end, max_ts, event_ts, broker_id, size, state, flags, own_entries, own_custom in rows:
+    for segment_id, start, end, max_ts, event_ts, broker_id, size, copied_in, state, flags, own_entries, own_custom in rows:
         own = tuple(entries[at : at + own_entries])
         at += own_entries
         value = custom[custom_at : custom_at + own_custom] if flags & _HAS_CUSTOM else None
@@ -247,6 +249,7 @@ def unpack(packed: bytes) -> CacheContents:
                 custom_metadata=value,
                 state=_STATES[state],
                 txn_index_empty=bool(flags & _TXN_INDEX_EMPTY),
+                broker_leader_epoch=copied_in,
             )
         )
     if at != entry_count or custom_at != custom_size:

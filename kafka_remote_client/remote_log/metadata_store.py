@@ -19,6 +19,7 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteState,
 )
 from kafka_remote_client.remote_log.metadata_cache import CacheContents, RemoteLogMetadataCache
+from kafka_remote_client.remote_log.metadata_keys import MetadataKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_snapshot import unpack
 
 __all__ = ["RemoteLogMetadataStore"]
@@ -50,16 +51,17 @@ class RemoteLogMetadataStore:
         self._damaged: set[TopicIdPartition] = set()
         self.dropped_events = 0
 
-    def apply(self, event: RemoteLogMetadata) -> bool:
-        """Takes one event; False when it was dropped.
+    def apply(self, event: RemoteLogMetadata, *, keyed: bool = False) -> bool:
+        """Takes one event; False when it was dropped. ``keyed``: its record has a key (``metadata_keys``).
 
         Raises RemoteLogMetadataError for an event that no broker writes: its partition must not be trusted any more.
         """
         if isinstance(event, RemoteLogSegmentMetadata):
-            applied = self._cache_for(event.topic_id_partition).add_copy_in_progress_segment(event)
+            tip = event.remote_log_segment_id.topic_id_partition
+            applied = self._cache_for(tip).add_copy_in_progress_segment(event, keyed=keyed)
         elif isinstance(event, RemoteLogSegmentMetadataUpdate):
-            cache = self.cache(event.topic_id_partition)
-            applied = cache is not None and cache.update_remote_log_segment_metadata(event)
+            cache = self.cache(event.remote_log_segment_id.topic_id_partition)
+            applied = cache is not None and cache.update_remote_log_segment_metadata(event, keyed=keyed)
         elif isinstance(event, RemotePartitionDeleteMetadata):
             applied = self._delete(event)
         else:
@@ -69,6 +71,16 @@ class RemoteLogMetadataStore:
                 self.dropped_events += 1
             _log.warning("dropped an event of %s: it contradicts earlier events", event.topic_id_partition)
         return applied
+
+    def remove(self, key: MetadataKey) -> bool:
+        """Takes one tombstone: its segments are gone. False when none was known, as after each complete delete."""
+        tip = self.find(key.topic_id, key.partition)
+        cache = None if tip is None else self.cache(tip)
+        if cache is None:
+            return False
+        if isinstance(key, SegmentKey):
+            return cache.remove_segment(key.segment_id)
+        return cache.remove_segments(key.end_offset, key.broker_leader_epoch)
 
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache | None:
         """The cache of a partition; None when no event named it.

@@ -1,20 +1,24 @@
 """The offset index of a segment: from an offset to a position before which no batch can hold it.
 
-No header, no checksum; ``n`` entries of 8 bytes:
+No header, no checksum; ``n`` entries of 8 bytes, or of 12 where segments may exceed 2 GiB (KIP-1333):
 
-====== ==== ===== ===============
-offset size type  field
-====== ==== ===== ===============
-0      4    int32 offset - base
-4      4    int32 position
-====== ==== ===== ===============
+====== ============ ============== ===============
+offset size         type           field
+====== ============ ============== ===============
+0      4            int32          offset - base
+4      4, 8 of 12   int32, int64   position
+====== ============ ============== ===============
+
+**The content tells the format**, because nothing else does and a topic may have both. An index whose length only one size
+divides has entries of that size. If both do, it has the size in which all entries rise, and 8 if they rise in both. Two 12-byte
+entries, read as three of 8 bytes, do not rise: the third offset is the upper half of a position, and 0 below 4 GiB.
 
 Both fields rise strictly. The broker writes an entry when an append begins and enough bytes went by since the last entry:
 ``position`` is where that append's first batch begins, ``offset`` the **last** offset of that append. So every position is the
 start of a batch, a batch that begins at ``position`` has a base offset at or below ``offset``, and the batch that holds
 ``offset`` begins at or after it.
 
-References: Kafka's OffsetIndex, AbstractIndex.
+References: Kafka's OffsetIndex, AbstractIndex; KIP-1333 (under discussion; message 156385 of the dev list, May 2026).
 """
 
 from __future__ import annotations
@@ -27,10 +31,16 @@ import attrs
 
 from kafka_remote_client.errors import CorruptIndexError
 
-__all__ = ["ENTRY_SIZE", "OffsetIndex", "OffsetPosition"]
+__all__ = ["OffsetIndex", "OffsetPosition", "tail_size"]
 
-_ENTRY = struct.Struct(">ii")
-ENTRY_SIZE = _ENTRY.size
+_ENTRIES = (struct.Struct(">ii"), struct.Struct(">iq"))
+_BOTH_SIZES = 24
+
+
+def tail_size(size: int) -> int | None:
+    """How many of the last bytes of an index of ``size`` bytes tell its format and last entry; None if no format fits."""
+    fitting = [entry.size for entry in _ENTRIES if size % entry.size == 0]
+    return min(size, _BOTH_SIZES if len(fitting) > 1 else fitting[0]) if fitting else None
 
 
 @attrs.frozen
@@ -47,19 +57,17 @@ class OffsetIndex:
     __slots__ = ("_data", "_entries", "base_offset")
 
     def __init__(self, data: bytes, base_offset: int) -> None:
-        """Raises CorruptIndexError for a length that is no multiple of 8, and for entries that do not rise."""
-        if len(data) % ENTRY_SIZE:
+        """Raises CorruptIndexError for a length that is no multiple of 8 or 12, and for entries that do not rise."""
+        fitting = [entry for entry in _ENTRIES if len(data) % entry.size == 0]
+        if not fitting:
             raise CorruptIndexError(f"offset index of segment {base_offset} has {len(data)} bytes")
-        last_offset, last_position = -1, -1
-        for relative, position in _ENTRY.iter_unpack(data):
-            if relative <= last_offset or position <= last_position:
-                raise CorruptIndexError(
-                    f"offset index of segment {base_offset} has ({relative}, {position}) after ({last_offset}, {last_position})"
-                )
-            last_offset, last_position = relative, position
+        faults = [(entry, _fault(entry, data)) for entry in fitting]
+        entry, fault = next((one for one in faults if one[1] is None), faults[0])
+        if fault is not None:
+            raise CorruptIndexError(f"offset index of segment {base_offset} has {fault}")
         self.base_offset = base_offset
         self._data = data
-        self._entries = _Entries(data, base_offset)
+        self._entries = _Entries(entry, data, base_offset)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -104,21 +112,32 @@ class OffsetIndex:
             )
 
 
+def _fault(entry: struct.Struct, data: bytes) -> str | None:
+    """The first entry that does not rise; None if all do."""
+    last_offset, last_position = -1, -1
+    for relative, position in entry.iter_unpack(data):
+        if relative <= last_offset or position <= last_position:
+            return f"({relative}, {position}) after ({last_offset}, {last_position})"
+        last_offset, last_position = relative, position
+    return None
+
+
 class _Entries(Sequence[OffsetPosition]):
     """The entries, decoded one by one where they are touched: an index of 10 MiB stays 10 MiB."""
 
-    __slots__ = ("_base", "_data")
+    __slots__ = ("_base", "_data", "_entry")
 
-    def __init__(self, data: bytes, base: int) -> None:
+    def __init__(self, entry: struct.Struct, data: bytes, base: int) -> None:
+        self._entry = entry
         self._data = data
         self._base = base
 
     def __len__(self) -> int:
-        return len(self._data) // ENTRY_SIZE
+        return len(self._data) // self._entry.size
 
     def __getitem__(self, number: int) -> OffsetPosition:  # type: ignore[override] # bisect asks for no slices
         at = number + len(self) if number < 0 else number
         if not 0 <= at < len(self):
             raise IndexError(number)
-        relative, position = _ENTRY.unpack_from(self._data, at * ENTRY_SIZE)
+        relative, position = self._entry.unpack_from(self._data, at * self._entry.size)
         return OffsetPosition(self._base + relative, position)

@@ -19,25 +19,27 @@ key record                              fields in order
 3   RemoteLogSegmentMetadataSnapshot…   SegmentId uuid | then as key 0 from StartOffset on
 === =================================== ==============================================================================
 
-Version 1 adds only tagged fields that say nothing about where bytes lie, so both versions are read alike. Anything newer is
-refused: a field that we do not know could change the meaning of those that we do.
+Version 1 adds only tagged fields, so both versions are read alike: KIP-1266 has BrokerLeaderEpoch int32 (tag 1 of keys 0 and 3,
+tag 0 of key 1) and EndOffset int64 (tag 1 of key 1). Anything newer is refused: a field that we do not know could change the
+meaning of those that we do.
 
-References: KIP-405; Kafka's RemoteLogMetadataSerde, BytesApiMessageSerde.
+Records usually have one leader epoch and short fields. ``usual_records`` reads these several times faster, and leaves all
+others to this module.
+
+References: KIP-405; KIP-1266; Kafka's RemoteLogMetadataSerde, BytesApiMessageSerde.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from enum import IntEnum
-from functools import lru_cache
 from itertools import pairwise
-from struct import Struct
 from typing import Any, TypeVar
-from uuid import UUID
 
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import (
+    UNKNOWN_EPOCH,
+    UNKNOWN_OFFSET,
     EpochEntry,
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
@@ -51,7 +53,9 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from kafka_remote_client.wire import NO_TAGS, Reader, Writer
+from kafka_remote_client.remote_log.metadata_keys import MetadataKey, check_key, read_key
+from kafka_remote_client.remote_log.usual_records import partition_of, usual_record
+from kafka_remote_client.wire import NO_TAGS, Reader, TaggedFields, Writer
 
 __all__ = ["RemoteLogMetadataSerde"]
 
@@ -60,16 +64,8 @@ _HIGHEST_VERSION = 1
 _WRITTEN_VERSION = 0
 _SEGMENT, _UPDATE, _PARTITION_DELETE, _SNAPSHOT = range(4)
 _TXN_INDEX_EMPTY = 0
-_MOST_TIPS = 1 << 16
-
-_USUAL_STARTS = tuple(bytes((_FRAME_VERSION, key, version)) for key in (_SEGMENT, _UPDATE) for version in (0, 1))
-_LEAST_USUAL = 4
-_SID_TAIL = Struct(">B16sB")  # the tags of TIP, then SID's segment id and tags
-_USUAL_SEGMENT = Struct(">qqiqqBiqBi")  # from StartOffset to SegmentSizeInBytes, with one leader epoch
-_USUAL_UPDATE = Struct(">iq")
-_ONE_EPOCH = 2  # a length of 1, as the wire has it
-_ONE_BYTE = 0x7F
-_STATES = {int(state): state for state in RemoteLogSegmentState}
+_SEGMENT_BROKER_EPOCH = 1
+_UPDATE_BROKER_EPOCH, _UPDATE_END_OFFSET = 0, 1
 
 _S = TypeVar("_S", bound=IntEnum)
 
@@ -83,11 +79,26 @@ class RemoteLogMetadataSerde:
         Raises RemoteLogMetadataError for no value, an unknown frame, key or version, a field out of its bounds, or bytes
         that remain.
         """
-        return (_usual(value) if value else None) or self._any(value)
-
-    def _any(self, value: bytes | None) -> RemoteLogMetadata:
         if not value:
             raise RemoteLogMetadataError("a metadata record has no value")
+        usual = usual_record(value)
+        return self._deserialize(value) if usual is None else usual
+
+    def read(self, key: bytes | None, value: bytes | None) -> RemoteLogMetadata | MetadataKey:
+        """The event of one record with its key, if it has one; for a tombstone its key.
+
+        Raises RemoteLogMetadataError as :meth:`deserialize` does, and for a key that fits no schema or not the value.
+        """
+        if key is None:
+            return self.deserialize(value)
+        if value is None:
+            return read_key(key)
+        event = self.deserialize(value)
+        check_key(key, event)
+        return event
+
+    @staticmethod
+    def _deserialize(value: bytes) -> RemoteLogMetadata:
         reader = Reader(value, flexible=True, what="a metadata record", error=RemoteLogMetadataError)
         frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
         if frame != _FRAME_VERSION:
@@ -110,67 +121,25 @@ class RemoteLogMetadataSerde:
         return writer.getvalue()
 
 
-def _usual(value: bytes) -> RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate | None:
-    """The event of a record as brokers nearly always write them; None for any other, which the readers below then judge.
-
-    Such a record has one leader epoch, no tags, and lengths of one byte. A shim that starts reads millions of them.
-    """
-    if not value.startswith(_USUAL_STARTS) or len(value) < _LEAST_USUAL:
-        return None
-    tip_end = 3 + value[3] + 20
-    try:
-        tip_tags, segment_id, sid_tags = _SID_TAIL.unpack_from(value, tip_end)
-        at = tip_end + _SID_TAIL.size
-        if value[1] == _SEGMENT:
-            (start, end, broker_id, max_timestamp, event_timestamp, count, epoch, epoch_start, epoch_tags, size) = (
-                _USUAL_SEGMENT.unpack_from(value, at)
-            )
-            at += _USUAL_SEGMENT.size
-            if count != _ONE_EPOCH or epoch_tags or size < 0 or not 0 <= start <= end:
-                return None
-        else:
-            broker_id, event_timestamp = _USUAL_UPDATE.unpack_from(value, at)
-            at += _USUAL_UPDATE.size
-        custom_length = value[at]
-        at += max(custom_length, 1)
-        state, tags = value[at], value[at + 1]
-    except (IndexError, struct.error):
-        return None
-    if tip_tags or sid_tags or tags or state not in _STATES or max(value[3], custom_length) > _ONE_BYTE or at + 2 != len(value):
-        return None
-    custom = value[at - custom_length + 1 : at] if custom_length else None
-    segment = RemoteLogSegmentId(_raw_tip(value[3 : tip_end + 1]), UUID(int=int.from_bytes(segment_id, "big")))
-    if value[1] == _UPDATE:
-        return RemoteLogSegmentMetadataUpdate(segment, broker_id, event_timestamp, _STATES[state], custom)
-    return RemoteLogSegmentMetadata(
-        segment,
-        start,
-        end,
-        max_timestamp,
-        broker_id,
-        event_timestamp,
-        (EpochEntry(epoch, epoch_start),),
-        size,
-        custom,
-        _STATES[state],
-    )
-
-
-@lru_cache(_MOST_TIPS)
-def _raw_tip(raw: bytes) -> TopicIdPartition:
-    return _read_tip(Reader(raw, flexible=True, what="a metadata record", error=RemoteLogMetadataError))
-
-
 def _read_tip(reader: Reader) -> TopicIdPartition:
     topic, topic_id, partition = reader.string(), reader.uuid(), reader.int32()
     reader.tagged_fields()
-    return _tip(topic, topic_id, partition)
+    return partition_of(topic, topic_id, partition)
 
 
-@lru_cache(_MOST_TIPS)
-def _tip(topic: str, topic_id: UUID, partition: int) -> TopicIdPartition:
-    """One object for all segments of a partition: a topic of 1,000,000 segments names 10,000 partitions."""
-    return TopicIdPartition(topic_id, topic, partition)
+def _read_number(tags: TaggedFields, tag: int, size: int, unknown: int) -> int:
+    """A tagged integer; ``unknown`` if the tag is absent."""
+    raw = tags.get(tag)
+    if raw is None:
+        return unknown
+    if len(raw) != size:
+        raise RemoteLogMetadataError(f"a metadata record has tag {tag} of {len(raw)} bytes, not {size}")
+    return int.from_bytes(raw, "big", signed=True)
+
+
+def _number_tags(*fields: tuple[int, int, int, int]) -> dict[int, bytes]:
+    """The tags of (tag, size, unknown, value) that are known."""
+    return {tag: value.to_bytes(size, "big", signed=True) for tag, size, unknown, value in fields if value != unknown}
 
 
 def _read_sid(reader: Reader) -> RemoteLogSegmentId:
@@ -226,6 +195,7 @@ def _read_segment_body(reader: Reader) -> dict[str, Any]:
         "custom_metadata": custom,
         "state": state,
         "txn_index_empty": empty != b"\0",
+        "broker_leader_epoch": _read_number(tags, _SEGMENT_BROKER_EPOCH, 4, UNKNOWN_EPOCH),
     }
 
 
@@ -240,8 +210,10 @@ def _read_snapshot(reader: Reader) -> RemoteLogSegmentMetadataSnapshot:
 def _read_update(reader: Reader) -> RemoteLogSegmentMetadataUpdate:
     segment_id, broker_id, event_timestamp = _read_sid(reader), reader.int32(), reader.int64()
     custom, state = reader.nullable_bytes(), _read_state(reader, RemoteLogSegmentState)
-    reader.tagged_fields()
-    return RemoteLogSegmentMetadataUpdate(segment_id, broker_id, event_timestamp, state, custom)
+    tags = reader.tagged_fields()
+    epoch = _read_number(tags, _UPDATE_BROKER_EPOCH, 4, UNKNOWN_EPOCH)
+    end = _read_number(tags, _UPDATE_END_OFFSET, 8, UNKNOWN_OFFSET)
+    return RemoteLogSegmentMetadataUpdate(segment_id, broker_id, event_timestamp, state, custom, epoch, end)
 
 
 def _read_partition_delete(reader: Reader) -> RemotePartitionDeleteMetadata:
@@ -280,7 +252,8 @@ def _write_segment_body(writer: Writer, body: RemoteLogSegmentMetadata | RemoteL
     writer.int32(body.segment_size_in_bytes)
     writer.nullable_bytes(body.custom_metadata)
     writer.int8(body.state)
-    writer.tagged_fields({_TXN_INDEX_EMPTY: b"\1"} if body.txn_index_empty else NO_TAGS)
+    empty = {_TXN_INDEX_EMPTY: b"\1"} if body.txn_index_empty else {}
+    writer.tagged_fields(empty | _number_tags((_SEGMENT_BROKER_EPOCH, 4, UNKNOWN_EPOCH, body.broker_leader_epoch)))
 
 
 def _write_segment(writer: Writer, event: RemoteLogSegmentMetadata) -> None:
@@ -299,7 +272,8 @@ def _write_update(writer: Writer, event: RemoteLogSegmentMetadataUpdate) -> None
     writer.int64(event.event_timestamp_ms)
     writer.nullable_bytes(event.custom_metadata)
     writer.int8(event.state)
-    writer.tagged_fields(NO_TAGS)
+    epoch = _UPDATE_BROKER_EPOCH, 4, UNKNOWN_EPOCH, event.broker_leader_epoch
+    writer.tagged_fields(_number_tags(epoch, (_UPDATE_END_OFFSET, 8, UNKNOWN_OFFSET, event.end_offset)))
 
 
 def _write_partition_delete(writer: Writer, event: RemotePartitionDeleteMetadata) -> None:

@@ -23,10 +23,17 @@ import attrs
 
 from kafka_remote_client.errors import CorruptIndexError
 
-__all__ = ["ENTRY_SIZE", "NO_TIMESTAMP", "TimeIndex", "TimestampOffset"]
+__all__ = ["NO_TIMESTAMP", "TimeIndex", "TimestampOffset", "tail_size"]
 
 _ENTRY = struct.Struct(">qi")
-ENTRY_SIZE = _ENTRY.size
+_ENTRY_SIZE = _ENTRY.size
+
+
+def tail_size(size: int) -> int | None:
+    """How many of the last bytes of an index of ``size`` bytes hold its last entry; None if no number of entries has it."""
+    return None if size % _ENTRY_SIZE else min(size, _ENTRY_SIZE)
+
+
 NO_TIMESTAMP = -1
 
 
@@ -45,7 +52,7 @@ class TimeIndex:
 
     def __init__(self, data: bytes, base_offset: int) -> None:
         """Raises CorruptIndexError for a length that is no multiple of 12, and for entries out of order."""
-        if len(data) % ENTRY_SIZE:
+        if len(data) % _ENTRY_SIZE:
             raise CorruptIndexError(f"time index of segment {base_offset} has {len(data)} bytes")
         last_timestamp, last_offset = NO_TIMESTAMP - 1, 0
         for timestamp, relative in _ENTRY.iter_unpack(data):
@@ -58,7 +65,7 @@ class TimeIndex:
         self._data = data
 
     def __len__(self) -> int:
-        return len(self._data) // ENTRY_SIZE
+        return len(self._data) // _ENTRY_SIZE
 
     def __iter__(self) -> Iterator[TimestampOffset]:
         for timestamp, relative in _ENTRY.iter_unpack(self._data):
@@ -86,5 +93,5 @@ class TimeIndex:
     def _entry(self, number: int) -> TimestampOffset:
         if number < 0:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        timestamp, relative = _ENTRY.unpack_from(self._data, number * ENTRY_SIZE)
+        timestamp, relative = _ENTRY.unpack_from(self._data, number * _ENTRY_SIZE)
         return TimestampOffset(timestamp, self.base_offset + relative)

@@ -11,8 +11,8 @@ client's own requests would not do: JoinGroup is answered minutes later, Produce
     ASKED    | passes                       | passes           | waits                              | -> ADMITTED, or NEW
     ADMITTED | passes                       | passes           | passes                             |
 
-A request for versions or SASL of more than 64 KiB ends a connection that is not admitted. Nothing of such a connection is
-collected. The rule is the same on all listeners.
+A request for versions or SASL of more than 64 KiB, or the 65th such request, ends a connection that is not admitted. Nothing of
+such a connection is collected. The rule is the same on all listeners.
 
 Some clients ask for versions and then send no request: librdkafka connects to the coordinator of a group that it never uses.
 After half of the time for the admission, the shim sends its request for such a client too, once. A broker that waits for SASL
@@ -31,10 +31,13 @@ from kafka_remote_client.protocol.metadata import MetadataRequest, decode_respon
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.wire import Buffer
 
-__all__ = ["MAX_BYTES_BEFORE", "QUESTION", "QUESTION_VERSION", "Admission", "Entry"]
+__all__ = ["MAX_BYTES_BEFORE", "MAX_REQUESTS_BEFORE", "QUESTION", "QUESTION_VERSION", "Admission", "Entry"]
 
 MAX_BYTES_BEFORE = 64 << 10
 """Length of a request from a client that is not admitted."""
+
+MAX_REQUESTS_BEFORE = 64
+"""Requests for versions or SASL from a client that is not admitted. Mechanisms of SASL need fewer than ten."""
 
 QUESTION_VERSION = 9
 QUESTION = encode_request(MetadataRequest((), allow_auto_topic_creation=False), QUESTION_VERSION)
@@ -71,6 +74,7 @@ class Admission:
 
     def __init__(self, *, admitted: bool = False) -> None:
         self._state = _State.ADMITTED if admitted else _State.NEW
+        self._before = 0
         self._versions_alone: bool | None = None
         """Whether the client has asked for versions and nothing else. ``None`` = it has sent no request."""
 
@@ -80,7 +84,8 @@ class Admission:
         return self._state is _State.ADMITTED
 
     def entry(self, head: RequestHead, length: int, *, collected: bool) -> Entry:
-        """What happens with a request of ``length`` bytes. Raises ProtocolError for a large one that is for versions or SASL.
+        """What happens with a request of ``length`` bytes. Raises ProtocolError for a large one that is for versions or SASL,
+        and for one too many of these.
 
         The caller sends the question where this says so.
         """
@@ -91,8 +96,12 @@ class Admission:
             if self._state is _State.NEW:
                 self._state = _State.ASKED
             return entry
-        if large and not self.admitted:
-            raise ProtocolError(f"a request of {length} bytes before authentication exceeds {MAX_BYTES_BEFORE}")
+        if not self.admitted:
+            self._before += 1
+            if large:
+                raise ProtocolError(f"a request of {length} bytes before authentication exceeds {MAX_BYTES_BEFORE}")
+            if self._before > MAX_REQUESTS_BEFORE:
+                raise ProtocolError(f"more than {MAX_REQUESTS_BEFORE} requests before authentication")
         return Entry.PASSES
 
     def asks_late(self) -> bool:

@@ -20,6 +20,7 @@ References: KIP-35, KIP-511, KIP-951, docs/wire-format.md ("Announcement").
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import attrs
 
@@ -32,6 +33,8 @@ from kafka_remote_client.wire import Buffer, Reader
 __all__ = ["announce", "check_version"]
 
 _ANY = 1 << 15
+_MAX_KEPT = 64
+_MAX_KEPT_BYTES = 16 << 10
 _OFFERED: Mapping[int, range] = {
     ApiKey.FETCH: range(16),
     ApiKey.METADATA: range(14),
@@ -57,13 +60,23 @@ def announce(version: int, body: Buffer, overrides: Mapping[int, range]) -> byte
     ``overrides``: versions that the shim's strategy serves whatever the broker has. An answer with an error code is left as it
     is. Raises ProtocolError when the body does not parse.
     """
+    announced = _kept if len(body) <= _MAX_KEPT_BYTES else _announced
+    return announced(version, bytes(body), tuple(overrides.items()))
+
+
+def _announced(version: int, body: bytes, given: tuple[tuple[int, range], ...]) -> bytes:
     if Reader(body).int16():
-        return bytes(body)
+        return body
+    overrides = dict(given)
     version = min(version, API_VERSIONS.versions[-1])  # a newer client got the answer in a version that it did not request
     response = decode_response(body, version)
     entries = (_bounded(entry, overrides) for entry in response.api_keys)
     offered = attrs.evolve(response, api_keys=tuple(entry for entry in entries if entry is not None))
     return encode_response(offered.announcing(), version)
+
+
+_kept = lru_cache(maxsize=_MAX_KEPT)(_announced)
+"""Brokers send the same answer to all clients, and to change it costs more than to forward ten requests."""
 
 
 def _bounded(entry: ApiVersion, overrides: Mapping[int, range]) -> ApiVersion | None:

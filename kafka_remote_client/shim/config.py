@@ -154,6 +154,7 @@ class ShimConfig:
     max_connections: int = _declared("max_connections")
     max_connections_per_ip: int = _declared("max_connections_per_ip")
     max_request_rate_per_ip: float | None = _declared("max_request_rate_per_ip")
+    max_loop_share_per_ip: float = _declared("max_loop_share_per_ip")
     max_unadmitted_connections: int = _declared("max_unadmitted_connections")
     max_buffered_bytes: int = _declared("max_buffered_bytes")
     max_request_bytes: int = _declared("max_request_bytes")

@@ -12,6 +12,8 @@ gone out. Each connection has deadlines::
 
 Single bytes renew none of them. All buffers of all connections share one budget (``buffers.py``).
 
+A new connection, and each request after the first, waits for its turn when its share of the loop is used up (``turns.py``).
+
 Where clients have to speak TLS, the handshake is done here and not by the listener, so that connections which never finish one
 are counted and bounded like all others.
 """
@@ -22,9 +24,9 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import attrs
 
@@ -37,12 +39,14 @@ from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
-from kafka_remote_client.shim.request_rates import RequestRates
-from kafka_remote_client.shim.tls import hold_for_traffic, hold_little
+from kafka_remote_client.shim.tls import hold_for_traffic, hold_little, measure_handshake
+from kafka_remote_client.shim.turns import Turns
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
 
 __all__ = ["ClientConnection", "Surroundings"]
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,7 +82,7 @@ class Surroundings:
     counters: Counters
     clock: Clock
     buffers: BufferBudget
-    rates: RequestRates
+    turns: Turns
     listener_tls: ssl.SSLContext | None = None
     broker_tls: ssl.SSLContext | None = None
 
@@ -97,6 +101,8 @@ class ClientConnection(asyncio.Protocol):
         self.admitted = False
         self._around = around
         self._owner = owner
+        self._accepted: socket.socket | None = None  # before it is served
+        self._entering: asyncio.Task[object] | None = None
         self._client: asyncio.Transport | None = None
         self._socket: asyncio.Transport | None = None  # below TLS, the client's transport itself without
         self._handshaking = False
@@ -180,6 +186,45 @@ class ClientConnection(asyncio.Protocol):
         waits: tuple[asyncio.Future[Any], ...] = (*self._tasks, *self._asked)
         for one in waits:
             one.cancel()
+        self._around.turns.leave(self)
+        if self._accepted is not None:
+            self._accepted.close()
+            self._accepted = None
+            asyncio.get_running_loop().call_soon(self._side_lost)
+
+    def accepted(self, client: socket.socket) -> None:
+        """Takes the client's socket, which does not block. It is served now or when its turn comes."""
+        try:
+            host, port, *_ = client.getpeername()
+        except OSError:  # the client has gone
+            client.close()
+            return
+        self.peer, self._client_address = str(host), f"{host}:{port}"
+        if not self._owner.opened(self):
+            client.close()
+            return
+        self._accepted = client
+        if self._around.turns.may_enter(self):
+            self.turn()
+
+    def turn(self) -> None:
+        """Serves a new connection, or goes on with the requests that wait."""
+        if self._accepted is None:
+            self._feed(lambda _nothing: self._pipeline.release(Hold.PACED), b"")
+            return
+        client, self._accepted = self._accepted, None
+        self._around.turns.entered(self)
+        loop = asyncio.get_running_loop()
+        self._entering = loop.create_task(self._measured(loop.connect_accepted_socket(lambda: self, client)))
+        self._entering.add_done_callback(partial(self._entered, client))
+
+    def _entered(self, client: socket.socket, entering: asyncio.Task[object]) -> None:
+        self._entering = None
+        if entering.cancelled() or entering.exception() is not None:
+            client.close()
+            self.drop("error")
+        if self.closing:
+            self._side_lost()
 
     # The client's side, called by asyncio.
 
@@ -187,17 +232,15 @@ class ClientConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._client = self._socket = transport
         transport.set_write_buffer_limits(_MAX_UNWRITTEN)
-        name = transport.get_extra_info("peername")
-        if name:
-            self.peer, self._client_address = str(name[0]), f"{name[0]}:{name[1]}"
-        if not self._owner.opened(self):
+        if self.closing:
             transport.abort()
             return
         _limit_unsent(transport)
         if self._around.listener_tls is not None:
             self._handshaking = True
             transport.pause_reading()
-            self._start(self._secure(transport, self._around.listener_tls))
+            # The steps of the handshake are measured by themselves, which takes less memory.
+            self._start(self._secure(transport, self._around.listener_tls), measured=False)
 
     def data_received(self, data: bytes) -> None:
         self._feed(self._pipeline.from_client, data)
@@ -230,7 +273,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _side_lost(self) -> None:
         self.close()
-        if self._client is None and self._broker.transport is None and not self._tasks:
+        if self._client is None and self._broker.transport is None and not self._tasks and self._entering is None:
             self._around.buffers.holds(self, 0)
             self._owner.closed(self)
 
@@ -238,6 +281,13 @@ class ClientConnection(asyncio.Protocol):
         if self._closing_at is not None:
             return
         now = self._around.clock.monotonic()
+        self._around.turns.begin()
+        try:
+            self._take(take, data, now)
+        finally:
+            self._around.turns.end(self)
+
+    def _take(self, take: Callable[[bytes], None], data: bytes, now: float) -> None:
         try:
             take(data)
         except ProtocolError as error:
@@ -296,7 +346,9 @@ class ClientConnection(asyncio.Protocol):
         """Replaces the client's transport by one with TLS. Its first bytes may arrive before this continues."""
         self._client = None  # no one is notified of the end of a connection whose handshake has not ended
         loop = asyncio.get_running_loop()
-        loop.call_soon(hold_little, transport)  # runs when start_tls has made its protocol, before any byte
+        # These run when start_tls has made its protocol, before any byte.
+        loop.call_soon(hold_little, transport)
+        loop.call_soon(measure_handshake, transport, self._around.turns.begin, partial(self._around.turns.end, self))
         try:
             secured = await loop.start_tls(
                 transport, self, context, server_side=True, ssl_handshake_timeout=self._around.config.handshake_timeout
@@ -343,15 +395,9 @@ class ClientConnection(asyncio.Protocol):
         self._feed(lambda _nothing: self._pipeline.release(Hold.CONNECTING), b"")
 
     def _pace(self) -> None:
-        """Makes further requests wait when the client's address is above its rate."""
-        pause = self._around.rates.charge(self.peer)
-        if pause > 0:
-            self._around.counters.add("requests_paced")
+        """Makes further requests wait for their turn when the client has used up its share or its rate."""
+        if not self._around.turns.may_go_on(self):
             self._pipeline.hold(Hold.PACED)
-            asyncio.get_running_loop().call_later(pause, self._release_paced)
-
-    def _release_paced(self) -> None:
-        self._feed(lambda _nothing: self._pipeline.release(Hold.PACED), b"")
 
     def _answer(self, claim: Claim) -> None:
         self._start(self._work(claim))
@@ -390,11 +436,15 @@ class ClientConnection(asyncio.Protocol):
         self._pipeline.ask(claim, api_key, version, body, deliver)
         return await future
 
-    def _start(self, work: object) -> None:
-        assert asyncio.iscoroutine(work)
-        task = asyncio.get_running_loop().create_task(work)
+    def _start(self, work: Coroutine[Any, Any, None], *, measured: bool = True) -> None:
+        task = asyncio.get_running_loop().create_task(self._measured(work) if measured else work)
         self._tasks.add(task)
+        if measured:
+            task.add_done_callback(lambda _task: work.close())  # it may be cancelled before it begins
         task.add_done_callback(self._done)
+
+    async def _measured(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self._around.turns.measured(self, work)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

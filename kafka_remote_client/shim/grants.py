@@ -62,7 +62,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.protocol import fetch, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_location
+from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_location, needs_large_positions
 from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.remote_log.layout import LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
@@ -305,6 +305,8 @@ class GrantingBroker:
             raise NotGrantedError("format")
         if located.has_data_key and not (visit.secure or self._limits.plaintext_data_keys):
             raise NotGrantedError("plaintext-data-key")
+        if needs_large_positions(resolved.metadata.segment_size_in_bytes) and not tagged.wanted.large_positions:
+            raise NotGrantedError("large-segment")
         leader_epoch = tagged.partition.current_leader_epoch
         confirm = self._leader_check.confirm(resolved, tagged.isolation_level, leader_epoch)
         aborted = await self._answered(tagged, confirm, visit)

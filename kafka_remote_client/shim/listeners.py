@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import Callable
 
 from kafka_remote_client.errors import ConfigurationError, ProtocolError
 from kafka_remote_client.shim.config import Address, ShimConfig, parse_address
 
-__all__ = ["BOOTSTRAP", "Listeners"]
+__all__ = ["BOOTSTRAP", "Accept", "Listeners"]
+
+_LOG = logging.getLogger(__name__)
+
+Accept = Callable[[int, socket.socket], None]
+"""Takes a connection, not blocking, of the listener with a node id. Its caller has no further use for it."""
 
 BOOTSTRAP = -1
 """The node id of the bootstrap listener: no broker in particular."""
 
 _BACKLOG = 512
-_TURNS_OF_ACCEPTING = 6
-"""Of the loop, at least as many as asyncio takes from a connection to ``connection_made``: 3, and 1 more for its end."""
+_ACCEPTS_AT_ONCE = 4
+"""Connections that a listener accepts in one turn of the loop."""
+_PAUSE_SECONDS = 1.0
+"""After which accepting is tried again when there is no descriptor for a connection."""
 _MAX_NODES = 1_024
 _MAX_KNOWN_ADDRESSES = 16
 _MAX_PORT = 65_535
@@ -30,12 +38,12 @@ _MAX_PORT = 65_535
 class Listeners:
     """The shim's sockets by node id, and the brokers' own addresses as far as they are known.
 
-    ``accept`` is called with a node id and gives the protocol object of a connection to that node's listener; ``moved`` with
-    one that has an address which it never had. One that returns to an earlier address has not moved: some clusters name a
+    ``accept`` is called with a node id and a connection to that node's listener; ``moved`` with a node id
+    that has an address which it never had. One that returns to an earlier address has not moved: some clusters name a
     broker by several addresses in turn. Runs in the event loop that :meth:`start` was called in.
     """
 
-    def __init__(self, config: ShimConfig, accept: Callable[[int], asyncio.Protocol], moved: Callable[[int], None]) -> None:
+    def __init__(self, config: ShimConfig, accept: Accept, moved: Callable[[int], None]) -> None:
         self._config = config
         self._accept = accept
         self._moved = moved
@@ -43,7 +51,8 @@ class Listeners:
         self._addresses: dict[int, Address] = {}
         self._upstream: dict[int, Address] = {}
         self._earlier: dict[int, list[Address]] = {}
-        self._servers: list[asyncio.Task[asyncio.Server]] = []
+        self._sockets: dict[int, socket.socket] = {}
+        self._pausing: asyncio.TimerHandle | None = None
 
     @property
     def bootstrap(self) -> Address:
@@ -59,19 +68,23 @@ class Listeners:
         except OSError as error:
             raise ConfigurationError(f"cannot listen: {error.strerror}") from None
 
-    async def stop(self) -> None:
-        """Closes all listeners. Accepted connections stay open; their protocols close them."""
+    def stop(self) -> None:
+        """Closes all listeners. Accepted connections stay open."""
+        self._end_pause()
         loop = asyncio.get_running_loop()
-        servers = [await task for task in self._servers]
-        for server in servers:
-            for listening in server.sockets:
-                loop.remove_reader(listening.fileno())
-        # A server that is closed between accept and the making of the transport loses that connection, unclosed.
-        for _ in range(_TURNS_OF_ACCEPTING):
-            await asyncio.sleep(0)
-        for server in servers:
-            server.close()
-        self._servers.clear()
+        for listening in self._sockets.values():
+            loop.remove_reader(listening.fileno())
+            listening.close()
+        self._sockets.clear()
+
+    def pause(self, seconds: float) -> None:
+        """Accepts no connection for so long. Clients wait in the listeners' backlogs."""
+        if self._pausing is not None or not self._sockets:
+            return
+        loop = asyncio.get_running_loop()
+        for listening in self._sockets.values():
+            loop.remove_reader(listening.fileno())
+        self._pausing = loop.call_later(seconds, self._go_on)
 
     def upstream(self, node_id: int) -> tuple[Address, ...]:
         """Returns the target of a connection to that node's listener: the broker, or the cluster's bootstrap addresses."""
@@ -114,9 +127,39 @@ class Listeners:
             listening = socket.create_server((self._host, port), family=family, backlog=_BACKLOG)
         except OSError as error:
             raise OSError(error.errno, f"{self._host}:{port}{whose}: {error.strerror}") from None
-        # For the connections too, which asyncio sees to elsewhere and not here: a socket made so does not name its protocol.
+        # Also for the connections, which inherit it.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listening.setblocking(False)
         host = self._config.advertised_host or self._host
         self._addresses[node_id] = (host, listening.getsockname()[1])
-        loop = asyncio.get_running_loop()
-        self._servers.append(loop.create_task(loop.create_server(lambda: self._accept(node_id), sock=listening)))
+        self._sockets[node_id] = listening
+        if self._pausing is None:
+            self._listen(node_id)
+
+    def _listen(self, node_id: int) -> None:
+        asyncio.get_running_loop().add_reader(self._sockets[node_id].fileno(), self._accept_some, node_id)
+
+    def _go_on(self) -> None:
+        self._end_pause()
+        for node_id in self._sockets:
+            self._listen(node_id)
+
+    def _end_pause(self) -> None:
+        if self._pausing is not None:
+            self._pausing.cancel()
+            self._pausing = None
+
+    def _accept_some(self, node_id: int) -> None:
+        for _ in range(_ACCEPTS_AT_ONCE):
+            try:
+                client, _address = self._sockets[node_id].accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors or memory
+                _LOG.warning("accepting connections fails, next attempt in %.0f s: %s", _PAUSE_SECONDS, error.strerror)
+                self.pause(_PAUSE_SECONDS)
+                return
+            client.setblocking(False)
+            self._accept(node_id, client)
+            if self._pausing is not None:
+                return

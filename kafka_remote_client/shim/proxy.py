@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections import Counter
 
 import attrs
 
-from kafka_remote_client.clock import Clock
+from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.shim.broker import BrokerStrategy
 from kafka_remote_client.shim.buffers import BufferBudget
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.loop_shares import LoopShares
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.tls import broker_context, limit_tls_buffers, listener_context
+from kafka_remote_client.shim.turns import Client, Turns
 
 __all__ = ["Proxy"]
 
 _LOG = logging.getLogger(__name__)
+
+_MAX_UNADMITTED_DEBT = 0.05
+_PAUSE_SECONDS = 0.02
+"""Seconds by which clients that are not admitted have overdrawn their share, and for which no connection is accepted then."""
 
 
 class Proxy:
@@ -42,6 +49,10 @@ class Proxy:
         self._unadmitted = 0
         self._buffers = BufferBudget(config.max_buffered_bytes)
         self._rates = RequestRates(config.max_request_rate_per_ip, clock)
+        # Costs are real time, whatever time deadlines have.
+        real = SystemClock()
+        self._shares: LoopShares[Client] = LoopShares(config.max_loop_share_per_ip, real)
+        self._turns = Turns(self._rates, self._shares, counters, real)
         self._emptied = asyncio.Event()
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
@@ -54,7 +65,7 @@ class Proxy:
             counters,
             clock,
             self._buffers,
-            self._rates,
+            self._turns,
             listener_context(config),
             broker_context(config),
         )
@@ -65,17 +76,15 @@ class Proxy:
         self._sweep_later()
 
     async def stop(self) -> None:
-        """Closes the listeners, ends all connections, and returns when they are gone.
-
-        A connection that asyncio has accepted but not yet reported is closed when asyncio reports it.
-        """
+        """Closes the listeners, ends all connections, and returns when they are gone."""
         self._stopping = True
-        await self.listeners.stop()
+        self.listeners.stop()
         if self._sweeping is not None:
             self._sweeping.cancel()
         for connection in tuple(self._connections):
             connection.drop("stopped")
         await self._gone()
+        self._turns.stop()
 
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
@@ -96,6 +105,7 @@ class Proxy:
         self._config, self._around = around.config, around
         self._buffers.limit = around.config.max_buffered_bytes
         self._rates.rate = around.config.max_request_rate_per_ip
+        self._shares.limit = around.config.max_loop_share_per_ip
 
     def reloaded(self, config: ShimConfig) -> Surroundings:
         """Returns the argument of :meth:`reload`, from any thread. Raises ConfigurationError."""
@@ -109,7 +119,7 @@ class Proxy:
         Returns when all are closed, or after the drain time-out; :meth:`stop` ends what is left.
         """
         self._stopping = True
-        await self.listeners.stop()
+        self.listeners.stop()
         for connection in tuple(self._connections):
             connection.drain()
         try:
@@ -165,8 +175,14 @@ class Proxy:
             self._emptied.clear()
             await self._emptied.wait()
 
-    def _accept(self, node_id: int) -> ClientConnection:
-        return ClientConnection(node_id, self._around, self)
+    def _accept(self, node_id: int, client: socket.socket) -> None:
+        self._turns.begin()
+        connection = ClientConnection(node_id, self._around, self)
+        connection.accepted(client)
+        self._turns.end(connection)
+        if self._shares.unadmitted_debt > _MAX_UNADMITTED_DEBT:
+            self._counters.add("accepting_paused")
+            self.listeners.pause(_PAUSE_SECONDS)
 
     def _moved(self, node_id: int) -> None:
         """A node's address is new or changed: clients of its listener that use another address must reconnect."""

@@ -1,7 +1,7 @@
 """How many requests per second clients of one address may send: the setting ``max_request_rate_per_ip``.
 
-An event loop serves all clients, and each turn of it serves each of them. So without a limit, a client that reads large answers
-gets one part of n of the loop's time beside n clients that send small requests as fast as they can.
+It limits what clients send to brokers, too. The time that clients take in the event loop is shared without it
+(``loop_shares.py``).
 
 Each address has a time up to which its requests are paid for. A request moves it by one interval, from one second ago at the
 earliest: an address may send what one second brings at once. A connection whose request is not yet due sends its next one when

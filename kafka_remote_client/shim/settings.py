@@ -338,9 +338,18 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         "max_request_rate_per_ip",
         float,
         None,
-        "Requests per second of all clients of one address; more wait. Lower protects other clients from a flood, and slows "
-        "many clients behind one address. Not set: no limit.",
+        "Requests per second of all clients of one address; more wait. It also limits what these clients send to brokers, and "
+        "slows many clients behind one address. Not set: no limit but max_loop_share_per_ip.",
         bounds=(1, 1_000_000),
+    ),
+    _setting(
+        "max_loop_share_per_ip",
+        float,
+        0.4,
+        "Share of the event loop's time that admitted clients of one address get while other clients use the loop; requests "
+        "above it wait. Lower protects other clients from a flood. Set it to 1 if most clients come from one address, such as "
+        "that of a load balancer.",
+        bounds=(0.01, 1),
     ),
     _setting(
         "max_unadmitted_connections",
@@ -426,6 +435,7 @@ RELOADED = frozenset(
         "max_connections",
         "max_connections_per_ip",
         "max_request_rate_per_ip",
+        "max_loop_share_per_ip",
         "max_unadmitted_connections",
         "max_buffered_bytes",
         "max_request_bytes",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable
 from pathlib import Path
 
 from kafka_remote_client import arguments
@@ -28,6 +29,7 @@ __all__ = [
     "hold_little",
     "limit_tls_buffers",
     "listener_context",
+    "measure_handshake",
     "origin_context",
 ]
 
@@ -54,6 +56,22 @@ def hold_little(transport: asyncio.Transport) -> None:
         buffer = bytearray(_HANDSHAKE_BUFFER_BYTES)
         for name, value in (("max_size", len(buffer)), ("_ssl_buffer", buffer), ("_ssl_buffer_view", memoryview(buffer))):
             setattr(protocol, name, value)
+
+
+def measure_handshake(transport: asyncio.Transport, begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Calls ``begin`` and ``end`` around each step of the TLS handshake that begins on ``transport``."""
+    protocol = transport.get_protocol()
+    if isinstance(protocol, SSLProtocol):
+        step: Callable[[], None] = getattr(protocol, "_do_handshake")  # noqa: B009 - unknown to the type checker
+
+        def measured() -> None:
+            begin()
+            try:
+                step()
+            finally:
+                end()
+
+        setattr(protocol, "_do_handshake", measured)  # noqa: B010 - the same
 
 
 def hold_for_traffic(secured: asyncio.Transport) -> None:

@@ -42,8 +42,8 @@ class RememberingStore(RemoteLogMetadataStore):
         self._deleted: set[RemoteLogSegmentId] = set()
         self._guard = threading.Lock()
 
-    def apply(self, event: RemoteLogMetadata) -> bool:
-        applied = super().apply(event)
+    def apply(self, event: RemoteLogMetadata, *, keyed: bool = False) -> bool:
+        applied = super().apply(event, keyed=keyed)
         gone = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
         if applied and isinstance(event, RemoteLogSegmentMetadataUpdate) and event.state is gone:
             with self._guard:

@@ -1,8 +1,9 @@
-"""Peers that misuse a shim, in a process of their own: four kinds, each from a loopback address of its own.
+"""Peers that misuse a shim, in a process of their own with a low priority: six kinds.
 
-Arguments: the port of the shim, a topic, the number of peers, their kinds with commas, and perhaps a CA's file, which
-turns TLS on. Each line of standard input, ``on`` or ``off``, opens all peers or closes them, and is answered by a line of JSON:
-how many connections were made so far, the answers that flooding peers read, and the CPU seconds of this process.
+Arguments: a topic, the number of peers, their kinds with commas, the number of loopback addresses of each kind (0: all peers
+use 127.0.0.1), and perhaps a CA's file, which turns TLS on. Each line of standard input, ``on PORT`` or ``off``, opens all
+peers to a shim or closes them, and ``tell`` changes nothing. The answer is a line of JSON: the connections that were made so
+far, the answers that flooding peers read, and the CPU seconds of this process.
 
 =============== ==========================================================================================================
 kind            does
@@ -11,9 +12,12 @@ slow            sends a valid request at one byte per second
 half_open       connects and sends nothing; with TLS the first bytes of a handshake
 flooding        sends the request that costs a shim most, ApiVersions, 20 at a time, and reads all answers
 never_reading   sends 100 Fetch requests of 1 MB each, and reads no answer
+reconnecting    connects, sends one ApiVersions, reads the answer and connects again at once
+admitted        is admitted by a Metadata request, then floods like ``flooding``
 =============== ==========================================================================================================
 
-A peer that the shim closes comes back after a second. Linux routes all of 127.0.0.0/8 to this machine.
+A peer that the shim closes comes back after a second, one that reconnects after a tenth of it. Linux routes all of 127.0.0.0/8
+to this machine.
 """
 
 from __future__ import annotations
@@ -34,17 +38,22 @@ from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header, frame
 from kafka_remote_client.protocol.tls import client_context
+from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
 from tests.benchmarks.running import cpu_seconds
 
 __all__ = ["KINDS", "fetch_request"]
 
-KINDS = ("slow", "half_open", "flooding", "never_reading")
+KINDS = ("slow", "half_open", "flooding", "never_reading", "reconnecting", "admitted")
 _HOST = "127.0.0.1"
 _VERSION = 12
 _FLOOD = 20
 _UNREAD = 100
 _ANSWER_BYTES = 1 << 20
 _BACK_SECONDS = 1.0
+_STORM_BACK_SECONDS = 0.1
+_NICE = 5
+"""Added to the priority of the benchmark."""
+_OPENING_SECONDS = 10.0
 _CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 
@@ -60,15 +69,26 @@ def _versions(number: int) -> bytes:
     return frame(encode_request_header(RequestHeader(ApiKey.API_VERSIONS, 0, number, "attacker")), b"")
 
 
+def _metadata() -> bytes:
+    return frame(encode_request_header(RequestHeader(ApiKey.METADATA, QUESTION_VERSION, 0, "attacker")), QUESTION)
+
+
+async def _read_answer(reader: asyncio.StreamReader) -> None:
+    (length,) = struct.unpack(">i", await reader.readexactly(4))
+    await reader.readexactly(length)
+
+
 @attrs.define
 class _Counts:
+    attempts: int = 0
     connections: int = 0
     answers: int = 0
 
 
 class _Peers:
-    def __init__(self, port: int, topic: str, peers: int, kinds: Sequence[str], tls: ssl.SSLContext | None) -> None:
-        self._port = port
+    def __init__(self, topic: str, peers: int, kinds: Sequence[str], addresses: int, tls: ssl.SSLContext | None) -> None:
+        self._port = 0
+        self._addresses = addresses
         self._tls = tls
         self._kinds = kinds
         self._count = peers // len(kinds)
@@ -77,15 +97,21 @@ class _Peers:
         self._flood = b"".join(_versions(number) for number in range(_FLOOD))
         self.counts = _Counts()
 
-    async def on(self) -> None:
-        behaviour = (self._slow, self._half_open, self._flooding, self._never_reading)
+    async def on(self, port: int) -> None:
+        self._port = port
         loop = asyncio.get_running_loop()
-        before = self.counts.connections
-        for number, (name, kind) in enumerate(zip(KINDS, behaviour, strict=True)):
-            for _ in range(self._count if name in self._kinds else 0):
-                self._tasks.append(loop.create_task(self._again(kind, f"127.0.0.{number + 2}")))
-        while self.counts.connections < before + len(self._tasks):
-            await asyncio.sleep(0.05)
+        before = self.counts.attempts
+        for kind in self._kinds:
+            back = _STORM_BACK_SECONDS if kind == "reconnecting" else _BACK_SECONDS
+            for number in range(self._count):
+                self._tasks.append(loop.create_task(self._again(getattr(self, f"_{kind}"), self._address(kind, number), back)))
+        with contextlib.suppress(TimeoutError):  # a shim may leave connections in its backlog
+            async with asyncio.timeout(_OPENING_SECONDS):
+                while self.counts.attempts < before + len(self._tasks):
+                    await asyncio.sleep(0.05)
+
+    def _address(self, kind: str, number: int) -> str:
+        return f"127.0.{KINDS.index(kind) + 1}.{number % self._addresses + 1}" if self._addresses else _HOST
 
     async def off(self) -> None:
         for task in self._tasks:
@@ -93,18 +119,21 @@ class _Peers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _again(self, kind: Callable[[str], Coroutine[None, None, None]], address: str) -> None:
+    async def _again(self, kind: Callable[[str], Coroutine[None, None, None]], address: str, back: float) -> None:
         while True:
             with contextlib.suppress(OSError, EOFError):
                 await kind(address)
-            await asyncio.sleep(_BACK_SECONDS)
+            await asyncio.sleep(back)
 
     async def _connected(self, address: str, *, secure: bool = True) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         tls = self._tls if secure else None
         name = None if tls is None else "localhost"
-        opened = await asyncio.open_connection(
-            _HOST, self._port, local_addr=(address, 0), ssl=tls, server_hostname=name, limit=64 << 10
-        )
+        try:
+            opened = await asyncio.open_connection(
+                _HOST, self._port, local_addr=(address, 0), ssl=tls, server_hostname=name, limit=64 << 10
+            )
+        finally:
+            self.counts.attempts += 1
         self.counts.connections += 1
         return opened
 
@@ -132,14 +161,34 @@ class _Peers:
     async def _flooding(self, address: str) -> None:
         reader, writer = await self._connected(address)
         try:
-            while True:
-                writer.write(self._flood)
-                for _ in range(_FLOOD):
-                    (length,) = struct.unpack(">i", await reader.readexactly(4))
-                    await reader.readexactly(length)
-                    self.counts.answers += 1
+            await self._flood_with_versions(reader, writer)
         finally:
             writer.transport.abort()
+
+    async def _admitted(self, address: str) -> None:
+        reader, writer = await self._connected(address)
+        try:
+            writer.write(_metadata())
+            await _read_answer(reader)
+            await self._flood_with_versions(reader, writer)
+        finally:
+            writer.transport.abort()
+
+    async def _flood_with_versions(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(self._flood)
+            for _ in range(_FLOOD):
+                await _read_answer(reader)
+                self.counts.answers += 1
+
+    async def _reconnecting(self, address: str) -> None:
+        while True:
+            reader, writer = await self._connected(address)
+            try:
+                writer.write(_versions(0))
+                await _read_answer(reader)
+            finally:
+                writer.transport.abort()
 
     async def _never_reading(self, address: str) -> None:
         _, writer = await self._connected(address)
@@ -155,18 +204,20 @@ class _Peers:
 async def _obey(peers: _Peers) -> None:
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
-        await (peers.on() if line.strip() == "on" else peers.off())
+        word, *port = line.split()
+        if word != "tell":
+            await (peers.on(int(port[0])) if word == "on" else peers.off())
         told = {**attrs.asdict(peers.counts), "cpu_seconds": cpu_seconds(process=os.getpid())}
         print(json.dumps(told), flush=True)
     await peers.off()
 
 
 def main() -> None:
-    port, topic, peers, kinds, *ca = sys.argv[1:]
-    os.nice(19)
+    topic, peers, kinds, addresses, *ca = sys.argv[1:]
+    os.nice(_NICE)
     settings = {"security.protocol": "ssl", "ssl.ca.location": str(Path(ca[0]))} if ca else None
     context = None if settings is None else client_context(settings)
-    asyncio.run(_obey(_Peers(int(port), topic, int(peers), kinds.split(","), context)))
+    asyncio.run(_obey(_Peers(topic, int(peers), kinds.split(","), int(addresses), context)))
 
 
 if __name__ == "__main__":

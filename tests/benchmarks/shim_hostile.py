@@ -1,19 +1,27 @@
 """What a consumer through the shim keeps of its throughput while 1,000 peers misuse the shim.
 
     python -m tests.benchmarks.shim_hostile [--json FILE] [--peers 1000] [--seconds 3] [--rounds 3] [--tls] [--kinds slow …]
+        [--addresses 1]
 
-A real broker, the shim's command, the peers (tests/benchmarks/shim_attackers.py, four kinds, nice 19) and a plain consumer of
-confluent_kafka are processes on one machine. The consumer reads a local topic again and again. Spans without and with peers
-take turns in one run. The shim has
-``max_request_rate_per_ip`` 200, and its other limits have their defaults. The peers of a kind share an address.
+A real broker, two shims by their command, the peers (tests/benchmarks/shim_attackers.py, six kinds) and a plain consumer of
+confluent_kafka are processes on one machine. The consumer reads a local topic again and again through the first shim. Three
+kinds of spans take turns in one run: without peers, with the peers at the second shim (``beside``), and with the peers at the
+first one (``with``). The peers take CPU time of the machine, in their own process and in the broker. At the second shim they
+take it too, but no time of the event loop that serves the consumer. So the spans ``beside`` say what the machine has left.
 
-=============== ====================================================================================================
-figure          is
-=============== ====================================================================================================
-``mb_without``  median MB/s of the consumer in spans without peers; ``mb_with`` with them
-``ratio``       the second over the first
-``shim_cpu``    CPU seconds of the shim per second, ``_without`` and ``_with`` peers; ``peers_cpu``: of the peers
-=============== ====================================================================================================
+All limits of the shims have their defaults. The peers of a kind share ``--addresses`` addresses; with 0 they all have the
+consumer's own.
+
+================ ===================================================================================================
+figure           is
+================ ===================================================================================================
+``mb_…``         median MB/s of the consumer in spans ``without``, ``beside`` and ``with``
+``ratio``        ``mb_with`` over ``mb_without``: what the consumer keeps in all
+``ratio_loop``   ``mb_with`` over ``mb_beside``: what it keeps of what the machine has left
+``shim_cpu_…``   CPU seconds of the first shim per second; ``peers_cpu``: of the peers in spans ``with``
+``shim_cpu_gb``  CPU seconds of the first shim for each GB that the consumer read, ``_without`` and ``_with`` peers
+``flood_…``      answers that flooding peers got per second in spans ``beside`` and ``with``
+================ ===================================================================================================
 
 Prints JSON. The exit status is 1 if the ratio is below 0.9.
 """
@@ -40,11 +48,9 @@ from tests.support.certificates import Authority
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.killable_shim import KillableShim
 
-__all__ = ["LEAST_RATIO", "REQUEST_RATE", "measured", "missed"]
+__all__ = ["LEAST_RATIO", "measured", "missed"]
 
 LEAST_RATIO = 0.9
-REQUEST_RATE = 200
-"""``max_request_rate_per_ip``. The consumer sends fewer than 100 requests per second."""
 _TOPIC = "honest"
 _VALUE_BYTES = 10_000
 _SETTLE_SECONDS = 5.0
@@ -96,11 +102,19 @@ def _filled(broker: KafkaBroker, mib: int) -> None:
 
 
 def measured(
-    broker: KafkaBroker, directory: Path, peers: int, kinds: Sequence[str], seconds: float, rounds: int, *, tls: bool
+    broker: KafkaBroker,
+    directory: Path,
+    peers: int,
+    kinds: Sequence[str],
+    seconds: float,
+    rounds: int,
+    *,
+    tls: bool,
+    addresses: int,
 ) -> dict[str, float]:
     """The figures of the module's table."""
     _filled(broker, 200)
-    options = ["--max-request-rate-per-ip", str(REQUEST_RATE)]
+    options: list[str] = []
     honest_settings: dict[str, Any] = {}
     arguments: list[str] = []
     if tls:
@@ -110,45 +124,51 @@ def measured(
         options += ["--ssl-certificate", str(directory / "shim.pem")]
         honest_settings = {"security.protocol": "ssl", "ssl.ca.location": str(directory / "ca.pem")}
         arguments.append(str(directory / "ca.pem"))
-    spans: dict[str, list[float]] = {"without": [], "with": []}
-    cpu: dict[str, list[float]] = {"shim_without": [], "shim_with": [], "peers": []}
+    spans: dict[str, list[float]] = {"without": [], "beside": [], "with": []}
+    cpu: dict[str, list[float]] = {"shim_without": [], "shim_beside": [], "shim_with": [], "peers_with": []}
+    flood: dict[str, list[float]] = {"beside": [], "with": []}
     with ExitStack() as stack:
         shim = stack.enter_context(KillableShim(broker, directory / "shim.log", *options))
         assert shim._process is not None
-        port = shim.bootstrap_servers.rpartition(":")[2]
+        other = stack.enter_context(KillableShim(broker, directory / "other.log", *options))
         command = [
             sys.executable,
             "-m",
             "tests.benchmarks.shim_attackers",
-            port,
             _TOPIC,
             str(peers),
             ",".join(kinds),
+            str(addresses),
             *arguments,
         ]
         attackers = AskedProcess(command)
         stack.callback(attackers.stop)
         honest = stack.enter_context(closing(_Honest({"bootstrap.servers": shim.bootstrap_servers, **honest_settings})))
         honest.rate(_SETTLE_SECONDS)
-        told: dict[str, Any] = {}
         for _ in range(rounds):
-            for name, word in (("without", "off"), ("with", "on")):
-                attackers.ask(word)
+            for name, peers_of in (("without", None), ("beside", other), ("with", shim)):
+                attackers.ask("off" if peers_of is None else f"on {peers_of.bootstrap_servers.rpartition(':')[2]}")
                 honest.rate(_SETTLE_SECONDS)
+                answers = json.loads(attackers.ask("tell"))["answers"]
                 shim_before, peers_before = cpu_seconds(process=shim._process.pid), cpu_seconds(process=attackers.pid)
                 spans[name].append(honest.rate(seconds))
                 cpu[f"shim_{name}"].append((cpu_seconds(process=shim._process.pid) - shim_before) / seconds)
                 if name == "with":
-                    cpu["peers"].append((cpu_seconds(process=attackers.pid) - peers_before) / seconds)
+                    cpu["peers_with"].append((cpu_seconds(process=attackers.pid) - peers_before) / seconds)
+                if name in flood:
+                    flood[name].append((json.loads(attackers.ask("tell"))["answers"] - answers) / seconds)
+                attackers.ask("off")
         told = json.loads(attackers.ask("off"))
-    without, with_peers = (statistics.median(spans[name]) / 1e6 for name in ("without", "with"))
+    rates = {name: statistics.median(values) / 1e6 for name, values in spans.items()}
+    shim_cpu = {name: statistics.median(values) for name, values in cpu.items()}
     return {
-        "mb_without": without,
-        "mb_with": with_peers,
-        "ratio": with_peers / without,
-        **{f"{name}_cpu": statistics.median(values) for name, values in cpu.items()},
+        **{f"mb_{name}": rate for name, rate in rates.items()},
+        "ratio": rates["with"] / rates["without"],
+        "ratio_loop": rates["with"] / rates["beside"],
+        **{f"{who}_cpu_{name}": value for (who, name), value in ((key.split("_"), value) for key, value in shim_cpu.items())},
+        **{f"shim_cpu_gb_{name}": shim_cpu[f"shim_{name}"] / max(rates[name], 1e-3) * 1e3 for name in ("without", "with")},
+        **{f"flood_{name}": statistics.median(values) for name, values in flood.items()},
         "peer_connections": told["connections"],
-        "flood_answers": told["answers"],
     }
 
 
@@ -160,12 +180,22 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--tls", action="store_true", help="clients and peers connect to the shim with TLS")
+    parser.add_argument("--addresses", type=int, default=1, help="of each kind of peer; 0: the consumer's own")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         broker = KafkaBroker(Path(directory) / "broker")
         broker.start()
         try:
-            figures = measured(broker, Path(directory), given.peers, given.kinds, given.seconds, given.rounds, tls=given.tls)
+            figures = measured(
+                broker,
+                Path(directory),
+                given.peers,
+                given.kinds,
+                given.seconds,
+                given.rounds,
+                tls=given.tls,
+                addresses=given.addresses,
+            )
         finally:
             broker.destroy()
     lines = missed(figures)
@@ -174,6 +204,7 @@ def main() -> int:
         "peers": given.peers,
         "kinds": given.kinds,
         "tls": given.tls,
+        "addresses": given.addresses,
         "figures": figures,
         "missed": lines,
     }

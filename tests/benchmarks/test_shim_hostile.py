@@ -11,6 +11,6 @@ def test_a_ratio_below_the_target_is_missed() -> None:
     assert missed({"ratio": 0.89}) == ["missed: ratio is 0.89, not at least 0.9"]
 
 
-def test_peers_have_four_kinds_and_a_request() -> None:
-    assert len(set(KINDS)) == 4
+def test_peers_have_six_kinds_and_a_request() -> None:
+    assert len(set(KINDS)) == 6
     assert b"orders" in fetch_request("orders", 1)

@@ -30,15 +30,16 @@ def test_an_unknown_store_has_status_2(capsys: pytest.CaptureFixture[str]) -> No
     assert "file://" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("verb", "extra"), [("ls", "cli"), ("shim", "shim")])
 def test_a_missing_extra_is_told_with_the_pip_command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, extra: str
 ) -> None:
     monkeypatch.delitem(sys.modules, "kafka_remote_client.cli.app", raising=False)
     monkeypatch.setitem(sys.modules, "typer", None)
     with pytest.raises(SystemExit) as stopped:
-        run(["ls"])
+        run([verb])
     assert stopped.value.code == 2
-    assert "pip install 'kafka-remote-client[cli]'" in capsys.readouterr().err
+    assert f"pip install 'kafka-remote-client[{extra}]'" in capsys.readouterr().err
 
 
 _MODULE = [sys.executable, "-m", "kafka_remote_client"]

@@ -13,7 +13,7 @@ from confluent_kafka.serialization import StringDeserializer
 
 from kafka_remote_client import AIOConsumer, AsyncDeserializingConsumer, Consumer
 from kafka_remote_client.consumer import aio as ours_of_aio
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
 from tests.support.embedded_topics import (

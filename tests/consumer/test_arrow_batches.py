@@ -23,8 +23,8 @@ from kafka_remote_client import AIOConsumer, AsyncDeserializingConsumer, Consume
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.consumer import aio as ours_of_aio
 from kafka_remote_client.consumer.arrow_batches import PlainBatches, table_of
-from kafka_remote_client.consumer.consumer import DirectConsumer
 from kafka_remote_client.consumer.deliveries import Deliveries
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.records.arrow import RECORD_SCHEMA
 from tests.faults.streams import mixed_segments, write_stream

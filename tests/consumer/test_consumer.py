@@ -11,9 +11,9 @@ import confluent_kafka
 import pytest
 from confluent_kafka import DeserializingConsumer, Message, TopicPartition
 
-import kafka_remote_client.consumer.consumer as module
+import kafka_remote_client.consumer.direct_consumer as module
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.exporters.readings import readings
 from kafka_remote_client.metrics import METRICS

@@ -11,7 +11,7 @@ from confluent_kafka.error import ConsumeError, KeyDeserializationError
 from confluent_kafka.serialization import SerializationContext, StringDeserializer
 
 from kafka_remote_client import Consumer, DeserializingConsumer
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,

@@ -41,7 +41,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.rpc.status_pb2 import Status
 
 from kafka_remote_client import AsyncDeserializingConsumer, Consumer, DeserializingConsumer
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,

@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from docs.surface import ASYNC, DESERIALIZING, ENTRIES, PAIRS, Entry, Standing, entry_of, names, table
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 
 TESTS = Path(__file__).resolve().parents[1]
 CLASSES = pytest.mark.parametrize("cls", PAIRS, ids=lambda cls: cls.__name__)

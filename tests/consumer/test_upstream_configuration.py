@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.config import SETTINGS
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 
 NEVER = "no.such.setting.anywhere"
 GROUP: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}

@@ -2,15 +2,50 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import kafka_remote_client
+from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, fill_topic, small_cluster
 
 _ROOMS = ("consumer", "fetch", "location", "protocol", "remote_log", "shim", "cli", "metrics")
 _HEAVY = ("pyarrow", "rich", "typer")
+_LATER = frozenset(
+    {
+        *(
+            "asn1crypto",
+            "boto3",
+            "botocore",
+            "cramjam",
+            "crc32c",
+            "cryptography",
+            "pyarrow",
+            "requests",
+            "rich",
+            "scramp",
+            "typer",
+        ),
+        *("argparse", "concurrent.futures.thread", "csv", "ctypes", "decimal", "difflib", "email", "fractions", "gettext"),
+        *("hashlib", "hmac", "http", "importlib.metadata", "json", "queue", "secrets", "statistics", "tempfile", "zipfile"),
+        *("urllib.error", "urllib.request"),
+    }
+)
+"""What the class Consumer does not need before it is used, unless confluent_kafka loads it."""
+_READER = f"""
+import json, sys
+from confluent_kafka import TopicPartition
+from kafka_remote_client import Consumer
+
+with Consumer(json.loads(sys.argv[1])) as consumer:
+    built = set(sys.modules)
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    got = consumer.consume(100, {PATIENCE_SECONDS})
+    print(json.dumps([consumer.metrics()["remote-fetch-records-total"], len(got), sorted(set(sys.modules) - built)]))
+"""
 
 
 def _imported_by(statement: str) -> set[str]:
@@ -31,6 +66,44 @@ def test_the_package_alone_loads_nothing_of_others() -> None:
         "kafka_remote_client",
         "kafka_remote_client.lazy_exports",
     }
+
+
+def test_the_class_consumer_loads_only_what_the_settings_need() -> None:
+    found = _imported_by("from kafka_remote_client import Consumer") - _imported_by("import confluent_kafka")
+    others = {name.partition(".")[0] for name in found} - sys.stdlib_module_names
+    assert others == {"attr", "attrs", "kafka_remote_client"}
+    assert found & _LATER == set()
+    assert {name for name in found if name.startswith("kafka_remote_client.")} == {
+        "kafka_remote_client.arguments",
+        "kafka_remote_client.clock",
+        "kafka_remote_client.config",
+        "kafka_remote_client.consumer",
+        "kafka_remote_client.consumer.class_choice",
+        "kafka_remote_client.consumer.consumer",
+        "kafka_remote_client.consumer.tier_log",
+        "kafka_remote_client.errors",
+        "kafka_remote_client.lazy_exports",
+        "kafka_remote_client.metrics",
+        "kafka_remote_client.settings",
+    }
+
+
+def test_a_consumer_without_direct_fetch_loads_no_more() -> None:
+    named = "from kafka_remote_client import Consumer"
+    built = f"{named}; Consumer({{'bootstrap.servers': '127.0.0.1:1', 'group.id': 'g', 'log_level': 0}}).close()"
+    assert _imported_by(built) == _imported_by(named)
+
+
+@pytest.mark.embedded
+def test_a_built_consumer_reads_the_store_without_further_imports(tmp_path: Path) -> None:
+    with small_cluster(tmp_path) as cluster:
+        fill_topic(cluster, "orders", 200)
+        command = [sys.executable, "-c", _READER, json.dumps(direct_settings(cluster))]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    from_store, taken, imported = json.loads(told)
+    assert from_store > 0
+    assert taken == 100
+    assert imported == []
 
 
 def test_the_errors_come_with_their_first_use() -> None:

@@ -117,7 +117,7 @@ def test_the_fetch_has_the_readers_position_and_requests_no_records(setup: Setup
     assert (asked.partition, asked.fetch_offset, asked.partition_max_bytes) == (2, 5, 0)
     assert (asked.current_leader_epoch, asked.last_fetched_epoch) == (4, 3)
     assert DIALECT.read_request(request.tags, asked.tags) == LocationRequest(
-        ("ApacheKafkaV1",), max_bytes=1 << 20, batched=True
+        ("ApacheKafkaV1",), max_bytes=1 << 20, batched=True, large_positions=True
     )
 
 

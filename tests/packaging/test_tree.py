@@ -61,6 +61,9 @@ _SCENARIOS = {
     "state_machine",
 }
 _WITHOUT_SOURCE = {
+    "tests/fetch/test_large_segment.py": "a segment above 4 GiB, from index to records",
+    "tests/protocol/test_large_positions.py": "positions of 64 bits, also with an earlier package",
+    "tests/remote_log/test_compacted_metadata.py": "a compacted metadata partition, from keys to segments",
     "tests/shim/test_many_peers.py": "hundreds of peers that mean no good, against the whole shim",
     "tests/shim/test_resident_memory.py": "a thousand peers that never read or finish a handshake, against the whole shim",
     "tests/cli/test_mistakes.py": "what a user sees of typical mistakes, in all verbs",

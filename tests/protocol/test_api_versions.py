@@ -81,8 +81,21 @@ def test_a_second_announcement_changes_nothing() -> None:
     assert once.supported_features[0].name == "kraft.version"
 
 
+@pytest.mark.parametrize(
+    ("answer", "announced"),
+    [
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 1), features=(SupportedFeature("direct.remote.fetch", 1, 2),)), False),
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 2)), True),
+        (response(features=(SupportedFeature("direct.remote.fetch", 1, 3),)), True),
+        (response().announcing(), True),
+    ],
+)
+def test_either_announcement_of_large_positions_is_enough(answer: ApiVersionsResponse, announced: bool) -> None:
+    assert answer.announces_large_positions is announced
+
+
 def test_golden_bytes_of_the_announcement() -> None:
-    keys = "02" + "7f1c00000001" + "00"
-    features = "02" + "14" + b"direct.remote.fetch".hex() + "00010002" + "00"
+    keys = "02" + "7f1c00000002" + "00"
+    features = "02" + "14" + b"direct.remote.fetch".hex() + "00010003" + "00"
     body = "0000" + keys + "00000000" + "01" + "00" + "1a" + features
     assert encode_response(ApiVersionsResponse().announcing(), 3).hex() == body

@@ -206,7 +206,7 @@ def test_an_inconsistent_grant_is_a_protocol_error(changes: dict[int, str | None
         {"next_offset": 900},
         {"leader_epochs": ()},
         {"segment_id": UUID(int=0)},
-        {"segment_size": 1 << 31},
+        {"segment_size": 1 << 63},
     ],
 )
 def test_an_invalid_grant_is_not_written(changes: dict[str, Any]) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sysconfig
+
 import pytest
 
 from tests.support.decoders import IMPLEMENTATIONS, SEAM
+
+collect_ignore = [] if sysconfig.get_config_var("Py_GIL_DISABLED") else ["test_free_threaded.py"]
+"""That file is about interpreters without a lock."""
 
 
 @pytest.fixture(params=list(IMPLEMENTATIONS))

@@ -42,6 +42,33 @@ def test_a_gap_or_a_step_back_raises_once(offset):
     partition.record(offset + 1)
 
 
+def test_holes_are_normal_once_a_record_has_a_key():
+    partition = FollowedPartition(0, 10)
+    partition.record(4, keyed=True)
+    partition.record(7)
+    partition.applied()
+    assert partition.state is REPLAYING
+    partition.record(9, keyed=True)
+    partition.applied()
+    assert partition.state is READY
+
+
+@pytest.mark.parametrize("offset", [3, 4])
+def test_a_step_back_raises_in_a_compacted_partition(offset):
+    partition = FollowedPartition(0, 10)
+    partition.record(4, keyed=True)
+    with pytest.raises(RemoteLogMetadataError, match=f"expected offset 5, got {offset}"):
+        partition.record(offset, keyed=True)
+
+
+def test_a_partition_read_again_is_not_compacted_until_it_shows():
+    partition = FollowedPartition(0, 10)
+    partition.record(4, keyed=True)
+    partition.read_anew(0, 10)
+    with pytest.raises(RemoteLogMetadataError, match="expected offset 0, got 4"):
+        partition.record(4)
+
+
 def test_records_after_a_doubt_change_nothing():
     partition = FollowedPartition(0, 1)
     partition.doubt()

@@ -14,6 +14,7 @@ from kafka_remote_client.model import EpochEntry, RemoteLogSegmentState
 from kafka_remote_client.remote_log import follower as follower_module
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMetadataFollower
+from kafka_remote_client.remote_log.metadata_keys import SegmentKey, write_key
 from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition, MetadataSnapshot, SnapshotOrigin, pack
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
@@ -28,11 +29,16 @@ HOME = metadata_partition(TIP, PARTITIONS)
 serde = RemoteLogMetadataSerde()
 SEGMENT = serde.serialize(metadata(0, 9))
 FINISHED = serde.serialize(update(metadata(0, 9), RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+TOMBSTONE = write_key(SegmentKey(TIP.topic_id, TIP.partition, UUID(int=1), RemoteLogSegmentState.COPY_SEGMENT_STARTED))
 
 
 class FakeMessage:
-    def __init__(self, partition, offset=0, value=None, error=None):
+    def __init__(self, partition, offset=0, value=None, error=None, key=None):
         self._fields = partition, offset, value, error
+        self._key = key
+
+    def key(self):
+        return self._key
 
     def partition(self):
         return self._fields[0]
@@ -189,6 +195,33 @@ def test_ready_when_the_records_known_at_the_start_are_applied(start):
     assert (follower.distrusted(), follower.bad_records) == ([], 0)
 
 
+def test_a_tombstone_in_the_wrong_metadata_partition_distrusts_it(start):
+    wrong = (HOME + 1) % PARTITIONS
+    follower, _ = start(ALL_EMPTY, [FakeMessage(HOME, 0, SEGMENT), FakeMessage(wrong, 0, None, key=TOMBSTONE)])
+    wait_until(lambda: follower.distrusted() == [wrong], "the doubt")
+    assert follower._store.cache(TIP).list_all_remote_log_segments() != []
+
+
+def test_a_compacted_partition_with_tombstones_is_trusted(start):
+    finished = update(metadata(0, 9), RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
+    gone = SegmentKey(TIP.topic_id, TIP.partition, UUID(int=77), RemoteLogSegmentState.COPY_SEGMENT_STARTED)
+    keys = [gone._replace(segment_id=UUID(int=1), state=state) for state in RemoteLogSegmentState]
+    follower, consumer = start({n: (0, 20 if n == HOME else 0) for n in range(PARTITIONS)})
+    consumer.script.put(
+        [
+            FakeMessage(HOME, 3, None, key=write_key(gone)),
+            FakeMessage(HOME, 7, SEGMENT, key=write_key(keys[0])),
+            FakeMessage(HOME, 9, serde.serialize(finished), key=write_key(keys[1])),
+            FakeMessage(HOME, 20, error=KafkaError._PARTITION_EOF),
+        ]
+    )
+    assert follower.wait_ready(TIP, SECONDS)
+    assert follower._store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
+    consumer.script.put([FakeMessage(HOME, 20, None, key=write_key(keys[0]))])
+    wait_until(lambda: follower._store.cache(TIP).list_all_remote_log_segments() == [], "the tombstone")
+    assert (follower.ready(TIP), follower.bad_records, follower._store.dropped_events) == (True, 0, 0)
+
+
 def test_wait_ready_waits_for_one_partition(start):
     follower, consumer = start({n: (0, 1 if n == HOME else 0) for n in range(PARTITIONS)})
     assert not follower.wait_ready(TIP, 0)
@@ -228,6 +261,9 @@ def test_end_of_the_partition_makes_ready_without_the_last_records(start):
         [FakeMessage(HOME, 0, b"\x02" + SEGMENT[1:])],
         [FakeMessage(HOME, 0, None)],
         [FakeMessage(HOME, 0, "text")],
+        [FakeMessage(HOME, 0, None, key=b"neither schema")],
+        [FakeMessage(HOME, 0, SEGMENT, key=b"neither schema")],
+        [FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 2, SEGMENT)],
         [FakeMessage(HOME, 0, SEGMENT + b"\0")],
         [FakeMessage(HOME, 1, SEGMENT)],
         [FakeMessage(HOME, 0, SEGMENT), FakeMessage(HOME, 0, SEGMENT)],
@@ -480,11 +516,11 @@ def test_librdkafka_reads_a_partition_again_after_a_doubt(cluster, follow, monke
     class Store(RemoteLogMetadataStore):
         failed = False
 
-        def apply(self, event):
+        def apply(self, event, *, keyed=False):
             if not self.failed:
                 self.failed = True
                 raise IndexError("defect")
-            return super().apply(event)
+            return super().apply(event, keyed=keyed)
 
     store = Store()
     follower = follow(store)
@@ -525,8 +561,8 @@ def test_continues_with_events_that_arrive_later(cluster, follow):
     arrived = threading.Event()
 
     class Store(RemoteLogMetadataStore):
-        def apply(self, event):
-            applied = super().apply(event)
+        def apply(self, event, *, keyed=False):
+            applied = super().apply(event, keyed=keyed)
             arrived.set()
             return applied
 

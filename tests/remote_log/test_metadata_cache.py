@@ -14,7 +14,7 @@ from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import UNKNOWN_OFFSET, EpochEntry, RemoteLogSegmentState
 from kafka_remote_client.remote_log import metadata_cache
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
-from kafka_remote_client.remote_log.metadata_cache import TRANSITIONS, RemoteLogMetadataCache
+from kafka_remote_client.remote_log.metadata_cache import COMPACTED_TRANSITIONS, TRANSITIONS, RemoteLogMetadataCache
 from kafka_remote_client.remote_log.tiered_log import TieredLog
 from tests.support.golden_metadata import golden_metadata, golden_offsets, live_partitions
 from tests.support.steps import steps_of
@@ -62,6 +62,60 @@ def test_every_step_is_applied_or_dropped_as_the_table_says(cache, state, target
     allowed = state is not DELETED and target in TRANSITIONS[state]
     assert cache.update_remote_log_segment_metadata(update(segment, target)) is allowed
     assert cache.version == before + allowed
+
+
+@pytest.mark.parametrize(("state", "target"), [*itertools.product(RemoteLogSegmentState, [COPIED, DELETING, DELETED])])
+def test_an_update_with_a_key_may_skip_states_but_not_go_back(cache, state, target):
+    segment = metadata(0, 9)
+    put_into(cache, state, segment)
+    allowed = state is not DELETED and target in COMPACTED_TRANSITIONS[state]
+    assert allowed is (state is not DELETED and state <= target)
+    assert cache.update_remote_log_segment_metadata(update(segment, target), keyed=True) is allowed
+    readable = target is COPIED if allowed else state is COPIED
+    assert (cache.remote_log_segment_metadata(0, 5) is not None) is readable
+    gone = DELETED in (state, target) if allowed else state is DELETED
+    assert (cache.list_all_remote_log_segments() == []) is gone
+
+
+@pytest.mark.parametrize("state", RemoteLogSegmentState)
+def test_a_whole_record_with_a_key_may_have_any_state(cache, state):
+    segment = metadata(0, 9, state=state)
+    assert cache.add_copy_in_progress_segment(segment, keyed=True)
+    assert cache.remote_log_segment_metadata(0, 5) == (segment if state is COPIED else None)
+    assert cache.list_all_remote_log_segments() == ([] if state is DELETED else [segment])
+    assert not cache.add_copy_in_progress_segment(metadata(0, 9), keyed=True) or state in (COPYING, DELETED)
+
+
+def test_a_whole_record_may_finish_a_copy_that_is_known(cache):
+    segment = metadata(0, 9)
+    cache.add_copy_in_progress_segment(segment)
+    finished = attrs.evolve(segment, state=COPIED, custom_metadata=b"x")
+    assert cache.add_copy_in_progress_segment(finished, keyed=True)
+    assert cache.remote_log_segment_metadata(0, 5) == finished
+
+
+def test_a_tombstone_of_a_segment_removes_it(cache):
+    segment = finish(cache, metadata(0, 9))
+    assert cache.remove_segment(segment.remote_log_segment_id.id)
+    assert cache.list_all_remote_log_segments() == []
+    assert cache.leader_epochs() == []
+    before = cache.version
+    assert not cache.remove_segment(segment.remote_log_segment_id.id)
+    assert cache.version == before
+
+
+def test_a_tombstone_by_end_offset_removes_only_its_epoch(cache):
+    old = finish(cache, metadata(0, 9, number=1, broker_leader_epoch=2))
+    other = finish(cache, metadata(0, 8, number=2, broker_leader_epoch=2))
+    assert not cache.remove_segments(9, 3)
+    late = finish(cache, metadata(0, 9, number=3, broker_leader_epoch=3))
+    assert cache.remove_segments(9, 2)
+    assert cache.list_all_remote_log_segments() == [other, late]
+    assert not cache.remove_segments(9, 2)
+    assert cache.remove_segments(9, 3)
+    assert not cache.remove_segments(4, 3)
+    assert cache.list_all_remote_log_segments() == [other]
+    assert old.broker_leader_epoch == 2
 
 
 def test_the_table_has_exactly_kafkas_steps():
@@ -261,7 +315,9 @@ def test_the_newest_segment_and_epochs_equal_those_of_a_search(events):
     for number, (state, start, length, epoch) in enumerate(events, 1):
         epochs = [(epoch, start), (epoch + 1, start + length)] if length else [(epoch, start)]
         put_into(cache, state, metadata(start, start + length + 3, number=number, epochs=epochs))
-        readable = {e: [cache._segments[i] for _, i in s.referenced()] for e, s in cache._epochs.items() if s.referenced()}
+        readable = {
+            e: [cache._segments[i.id.int] for _, i in s.referenced()] for e, s in cache._epochs.items() if s.referenced()
+        }
         assert cache.leader_epochs() == sorted(readable)
         newest = max(readable[max(readable)], key=lambda m: m.end_offset) if readable else None
         assert cache.newest_segment() == newest

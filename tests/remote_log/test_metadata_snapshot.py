@@ -37,7 +37,7 @@ SEGMENTS = [
     metadata(0, 19, number=2, epochs=((0, 0), (1, 5)), txn_index_empty=True),
     metadata(10, 29, number=3, epochs=((1, 10), (4, 20)), custom_metadata=b""),
     metadata(15, 29, number=4, epochs=((1, 15),), custom_metadata=b"chunks"),
-    metadata(30, 30, number=5, epochs=((4, 30),)),
+    attrs.evolve(metadata(30, 30, number=5, epochs=((4, 30),)), broker_leader_epoch=6),
 ]
 STEPS = [(segment, state) for segment in SEGMENTS for state in RemoteLogSegmentState]
 
@@ -192,7 +192,7 @@ def of(segments, epochs):
 
 
 FIRST, SECOND = (attrs.evolve(one, state=COPIED) for one in SEGMENTS[:2])
-STATE_AT = 20 + 4 + len("orders") + 20 + 16 + 40  # of the first segment
+STATE_AT = 20 + 4 + len("orders") + 20 + 16 + 44  # of the first segment
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_an_unknown_state_is_refused():
 
 def test_listed_segments_of_no_epoch_are_refused():
     packed = bytearray(of([FIRST], {0: [(0, 0)]}))
-    listed_at = STATE_AT - 56 + 66 + 12 + 12
+    listed_at = STATE_AT - 60 + 70 + 12 + 12
     assert packed[listed_at : listed_at + 4] == b"\1\0\0\0"
     packed[listed_at] = 0
     with pytest.raises(RemoteLogMetadataError, match="do not add up"):

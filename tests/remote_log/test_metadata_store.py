@@ -12,6 +12,7 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
+from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_snapshot import pack
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from tests.support.tier import TIP, metadata, update
@@ -43,6 +44,23 @@ def test_events_that_do_not_apply_are_dropped_and_counted(store):
 def test_an_impossible_event_raises(store):
     with pytest.raises(RemoteLogMetadataError):
         store.apply(metadata(0, 9, state=RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        SegmentKey(TIP.topic_id, TIP.partition, UUID(int=1), RemoteLogSegmentState.COPY_SEGMENT_STARTED),
+        EndOffsetKey(TIP.topic_id, TIP.topic, TIP.partition, 9, -1, update=False),
+    ],
+)
+def test_a_tombstone_removes_what_is_known_and_nothing_else(store, key):
+    assert not store.remove(key)
+    store.apply(metadata(0, 9), keyed=True)
+    assert not store.remove(key._replace(partition=8))
+    assert store.remove(key)
+    assert not store.remove(key)
+    assert store.cache(TIP).list_all_remote_log_segments() == []
+    assert store.dropped_events == 0
 
 
 def test_a_snapshot_record_raises(store):
@@ -122,3 +140,23 @@ def test_a_deleted_partition_is_not_unpacked(store):
     store.restore(TIP, b"never unpacked")
     assert store.apply(RemotePartitionDeleteMetadata(TIP, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED, 0, 1))
     assert store.cache(TIP) is None
+
+
+@pytest.mark.parametrize("by_end", [False, True])
+def test_a_tombstone_removes_a_segment_of_a_snapshot(by_end):
+    """The events of the segment came before the snapshot, its tombstone after it."""
+    store = RemoteLogMetadataStore()
+    segment = attrs.evolve(metadata(0, 9, number=1), broker_leader_epoch=3)
+    assert store.apply(segment)
+    assert store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))
+    ((tip, contents),) = store.contents()
+    again = RemoteLogMetadataStore()
+    again.restore(tip, pack(contents))
+    key = (
+        EndOffsetKey(tip.topic_id, tip.topic, tip.partition, 9, 3, update=False)
+        if by_end
+        else SegmentKey(tip.topic_id, tip.partition, segment.remote_log_segment_id.id, RemoteLogSegmentState(1))
+    )
+    assert again.remove(key)
+    assert again.cache(tip).list_all_remote_log_segments() == []
+    assert not again.remove(key)

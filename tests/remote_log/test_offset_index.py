@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_remote_client.errors import CorruptIndexError
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.offset_index import OffsetIndex, OffsetPosition
+from kafka_remote_client.remote_log.offset_index import OffsetIndex, OffsetPosition, tail_size
 from tests.support.golden import golden_local, read_text
 from tests.support.golden_metadata import golden_cache, golden_store
 from tests.support.tier import LAYOUT, offset_entries
@@ -57,6 +60,67 @@ def test_entries_can_be_read_by_number(index):
     assert index.nbytes == 32
     with pytest.raises(IndexError):
         index.entry(4)
+
+
+# The layout follows the page of KIP-1333 (under discussion, November 2026); no broker writes it yet.
+def large_entries(*entries):
+    return b"".join(struct.pack(">iq", *entry) for entry in entries)
+
+
+LARGE = ((4, 100), (9, 2 << 30), (10, 5 << 30), (30, (5 << 30) + 4096), (40, (6 << 30) + 1), (50, 7 << 30))
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_entries_of_12_bytes_are_recognized_by_their_content(count):
+    index = OffsetIndex(large_entries(*LARGE[:count]), BASE)
+    assert [(entry.offset - BASE, entry.position) for entry in index] == list(LARGE[:count])
+    assert (len(index), index.nbytes) == (count, 12 * count)
+    assert index.last_entry() == index.entry(count - 1)
+    assert index.number_for_position(LARGE[count - 1][1]) == count - 1
+    index.check_against(BASE + 60, 8 << 30)
+
+
+@pytest.mark.parametrize("count", range(1, 13))
+def test_entries_of_8_bytes_are_recognized_by_their_content(count):
+    entries = [(7 * n + 3, 4200 * (n + 1)) for n in range(count)]
+    index = OffsetIndex(offset_entries(*entries), BASE)
+    assert [(entry.offset - BASE, entry.position) for entry in index] == entries
+
+
+def test_small_positions_in_12_bytes_are_not_taken_for_8_bytes():
+    entries = [(n, 61 * (n + 1)) for n in range(4)]
+    assert [entry.position for entry in OffsetIndex(large_entries(*entries), BASE)] == [61, 122, 183, 244]
+
+
+@given(st.lists(st.tuples(st.integers(1, 1 << 20), st.integers(61, 1 << 33)), min_size=1, max_size=12))
+def test_any_index_of_12_byte_entries_is_read(steps):
+    entries, offset, position = [], -1, 0
+    for records, nbytes in steps:
+        offset, position = offset + records, position + nbytes
+        entries.append((offset, position))
+    assert [(entry.offset - BASE, entry.position) for entry in OffsetIndex(large_entries(*entries), BASE)] == entries
+
+
+def test_an_index_that_rises_in_both_formats_has_8_bytes_for_an_entry():
+    both = offset_entries((1, 5), (6, 7), (8, 9))
+    assert [entry.position for entry in OffsetIndex(both, 0)] == [5, 7, 9]
+
+
+@pytest.mark.parametrize("raw", [large_entries((4, 100), (3, 200), (5, 300)), large_entries((4, -1))])
+def test_raises_for_12_byte_entries_out_of_order(raw):
+    with pytest.raises(CorruptIndexError, match="after"):
+        OffsetIndex(raw, BASE)
+
+
+@pytest.mark.parametrize(
+    ("size", "tail"), [(0, 0), (8, 8), (12, 12), (16, 8), (24, 24), (36, 12), (40, 8), (48, 24), (7, None), (20, None)]
+)
+def test_the_last_bytes_tell_the_last_entry(size, tail):
+    assert tail_size(size) == tail
+    for write, nbytes in ((offset_entries, 8), (large_entries, 12)):
+        if size and size % nbytes == 0 and tail is not None:
+            raw = write(*((10 * n, 100 * (n + 1)) for n in range(size // nbytes)))
+            assert OffsetIndex(raw[-tail:], 0).last_entry() == OffsetIndex(raw, 0).last_entry()
 
 
 @pytest.mark.parametrize("size", [1, 7, 9, 15])

@@ -7,7 +7,14 @@ import pytest
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_request, encode_response
-from kafka_remote_client.shim.admission import MAX_BYTES_BEFORE, QUESTION, QUESTION_VERSION, Admission, Entry
+from kafka_remote_client.shim.admission import (
+    MAX_BYTES_BEFORE,
+    MAX_REQUESTS_BEFORE,
+    QUESTION,
+    QUESTION_VERSION,
+    Admission,
+    Entry,
+)
 from kafka_remote_client.shim.frames import RequestHead
 
 BEFORE = [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE]
@@ -37,6 +44,19 @@ def test_large_requests_for_versions_and_sasl_end_the_connection(key: int) -> No
         entry(admission, key, LARGE)
     admission.answered(SERVED)
     assert entry(admission, key, LARGE) is Entry.PASSES
+
+
+@pytest.mark.parametrize("key", BEFORE)
+def test_one_request_too_many_before_admission_ends_the_connection(key: int) -> None:
+    admission = Admission()
+    for _ in range(MAX_REQUESTS_BEFORE):
+        assert entry(admission, key) is Entry.PASSES
+    with pytest.raises(ProtocolError, match="more than 64 requests before authentication"):
+        entry(admission, key)
+    entry(admission, ApiKey.METADATA)
+    admission.answered(SERVED)
+    for _ in range(2 * MAX_REQUESTS_BEFORE):
+        assert entry(admission, key) is Entry.PASSES, "re-authentication has no such limit"
 
 
 def test_the_probe_precedes_the_first_other_request_once() -> None:

@@ -42,7 +42,7 @@ def test_only_messages_that_the_shim_reads_are_bounded(version: int) -> None:
         ApiKey.SASL_HANDSHAKE: (1, 1),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
         999: (3, 4),
-        ApiKey.DIRECT_REMOTE_FETCH: (0, 1),
+        ApiKey.DIRECT_REMOTE_FETCH: (0, 2),
     }
 
 
@@ -55,7 +55,7 @@ def test_the_shim_announces_itself_in_every_version(version: int) -> None:
 
 def test_a_message_with_only_newer_versions_is_not_offered() -> None:
     future = ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.FETCH, 16, 20), ApiVersion(ApiKey.METADATA, 13, 15)))
-    assert offered(3, future) == {ApiKey.METADATA: (13, 13), ApiKey.DIRECT_REMOTE_FETCH: (0, 1)}
+    assert offered(3, future) == {ApiKey.METADATA: (13, 13), ApiKey.DIRECT_REMOTE_FETCH: (0, 2)}
 
 
 def test_a_strategy_may_offer_more_than_the_broker_has() -> None:
@@ -98,3 +98,12 @@ def test_requests_that_were_not_offered_are_refused(key: int, version: int) -> N
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.FETCH, 15), (ApiKey.PRODUCE, 99), (12_345, 7)])
 def test_other_requests_pass(key: int, version: int) -> None:
     check_version(RequestHead(key, version, 1))
+
+
+def test_answers_that_are_kept_depend_on_version_body_and_overrides() -> None:
+    plain, bounded = offered(3), offered(3, FETCH=range(12, 14))
+    assert bounded != plain
+    assert offered(3) == plain
+    other = offered(3, ApiVersionsResponse(api_keys=(ApiVersion(999, 0, 1),)))
+    assert other[999] == (0, 1)
+    assert ApiKey.METADATA not in other

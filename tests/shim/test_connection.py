@@ -25,9 +25,11 @@ from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.loop_shares import LoopShares
 from kafka_remote_client.shim.request_pipeline import Hold
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.shim.turns import Client, Turns
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
 from tests.support.ports import free_ports
@@ -431,12 +433,16 @@ class Doorkeeper:
         self.closed_connections += 1
 
 
+def unconnected(clock: ManualClock, owner: Doorkeeper, shares: LoopShares[Client] | None = None) -> ClientConnection:
+    config, counters = ShimConfig("127.0.0.1:1"), Counters()
+    listeners = Listeners(config, lambda *_: None, lambda _node: None)
+    turns = Turns(RequestRates(None, clock), LoopShares(1.0, clock) if shares is None else shares, counters, clock)
+    around = Surroundings(config, listeners, Strategy(lambda *_: None), counters, clock, BufferBudget(1 << 20), turns)
+    return ClientConnection(-1, around, owner)
+
+
 async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnection, FakeTransport]:
-    config = ShimConfig("127.0.0.1:1")
-    listeners = Listeners(config, lambda _node: asyncio.Protocol(), lambda _node: None)
-    strategy, rates = Strategy(lambda *_: None), RequestRates(None, clock)
-    around = Surroundings(config, listeners, strategy, Counters(), clock, BufferBudget(1 << 20), rates)
-    connection = ClientConnection(-1, around, owner)
+    connection = unconnected(clock, owner)
     transport = FakeTransport()
     connection.connection_made(transport)
     return connection, transport
@@ -461,10 +467,75 @@ def test_a_client_that_does_not_read_the_end_is_cut_off() -> None:
     asyncio.run(body())
 
 
-def test_a_refused_connection_is_cut_off_at_once() -> None:
+def test_a_refused_connection_is_closed_at_once() -> None:
+    connection = unconnected(ManualClock(), Doorkeeper(lets_in=False))
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        client, _ = server.accept()
+        connection.accepted(client)
+        assert client.fileno() == -1
+
+
+def test_a_client_that_has_gone_is_not_served() -> None:
+    connection = unconnected(ManualClock(), Doorkeeper())
+    client = socket.socket()
+    connection.accepted(client)
+    assert client.fileno() == -1
+    assert not connection.peer
+
+
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_a_connection_that_ends_before_its_turn_is_closed(end: str) -> None:
     async def body() -> None:
-        _, transport = await connected(ManualClock(), Doorkeeper(lets_in=False))
-        assert transport.events[-1] == "abort"
+        clock, owner = ManualClock(), Doorkeeper()
+        shares: LoopShares[Client] = LoopShares(1.0, clock)
+        connection = unconnected(clock, owner, shares)
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as peer:
+            client, _ = server.accept()
+            shares.charge("127.0.0.1", 1.0, admitted=False)
+            connection.accepted(client)
+            assert shares.waiting
+            connection.drop("idle") if end == "drop" else connection.close()
+            assert not shares.waiting
+            assert peer.recv(1) == b""
+            assert not owner.closed_connections
+            await asyncio.sleep(0)
+            assert owner.closed_connections == 1
+
+    asyncio.run(body())
+
+
+def test_a_connection_dropped_while_it_enters_is_closed() -> None:
+    """asyncio takes a few turns from the socket to ``connection_made``."""
+
+    async def body() -> None:
+        clock, owner = ManualClock(), Doorkeeper()
+        connection = unconnected(clock, owner)
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as peer:
+            client, _ = server.accept()
+            client.setblocking(False)
+            connection.accepted(client)
+            connection.drop("idle")
+            while not owner.closed_connections:
+                await asyncio.sleep(0)
+            assert peer.recv(1) == b""
+
+    asyncio.run(body())
+
+
+def test_a_connection_that_cannot_enter_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        async def fails(*_: object, **__: object) -> None:
+            raise OSError("no memory")
+
+        clock, owner = ManualClock(), Doorkeeper()
+        connection = unconnected(clock, owner)
+        monkeypatch.setattr(asyncio.get_running_loop(), "connect_accepted_socket", fails)
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as peer:
+            client, _ = server.accept()
+            connection.accepted(client)
+            while not owner.closed_connections:
+                await asyncio.sleep(0)
+            assert peer.recv(1) == b""
 
     asyncio.run(body())
 

@@ -257,6 +257,15 @@ def test_a_segment_in_a_format_not_offered_goes_to_the_broker(granter: Granter) 
     assert grant.format == "AivenTieredStorageV1"
 
 
+def test_a_segment_above_2_gib_is_granted_to_clients_that_understand_it(granter: Granter) -> None:
+    segment = attrs.evolve(SEGMENT, segment_size_in_bytes=5 << 30)
+    ranges = (ByteRange(4 << 30, (4 << 30) + 1000), ByteRange((4 << 30) + 1000, (4 << 30) + 3500))
+    granter.tier.answer = resolved(metadata=segment, ranges=ranges)
+    assert granter.refused(tagged_fetch()) == "large-segment"
+    grant, _ = granter.granted(tagged_fetch(wanted={"large_positions": True}))
+    assert ([one.range for one in grant.ranges], grant.segment_size) == ([*ranges], 5 << 30)
+
+
 def test_a_plain_segment_of_a_chunked_tier_is_granted(granter: Granter) -> None:
     granter.tier.formats = BOTH_FORMATS
     grant, _ = granter.granted(tagged_fetch(formats=("ApacheKafkaV1",)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Awaitable, Callable
 
@@ -18,27 +19,22 @@ ACCEPTED: list[int] = []
 """Whose listener accepted a connection, since the last :func:`run`."""
 
 
-class Accepted(asyncio.Protocol):
-    """Records its node and disconnects."""
-
-    def __init__(self, node_id: int) -> None:
-        self._node_id = node_id
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        ACCEPTED.append(self._node_id)
-        transport.close()
+def accepted(node_id: int, client: socket.socket) -> None:
+    """Records the listener's node and disconnects."""
+    ACCEPTED.append(node_id)
+    client.close()
 
 
 def run(config: ShimConfig, test: Callable[[Listeners, list[int]], Awaitable[None]]) -> None:
     async def body() -> None:
         ACCEPTED.clear()
         moved: list[int] = []
-        listeners = Listeners(config, Accepted, moved.append)
+        listeners = Listeners(config, accepted, moved.append)
         try:
             listeners.start()
             await test(listeners, moved)
         finally:
-            await listeners.stop()
+            listeners.stop()
 
     asyncio.run(body())
 
@@ -175,3 +171,44 @@ def test_listens_on_ipv6() -> None:
         assert listeners.bootstrap[0] == "::1"
 
     run(ShimConfig("a:1", listen="[::1]:0"), test)
+
+
+def test_a_pause_leaves_clients_in_the_backlog() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        listeners.pause(600)
+        listeners.pause(600)  # one at a time
+        with socket.create_connection(listeners.bootstrap, timeout=5) as early:
+            told = listeners.advertise(3, "broker", 9092)  # bound meanwhile, and not accepted from either
+            with socket.create_connection(told, timeout=5) as other:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                assert ACCEPTED == []
+                listeners._go_on()
+                while len(ACCEPTED) < 2:
+                    await asyncio.sleep(0)
+                assert (early.recv(1), other.recv(1)) == (b"", b"")
+        assert sorted(ACCEPTED) == [BOOTSTRAP, 3]
+
+    run(ShimConfig("a:1"), test)
+
+
+def test_accepting_goes_on_after_a_lack_of_descriptors(caplog: pytest.LogCaptureFixture) -> None:
+    class Lacking(socket.socket):
+        def accept(self) -> tuple[socket.socket, object]:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        real = listeners._sockets[BOOTSTRAP]
+        with Lacking(fileno=socket.dup(real.fileno())) as lacking:
+            listeners._sockets[BOOTSTRAP] = lacking
+            asyncio.get_running_loop().remove_reader(real.fileno())
+            listeners._listen(BOOTSTRAP)
+            listeners._accept_some(BOOTSTRAP)
+            assert listeners._pausing
+            assert "next attempt in 1 s: Too many open files" in caplog.text
+            listeners._sockets[BOOTSTRAP] = real
+        listeners._go_on()
+        await connect(listeners.bootstrap)
+        assert ACCEPTED == [BOOTSTRAP]
+
+    run(ShimConfig("a:1"), test)

@@ -53,6 +53,6 @@ def test_a_flooding_address_is_served_at_its_rate() -> None:
         for number in range(20):
             assert client.read().endswith(b"%d" % number)
         assert len(broker.requests) < 35
-        assert shim.metrics()["requests_paced"] > 0
+        assert shim.metrics()["requests_paced.max_request_rate_per_ip"] > 0
         for number in range(20, 40):
             assert client.read().endswith(b"%d" % number)

@@ -80,15 +80,15 @@ def _forgets(_: Any) -> Callable[..., Any]:
 BUGS = (
     Bug("a hand-over repeats a record", _CONSUMER + "routing:Routing.go_broker", _hands_over(-1)),
     Bug("a hand-over leaves a record out", _CONSUMER + "routing:Routing.go_broker", _hands_over(1)),
-    Bug("a seek is one record late", _CONSUMER + "consumer:DirectConsumer.seek", _seeks_one_late),
+    Bug("a seek is one record late", _CONSUMER + "direct_consumer:DirectConsumer.seek", _seeks_one_late),
     Bug(
         "a pause is told to librdkafka only",
-        _CONSUMER + "consumer:DirectConsumer.pause",
+        _CONSUMER + "direct_consumer:DirectConsumer.pause",
         _pauses_inside_only,
         seed=2,
     ),
     Bug("positions are one too far", _CONSUMER + "partition_flow:PartitionFlow.handed", _one_too_far),
-    Bug("what is stored is ahead of what was delivered", _CONSUMER + "consumer:DirectConsumer.commit", _commits_ahead),
+    Bug("what is stored is ahead of what was delivered", _CONSUMER + "direct_consumer:DirectConsumer.commit", _commits_ahead),
     Bug(
         "what was gathered outlives a seek",
         _CONSUMER + "deliveries:Deliveries.take_back",

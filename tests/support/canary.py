@@ -20,7 +20,7 @@ from unittest import mock
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch import engine
 from kafka_remote_client.location_metadata import LocationMetadata

@@ -187,7 +187,7 @@ def told_otherwise(at: int = EPOCHS, /, **changes: object) -> Callable[[GoldenTi
 
     def damage(tier: GoldenTier) -> None:
         cache, segment_id = tier.cache(at)
-        cache._segments[segment_id] = attrs.evolve(cache._segments[segment_id], **changes)
+        cache._segments[segment_id.id.int] = attrs.evolve(cache._segments[segment_id.id.int], **changes)
 
     return damage
 

@@ -14,11 +14,14 @@ __all__ = ["RawClient"]
 
 
 class RawClient:
-    """One connection to ``address`` (host:port), over TLS where a context is given. Reading waits at most ``seconds``."""
+    """One connection to ``address`` (host:port), over TLS where a context is given. Reading waits at most ``seconds``.
 
-    def __init__(self, address: str, seconds: float = 20.0, tls: ssl.SSLContext | None = None) -> None:
+    ``source``: the client's own address, any.
+    """
+
+    def __init__(self, address: str, seconds: float = 20.0, tls: ssl.SSLContext | None = None, source: str = "") -> None:
         host, port = parse_address(address)
-        self.socket = socket.create_connection((host, port), timeout=seconds)
+        self.socket = socket.create_connection((host, port), timeout=seconds, source_address=(source, 0) if source else None)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         self._stream = self.socket.makefile("rb")

@@ -18,7 +18,7 @@ import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.consumer import DirectConsumer
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.fallback import Fallback
 from tests.support.arrow_reading import taken_by_arrow
 from tests.support.history import (

@@ -1,0 +1,163 @@
+"""The keys of ``__remote_log_metadata`` that KIP-1266 proposes: bytes to keys, and whether a key belongs to its value.
+
+A compacted topic keeps the last record of each key. Today's records have no key. Two schemas are proposed, and a topic may mix
+all three while brokers are upgraded:
+
+================ ===================================================================================== ===================
+schema           key                                                                                   keeps
+================ ===================================================================================== ===================
+today            none                                                                                  every record
+segment key      37 bytes: TopicId uuid | Partition int32 | SegmentId uuid | RemoteLogSegmentState i8  each state
+end offset key   text ``TopicId:TopicName:Partition:EndOffset:BrokerLeaderEpoch`` for a segment        the segment and its
+                 record, the same with ``:UPDATE`` for an update; TopicId in base64url                 last update
+================ ===================================================================================== ===================
+
+A record without a value is a tombstone: the broker writes one for each key of a segment after DELETE_SEGMENT_FINISHED. Records
+that delete a partition have no key in either schema.
+
+References: KIP-1266; apache/kafka pull requests 22774 (segment key, state of 2026-07-07) and 22459 (end offset key, state of
+2026-06-03; phases by ``remote.log.metadata.version``: 0 no keys, 1 keys and ``compact,delete``, 2 ``compact``).
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+from kafka_remote_client.errors import RemoteLogMetadataError
+from kafka_remote_client.model import (
+    UNKNOWN_EPOCH,
+    UNKNOWN_OFFSET,
+    RemoteLogSegmentMetadata,
+    RemoteLogSegmentState,
+    TopicIdPartition,
+    uuid_from_text,
+    uuid_to_text,
+)
+from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
+
+__all__ = ["EndOffsetKey", "MetadataKey", "SegmentKey", "check_key", "read_key", "write_key"]
+
+_SEGMENT_KEY = struct.Struct(">16si16sb")
+_PARTITION = struct.Struct(">16si")
+_UPDATE = "UPDATE"
+_MOST_PARTITIONS = 1 << 16
+_HIGHEST_STATE = max(RemoteLogSegmentState)
+_STATE_BYTES = [bytes([state]) for state in RemoteLogSegmentState]
+_LIMITS = {
+    "partition": (0, 1 << 31),
+    "end offset": (UNKNOWN_OFFSET, 1 << 63),
+    "broker leader epoch": (UNKNOWN_EPOCH, 1 << 31),
+}
+_MOST_DIGITS = 20
+
+
+class SegmentKey(NamedTuple):
+    """One state of one segment."""
+
+    topic_id: UUID
+    partition: int
+    segment_id: UUID
+    state: RemoteLogSegmentState
+
+
+class EndOffsetKey(NamedTuple):
+    """The segments that end at ``end_offset`` (inclusive) and were copied in one leader epoch, or their last update."""
+
+    topic_id: UUID
+    topic: str
+    partition: int
+    end_offset: int
+    broker_leader_epoch: int
+    update: bool
+
+
+MetadataKey: TypeAlias = SegmentKey | EndOffsetKey
+
+
+def read_key(key: bytes) -> MetadataKey:
+    """The key of one record. Raises RemoteLogMetadataError for bytes that fit neither schema."""
+    # A text of 37 bytes ends with a digit or a letter, a segment key with the number of a state.
+    if len(key) == _SEGMENT_KEY.size and key[-1] < ord(" "):
+        return _segment_key(key)
+    return _end_offset_key(key)
+
+
+def write_key(key: MetadataKey) -> bytes:
+    """The bytes of a key."""
+    if isinstance(key, SegmentKey):
+        return _SEGMENT_KEY.pack(key.topic_id.bytes, key.partition, key.segment_id.bytes, key.state)
+    parts = [uuid_to_text(key.topic_id), key.topic, key.partition, key.end_offset, key.broker_leader_epoch]
+    return ":".join(map(str, [*parts, _UPDATE] if key.update else parts)).encode()
+
+
+def check_key(key: bytes, event: RemoteLogMetadata) -> None:
+    """Raises RemoteLogMetadataError unless ``key`` is the one that a schema gives ``event``.
+
+    A wrong key makes compaction remove the wrong records, so what its partition says cannot be trusted.
+    """
+    if isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate):
+        segment = event.remote_log_segment_id
+        binary, text = _prefixes(segment.topic_id_partition)
+        if key == binary + segment.id.bytes + _STATE_BYTES[event.state]:
+            return
+        if key.startswith(text):
+            end = event.end_offset, event.broker_leader_epoch
+            if key == text + _suffix(*end, update=isinstance(event, RemoteLogSegmentMetadataUpdate)):
+                return
+        raise RemoteLogMetadataError(f"the key {_shown(key)} does not belong to an event of {segment} in {event.state.name}")
+    raise RemoteLogMetadataError(f"the key {_shown(key)} belongs to a {type(event).__name__}, which has none")
+
+
+@lru_cache(_MOST_PARTITIONS)
+def _prefixes(tip: TopicIdPartition) -> tuple[bytes, bytes]:
+    """How all keys of a partition begin, in both schemas."""
+    return (
+        _PARTITION.pack(tip.topic_id.bytes, tip.partition),
+        f"{uuid_to_text(tip.topic_id)}:{tip.topic}:{tip.partition}:".encode(),
+    )
+
+
+def _suffix(end_offset: int, broker_leader_epoch: int, *, update: bool) -> bytes:
+    return b"%d:%d:UPDATE" % (end_offset, broker_leader_epoch) if update else b"%d:%d" % (end_offset, broker_leader_epoch)
+
+
+def _segment_key(key: bytes) -> SegmentKey:
+    topic_id, partition, segment, state = _SEGMENT_KEY.unpack(key)
+    if partition < 0 or not 0 <= state <= _HIGHEST_STATE:
+        raise RemoteLogMetadataError(f"a metadata key has partition {partition} and state {state}")
+    return SegmentKey(UUID(bytes=topic_id), partition, UUID(bytes=segment), RemoteLogSegmentState(state))
+
+
+def _end_offset_key(key: bytes) -> EndOffsetKey:
+    try:
+        parts = key.decode("ascii").split(":")
+    except UnicodeDecodeError:
+        parts = []
+    if len(parts) not in (5, 6) or (len(parts) == 6 and parts[5] != _UPDATE) or not parts[1]:
+        raise RemoteLogMetadataError(f"the metadata key {_shown(key)} fits no schema: neither 37 bytes nor five parts")
+    try:
+        topic_id = uuid_from_text(parts[0])
+    except ValueError:
+        topic_id = None
+    if topic_id is None or uuid_to_text(topic_id) != parts[0]:
+        raise RemoteLogMetadataError(f"a metadata key has the topic id {parts[0][:24]!r}")
+    numbers = [_number(name, text) for name, text in zip(_LIMITS, parts[2:5], strict=True)]
+    return EndOffsetKey(topic_id, parts[1], numbers[0], numbers[1], numbers[2], len(parts) == 6)
+
+
+def _number(name: str, text: str) -> int:
+    lowest, limit = _LIMITS[name]
+    try:
+        value = int(text[:_MOST_DIGITS])
+    except ValueError:
+        value = limit
+    if str(value) != text or not lowest <= value < limit:
+        raise RemoteLogMetadataError(f"a metadata key has the {name} {text[:_MOST_DIGITS]!r}")
+    return value
+
+
+def _shown(key: bytes) -> str:
+    return repr(key[:80])

@@ -1,0 +1,171 @@
+"""Gives each client its turn in the event loop: measures what clients cost, and lets those wait that exceed their share.
+
+:mod:`~kafka_remote_client.shim.loop_shares` decides by costs, :mod:`~kafka_remote_client.shim.request_rates` by the number of
+requests if ``max_request_rate_per_ip`` is set. A cost is CPU time of the loop's thread, times a factor for all: how much
+longer the work takes than its CPU time because other processes use the machine. So an interruption is not the cost of the
+client that it happens to, and shares are those of the time that the loop really has. Not measured: the work of look-ups, and of
+asyncio before it hands over bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import types
+from collections.abc import Callable, Coroutine, Generator, Hashable
+from typing import Any, Protocol, TypeVar, cast
+
+from kafka_remote_client.clock import Clock
+from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.loop_shares import LoopShares
+from kafka_remote_client.shim.request_rates import RequestRates
+
+__all__ = ["Client", "Turns"]
+
+_TICK_SECONDS = 0.001
+_LATELY_SECONDS = 0.2
+_LEAST_WORKED_SECONDS = 0.001
+_EVENT_SECONDS = 20e-6
+"""The cost in asyncio of an event, before and after the work for a client."""
+_ENTERING_SECONDS = 200e-6
+"""The cost in asyncio of a connection: its transports, and their end."""
+
+T = TypeVar("T")
+
+
+class Client(Hashable, Protocol):
+    """A connection, as far as its turns are concerned."""
+
+    peer: str
+    """Its address."""
+
+    admitted: bool
+    """Whether the broker serves the client."""
+
+    def turn(self) -> None:
+        """Goes on with what waited."""
+
+
+class Turns:
+    """The turns of one event loop. ``cpu``: seconds of CPU time of the calling thread."""
+
+    def __init__(
+        self,
+        rates: RequestRates,
+        shares: LoopShares[Client],
+        counters: Counters,
+        clock: Clock,
+        cpu: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._rates = rates
+        self._shares = shares
+        self._counters = counters
+        self._cpu = cpu
+        self._clock = clock
+        self._depth = 0
+        self._began = self._began_at = 0.0
+        self._worked = self._took = 0.0  # CPU time and time of all clients lately
+        self._ticking: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """What follows is done for one client, up to :meth:`end`. May be nested."""
+        self._depth += 1
+        if self._depth == 1:
+            self._began, self._began_at = self._cpu(), self._clock.monotonic()
+
+    def end(self, client: Client) -> None:
+        """Counts what was done for this client."""
+        self._depth -= 1
+        if not self._depth:
+            self._shares.charge(client.peer, _EVENT_SECONDS * self.slowdown, admitted=client.admitted)
+            self._spent(client)
+
+    @types.coroutine
+    def measured(self, client: Client, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Runs a coroutine for a client, and counts each of its steps."""
+        step: Callable[[Any], Any] = work.send
+        argument: Any = None
+        while True:
+            self.begin()
+            try:
+                awaited = step(argument)
+            except StopIteration as ended:
+                return cast("T", ended.value)
+            finally:
+                self.end(client)
+            try:
+                argument = yield awaited
+            except BaseException as error:  # noqa: BLE001 - goes on into the coroutine, cancellation included
+                step, argument = work.throw, error
+            else:
+                step = work.send
+
+    def _spent(self, client: Client) -> None:
+        now, now_at = self._cpu(), self._clock.monotonic()
+        worked = now - self._began
+        self._worked += worked
+        self._took += max(worked, now_at - self._began_at)
+        self._shares.charge(client.peer, worked * self.slowdown, admitted=client.admitted)
+        self._began, self._began_at = now, now_at
+        if self._took > _LATELY_SECONDS:
+            self._worked /= 2
+            self._took /= 2
+
+    @property
+    def slowdown(self) -> float:
+        """How many times longer the loop's work takes lately than its CPU time, 1 at least."""
+        return self._took / self._worked if self._worked > _LEAST_WORKED_SECONDS else 1.0
+
+    def may_enter(self, client: Client) -> bool:
+        """Whether a new connection is served now. If not, its turn comes later."""
+        if not self._shares.exceeded(client.peer, admitted=False):
+            return True
+        self._counters.add("connections_paced")
+        self._wait(client)
+        return False
+
+    def entered(self, client: Client) -> None:
+        """Counts the cost of a new connection that is served from now on."""
+        self._shares.charge(client.peer, _ENTERING_SECONDS * self.slowdown, admitted=False)
+
+    def may_go_on(self, client: Client) -> bool:
+        """Counts a request between :meth:`begin` and :meth:`end`. Whether the next one may follow; else its turn comes."""
+        self._spent(client)
+        pause = self._rates.charge(client.peer)
+        if pause > 0:
+            self._counters.add("requests_paced.max_request_rate_per_ip")
+            asyncio.get_running_loop().call_later(pause, client.turn)
+            return False
+        if self._shares.exceeded(client.peer, admitted=client.admitted):
+            self._counters.add(f"requests_paced.{'share' if client.admitted else 'unadmitted'}")
+            self._wait(client)
+            return False
+        return True
+
+    def leave(self, client: Client) -> None:
+        """The client waits for no turn any more."""
+        self._shares.leave(client.peer, client)
+
+    def stop(self) -> None:
+        """Gives no further turns."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+
+    def _wait(self, client: Client) -> None:
+        self._shares.wait(client.peer, client, admitted=client.admitted)
+        self._tick_later()
+
+    def _tick_later(self) -> None:
+        if self._ticking is None:
+            self._ticking = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._ticking = None
+        until = self._cpu() + _TICK_SECONDS
+        while turns := self._shares.turns():
+            for client in turns:
+                client.turn()
+            if self._cpu() > until:
+                break
+        if self._shares.waiting:
+            self._tick_later()

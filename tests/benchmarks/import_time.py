@@ -1,0 +1,111 @@
+"""The time that ``from kafka_remote_client import Consumer`` takes beyond ``import confluent_kafka``.
+
+Each measurement is a fresh interpreter, from its start to its exit. The sides take turns, so that other load on the machine
+meets all of them. Medians count, of the clock and of the interpreter's CPU time. An import computes and does not wait, so on an
+idle machine both are about the same. On a busy one only the CPU time means something: it decides.
+
+================  ============================================================================================================
+side              the program
+================  ============================================================================================================
+``nothing``       ``pass``
+``upstream``      ``import confluent_kafka``
+``consumer``      ``from kafka_remote_client import Consumer``
+``constructed``   the same, and a consumer with direct fetch on and the fetcher ``presigned``
+================  ============================================================================================================
+
+Prints JSON: for ``clock`` and ``cpu`` the milliseconds of each side, and ``difference_ms`` and ``ratio`` of ``consumer`` to
+``upstream``, both without the interpreter's own time. The exit status is 1, with a line on standard error, if the difference is
+above the target. The figures of record are in docs/benchmarks.md, "Imports".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.benchmarks.running import machine
+
+__all__ = ["PROGRAMS", "TARGET_MS", "figures", "missed"]
+
+TARGET_MS = 40.0
+_LEAST_ROUNDS = 11
+
+_CONSUMER = "from kafka_remote_client import Consumer"
+_SETTINGS = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "group.id": "g",
+    "log_level": 0,
+    "fetch.remote.enabled": True,
+    "remote.storage.fetcher.class": "presigned",
+    "remote.storage.fetcher.allowed.hosts": "127.0.0.1:1",
+}
+PROGRAMS = {
+    "nothing": "pass",
+    "upstream": "import confluent_kafka",
+    "consumer": _CONSUMER,
+    # The consumer is neither freed nor closed: that would count the end of librdkafka's threads.
+    "constructed": f"import os; {_CONSUMER}; consumer = Consumer({_SETTINGS}); os._exit(0)",
+}
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _milliseconds(program: str) -> dict[str, float]:
+    """The clock and the CPU time of one interpreter."""
+    clock, cpu = time.perf_counter(), _cpu_seconds()
+    subprocess.run([sys.executable, "-c", program], check=True)
+    return {"clock": (time.perf_counter() - clock) * 1000, "cpu": (_cpu_seconds() - cpu) * 1000}
+
+
+def figures(times: Mapping[str, Sequence[float]]) -> dict[str, Any]:
+    """What the times of the sides, in milliseconds by one of the two, come to."""
+    medians = {side: statistics.median(taken) for side, taken in times.items()}
+    upstream = medians["upstream"] - medians["nothing"]
+    ours = medians["consumer"] - medians["nothing"]
+    return {
+        "median_ms": {side: round(median, 1) for side, median in medians.items()},
+        "least_ms": {side: round(min(taken), 1) for side, taken in times.items()},
+        "difference_ms": round(ours - upstream, 1),
+        "ratio": round(ours / upstream, 2),
+    }
+
+
+def missed(difference_ms: float) -> str | None:
+    """A line for a missed target."""
+    return None if difference_ms <= TARGET_MS else f"difference {difference_ms:.1f} ms of CPU time, target {TARGET_MS:g} ms"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--rounds", type=int, default=_LEAST_ROUNDS, help=f"interpreters of each side (at least {_LEAST_ROUNDS})"
+    )
+    rounds = max(_LEAST_ROUNDS, parser.parse_args().rounds)
+    times: dict[str, dict[str, list[float]]] = {kind: {side: [] for side in PROGRAMS} for kind in ("clock", "cpu")}
+    for program in PROGRAMS.values():  # the files are in the page cache, and compiled, from here on
+        _milliseconds(program)
+    for number in range(rounds):
+        sides = list(PROGRAMS)
+        for side in sides if number % 2 else reversed(sides):
+            for kind, taken in _milliseconds(PROGRAMS[side]).items():
+                times[kind][side].append(taken)
+    report = {kind: figures(sides) for kind, sides in times.items()}
+    print(json.dumps({"rounds": rounds, **report, "target_ms": TARGET_MS, **machine("confluent-kafka", "attrs")}, indent=1))
+    line = missed(report["cpu"]["difference_ms"])
+    if line:
+        print(line, file=sys.stderr)
+    return int(line is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""Shares of the event loop: by address for admitted clients, one small share for all others, turns in order."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_remote_client.shim.loop_shares import LoopShares, fair_level
+from tests.support.locations import ManualClock
+
+
+def shares(clock: ManualClock, limit: float = 0.4) -> LoopShares[str]:
+    return LoopShares(limit, clock)
+
+
+def served(one: LoopShares[str], clock: ManualClock, costs: dict[str, float], seconds: float) -> dict[str, float]:
+    """The loop's time that each address got within ``seconds``, if each has a request ready at any moment."""
+    got = dict.fromkeys(costs, 0.0)
+    end = clock.now + seconds
+    for address in costs:
+        one.wait(address, address, admitted=True)
+    while clock.now < end:
+        for address in one.turns():
+            clock.now += costs[address]
+            got[address] += costs[address]
+            one.charge(address, costs[address], admitted=True)
+            one.wait(address, address, admitted=True)
+        clock.now += 0.0001
+    return got
+
+
+@pytest.mark.parametrize(
+    ("demands", "level"),
+    [
+        ([], 0.9),
+        ([0.1, 0.2], 0.9),
+        ([0.1, 5.0], 0.8),
+        ([0.1, 5.0, 5.0], 0.4),
+        ([5.0, 5.0, 5.0], 0.3),
+    ],
+)
+def test_the_fair_level_is_max_min(demands: list[float], level: float) -> None:
+    assert fair_level(demands, 0.9) == pytest.approx(level)
+    assert sum(min(demand, level) for demand in demands) <= 0.9 + 1e-9
+
+
+def test_an_address_alone_never_waits() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    for _ in range(1_000):
+        one.charge("a", 0.001, admitted=True)
+        assert not one.exceeded("a", admitted=True)
+        clock.now += 0.001
+
+
+def test_a_flooding_address_gets_the_limit_beside_others() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    one.charge("light", 0.0001, admitted=True)
+    got = 0.0
+    for _ in range(2_000):
+        clock.now += 0.0005
+        one.charge("light", 0.00001, admitted=True)
+        assert not one.exceeded("light", admitted=True)
+        if not one.exceeded("flood", admitted=True):
+            one.charge("flood", 0.0005, admitted=True)
+            got += 0.0005
+    assert got == pytest.approx(0.4, rel=0.05)
+
+
+def test_addresses_that_flood_share_alike_whatever_their_requests_cost() -> None:
+    clock = ManualClock()
+    got = served(shares(clock), clock, {"a": 0.0001, "b": 0.001, "c": 0.0003}, 20.0)
+    assert max(got.values()) < 1.3 * min(got.values())
+    assert sum(got.values()) > 0.7 * 20, "the loop is not left idle"
+
+
+def test_connections_of_an_address_take_turns() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    one.charge("other", 0.001, admitted=True)
+    one.charge("a", 0.1, admitted=True)
+    for name in ("first", "second", "third"):
+        one.wait("a", name, admitted=True)
+    one.wait("a", "first", admitted=True)  # keeps its place
+    order = []
+    while one.waiting:
+        clock.now += 0.05
+        order += one.turns()
+    assert order == ["first", "second", "third"]
+
+
+def test_others_wait_behind_those_that_wait() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    one.charge("other", 0.001, admitted=True)
+    one.charge("a", 0.01, admitted=True)
+    assert one.exceeded("a", admitted=True)
+    one.wait("a", "first", admitted=True)
+    clock.now += 1
+    assert one.exceeded("a", admitted=True), "somebody waits"
+    assert one.turns() == ["first"]
+    assert not one.exceeded("a", admitted=True)
+
+
+def test_clients_not_admitted_get_a_fifth_beside_admitted_ones() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    got = 0.0
+    for step in range(4_400):
+        clock.now += 0.0005
+        one.charge("admitted", 0.00001, admitted=True)
+        if not one.exceeded(f"flood-{step}", admitted=False):
+            one.charge(f"flood-{step}", 0.0005, admitted=False)
+            got += 0.0005 * (step >= 400)  # the first interval is over
+        assert not one.exceeded("admitted", admitted=True)
+    assert got / 2 == pytest.approx(0.2, rel=0.1)
+
+
+def test_clients_not_admitted_get_most_of_an_idle_loop() -> None:
+    """After a restart all clients come at once."""
+    clock = ManualClock()
+    one = shares(clock)
+    got = 0.0
+    for _ in range(2_000):
+        clock.now += 0.0005
+        if not one.exceeded("a", admitted=False):
+            one.charge("a", 0.0005, admitted=False)
+            got += 0.0005
+    assert got == pytest.approx(0.9, rel=0.05)
+
+
+def test_addresses_not_admitted_take_turns() -> None:
+    """One newcomer of another address does not wait for a hundred of a hostile one."""
+    clock = ManualClock()
+    one = shares(clock)
+    one.charge("hostile", 1.0, admitted=False)
+    for number in range(100):
+        one.wait("hostile", f"hostile-{number}", admitted=False)
+    one.wait("honest", "honest", admitted=False)
+    order: list[str] = []
+    while len(order) < 4:
+        clock.now += 1
+        order += one.turns()
+    assert order == ["hostile-0", "honest", "hostile-1", "hostile-2"]
+
+
+def test_who_leaves_gets_no_turn() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    for admitted in (False, True):
+        one.wait("a", "gone", admitted=admitted)
+    one.wait("a", "stays", admitted=True)
+    one.leave("a", "gone")
+    one.leave("unknown", "gone")
+    assert one.turns() == ["stays"]
+    assert not one.waiting
+
+
+def test_a_debt_is_a_second_at_most() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    one.charge("other", 0.001, admitted=True)
+    one.charge("a", 60.0, admitted=True)
+    one.charge("b", 60.0, admitted=False)
+    assert one.unadmitted_debt == pytest.approx(1.0)
+    assert one.exceeded("a", admitted=True)
+    clock.now += 1.001
+    assert not one.exceeded("a", admitted=True)
+    assert one.unadmitted_debt == 0.0
+
+
+def test_idle_addresses_are_forgotten() -> None:
+    clock = ManualClock()
+    one = shares(clock)
+    one.charge("a", 0.001, admitted=True)
+    one.charge("b", 0.001, admitted=True)
+    one.charge("waits", 0.001, admitted=True)
+    one.wait("waits", "x", admitted=True)
+    assert len(one) == 3
+    clock.now += 1.5
+    one.charge("c", 0.001, admitted=True)
+    assert len(one) == 2
+    one.turns()
+    clock.now += 1.5
+    one.charge("c", 0.001, admitted=True)
+    assert len(one) == 1
+
+
+def test_a_new_limit_holds_from_the_next_interval() -> None:
+    clock = ManualClock()
+    one = shares(clock, limit=1.0)
+    one.charge("other", 0.01, admitted=True)
+    one.limit = 0.1
+    clock.now += 0.2
+    one.charge("a", 0.0005, admitted=True)
+    one.charge("other", 0.0, admitted=True)
+    assert one.exceeded("a", admitted=True), "half a millisecond is five at a tenth"
