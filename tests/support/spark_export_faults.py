@@ -44,7 +44,7 @@ class _Fault:
     def kills_at(self, found: Sequence[Entry]) -> bool:
         """Whether it happens before the last operation of these."""
         last = found[-1]
-        if not self.kill or any(entry["operation"] == "killed" for entry in found):
+        if any(entry["operation"] == "killed" for entry in found):
             return False
         if self.operation is None:
             recorded = [entry for entry in found if is_record(entry) and entry["executor"] == last["executor"]]
@@ -68,8 +68,7 @@ class _Watch:
         entry = {"operation": operation, "path": path, **_place()}
         with self._locked() as file:
             print(json.dumps(entry), file=file, flush=True)
-            found = entries(self.log)
-            if self.fault.kills_at(found):
+            if self.fault.kill and self.fault.kills_at(entries(self.log)):
                 print(json.dumps({**entry, "operation": "killed", "victim": self.fault.kill}), file=file, flush=True)
                 self._kill(entry)
         if self.fault.overlap and entry["split"] == 0 and is_data(entry, "close"):
