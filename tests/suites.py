@@ -100,6 +100,7 @@ SAMPLES = {
     "pure-python": "tests/packaging/test_campaign_samples.py",
     "scan-predicates": "tests/scanning/test_open_scan.py",
     "shim-kills": "tests/faults/test_shim_kills.py",
+    "spark-export-kills": "tests/integration/test_spark_export_faults.py",
     "state-machine": "tests/state_machine/test_manual_assignment.py",
     "under-load": "tests/support/test_under_load.py",
 }
@@ -123,7 +124,7 @@ _LONG_FIRST = (
     *("integration/test_spark_cluster.py", "integration/test_spark_scenarios.py", "integration/test_spark_rows.py"),
     *("integration/test_spark_to_database.py", "integration/test_spark_page.py", "integration/test_spark_batch.py"),
     *("integration/test_spark_segments.py", "integration/test_spark_backfill.py", "integration/test_spark_live_stream.py"),
-    "integration/test_spark_iceberg_backfill.py",
+    *("integration/test_spark_export_faults.py", "integration/test_spark_iceberg_backfill.py"),
     *("state_machine/test_groups.py", "state_machine/test_on_a_broker.py"),  # programs that wait while others compute
 )
 """Files that run long, by how long in their suite: one that a worker takes last leaves the others without work."""

@@ -159,7 +159,7 @@ class TableScan:
 
         ``path``: a folder or a URL that pyarrow knows (``s3://bucket/prefix``), or a path of ``filesystem``, a
         ``pyarrow.fs.FileSystem``. ``job``: names what is written once; each further piece of a table needs a name of its own.
-        ``spark``: a classic ``SparkSession``, whose executors write the splits. ``progress``: called now and then.
+        ``spark``: a ``SparkSession``, classic or Connect, whose executors write the splits. ``progress``: called now and then.
 
         ``arguments``: ``partition_by``: "topic", "day" or "hour", or "topic" and one of these. ``row_group_bytes``: before
         compression; so much is held for each thread. ``file_bytes``: of a file. ``compression``: zstd, snappy, gzip, lz4, none.

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 
 from kafka_remote_client.shim.server import Shim
 from tests.support.golden import golden_local
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import plain
-from tests.support.scanned import expected_rows, rows_of
+from tests.support.scanned import expected_rows, rows_of, tiered_rows
 from tests.support.scenario import TransactionalTopic
 from tests.support.spark import SparkDriver, SparkJobError
 from tests.support.spark_topics import directly
@@ -69,6 +73,17 @@ def test_executors_export_each_record_once(spark_oldest: SparkDriver, tmp_path: 
         row for place in sorted(ends) for row in expected_rows(*place, "read_committed") if row["offset"] <= ends[place]
     ]
     assert done["rows"] == len(rows)
+
+
+def test_executors_export_to_iceberg_and_delta(spark_oldest: SparkDriver, tmp_path: Path) -> None:
+    store = (golden_local() / "remote").as_uri()
+    done = spark_oldest(f"{EXPORTS}:to_tables", store=store, topics=["txn"], split_bytes=50_000, target=str(tmp_path))
+    expected = list(tiered_rows("txn", 0, "read_committed"))
+    with closing(SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=tmp_path.as_uri())) as catalog:
+        assert rows_of(catalog.load_table("kafka.orders").scan().to_arrow()) == expected
+    assert rows_of(pa.table(DeltaTable(tmp_path / "delta").to_pyarrow_table())) == expected
+    assert done["rows"] == [len(expected)] * 2
+    assert min(done["splits"]) > 1
 
 
 def test_the_source_says_what_it_needs(spark_oldest: SparkDriver) -> None:

@@ -1,8 +1,9 @@
-"""``read_segments`` in real tasks beside Spark's own source: where tasks are repeated, and on Spark Connect."""
+"""``read_segments`` in real tasks beside Spark's own source: where tasks are repeated, and on Spark Connect; exports there."""
 
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import MissingPartError
+from tests.support.export_log import entries, is_record, split_of
+from tests.support.exported_table import ExportedTable, connections
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import NEWEST, SparkDriver, SparkJobError
 from tests.support.spark_topics import directly, through_the_broker, write_codec_topic
@@ -18,7 +21,7 @@ from tests.support.spark_topics import directly, through_the_broker, write_codec
 # The first test waits for sessions and for a topic to be tiered.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 
-JOBS = "tests.support.spark_segments"
+JOBS, FAULTS = "tests.support.spark_segments", "tests.support.spark_export_faults"
 SPLITS = {"minPartitions": "8"}
 TIER, BROKER = "remote-fetch-records-total", "broker-fetch-records-total"
 
@@ -28,7 +31,7 @@ def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of Spark Connect, with a server of its own at a port that it picks itself."""
     directory = tmp_path_factory.mktemp("connect")
     try:
-        driver = SparkDriver(NEWEST, directory, settings={"spark.remote": "local[2]"}, variables={"SPARK_TESTING": "1"})
+        driver = SparkDriver(NEWEST, directory, settings={"spark.remote": "local[2,4]"}, variables={"SPARK_TESTING": "1"})
     except MissingPartError as error:
         pytest.skip(f"no Spark: {error}")
     with driver:
@@ -114,3 +117,26 @@ def test_all_of_it_works_on_spark_connect(
     left = connect(f"{JOBS}:frame", options=options, finished=finished)
     assert sum(count for _, _, count, *_ in left["digest"]) == len(rows)
     assert left["counters"] == {}
+
+
+def test_an_export_on_spark_connect_has_the_consumer_s_rows_once(connect: SparkDriver, tmp_path: Path) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    with listening:
+        broker = f"127.0.0.1:{listening.getsockname()[1]}"
+        for kind in ("local", "iceberg"):
+            table = ExportedTable(tmp_path / kind, kind, broker)
+            table.directory.mkdir()
+            wanted = {"directory": str(table.directory), "kind": kind, "broker": broker, "session": "plain"}
+            log = table.directory / "run-0"
+            # The worker of a task is killed, and Spark repeats the task.
+            fault = {"kill": "worker", "operation": 30}
+            done = connect(f"{FAULTS}:exported", **wanted, log=str(log), fault=fault)
+            found = entries(log)
+            assert [entry["victim"] for entry in found if entry["operation"] == "killed"] == ["worker"]
+            tasks = {split_of(entry): entry["split"] for entry in found if is_record(entry)}
+            assert len(tasks) == done["splits"] >= 6
+            assert len(set(tasks.values())) == done["splits"]  # a task for each split
+            again = connect(f"{FAULTS}:exported", **wanted, log=str(table.directory / "run-1"), fault={})
+            assert again == {**done, "resumed": done["splits"]}
+            table.check()
+        assert connections(listening) == 0

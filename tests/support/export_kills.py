@@ -28,45 +28,18 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import attrs
-import pyarrow as pa
-import pyarrow.dataset as ds
-from deltalake import DeltaTable
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.io.pyarrow import PyArrowFile
-from sqlalchemy import event
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.scanning.export import commits
-from kafka_remote_client.scanning.table_scan import TableScan, scan
-from tests.support.counted_files import counted_files
-from tests.support.golden import golden_local
+from tests.support.exported_table import EXPORTS, KINDS, ExportedTable, connections, expected
 from tests.support.ledger import ledger
-from tests.support.scanned import Row, rows_of, tiered_rows
 
 __all__ = ["main"]
 
-_KINDS = ("local", "objects", "iceberg", "delta")
-_PARTITIONS = (("epochs", 0), ("epochs", 1), ("txn", 0))
-_TOPICS = ("epochs", "txn")
-_NAME = "kafka.orders"
-_SPLIT_BYTES = 100_000
-_SPLITS_OF_A_COMMIT = 3
 _LATEST_SECONDS = 0.005
-_EXPORTS = (
-    "kafka_remote_client/fetch",
-    "kafka_remote_client/location",
-    "kafka_remote_client/records",
-    "kafka_remote_client/scanning",
-)
-_PIECES = commits.pieces
 
 
 @attrs.frozen
@@ -108,120 +81,12 @@ class _Counter:
             self._killer.join()
 
 
-@attrs.frozen
-class _Place:
-    """Where a table is. ``broker``: the address of the broker, which must get no connection."""
-
-    directory: Path
-    kind: str
-    broker: str
-
-    @property
-    def table(self) -> Path:
-        return self.directory / "table"
-
-    def export(self, point: _Point | None) -> list[int]:
-        """Runs the export; the numbers of its operations before and after the commit plan."""
-        counter = _Counter(point)
-        with ExitStack() as patched:
-            patched.enter_context(patch.object(commits, "pieces", _small_pieces))
-            getattr(self, f"_{self.kind}")(self._scan(), counter, patched)
-        counter.wait()
-        return list(counter.counted.values())
-
-    def rows(self) -> list[Row]:
-        """What a plain reader sees."""
-        return rows_of(self._visible())
-
-    def check(self) -> None:
-        """Raises AssertionError unless the table has the consumer's rows, each once, and nothing else is left."""
-        expected, found = _expected(), self.rows()
-        assert found == expected, f"{len(found)} rows, {len(expected)} expected"
-        assert list(self.directory.rglob("_staging/*")) == []
-        named = {Path(name).name for name in self._files()}
-        assert {path.name for path in self.table.rglob("*.parquet")} == named
-
-    def check_killed(self) -> None:
-        """Raises AssertionError if a reader sees a record twice, or one that is not of the consumer."""
-        seen = Counter(map(repr, self.rows()))
-        seen.subtract(map(repr, _expected()))
-        assert max(seen.values(), default=0) <= 0, "a plain reader sees records of a killed attempt"
-
-    def _scan(self) -> TableScan:
-        store = (golden_local() / "remote").as_uri()
-        table = scan(store, _TOPICS, threads=2, broker={"bootstrap.servers": self.broker})
-        return attrs.evolve(table, scan=attrs.evolve(table.scan, split_bytes=_SPLIT_BYTES))
-
-    def _local(self, table: TableScan, counter: _Counter, _: ExitStack) -> None:
-        files = counted_files(counter.before, self.kind)
-        table.to_parquet(self.table, partition_by="day", row_group_bytes=200_000, filesystem=files)
-
-    _objects = _local
-
-    def _delta(self, table: TableScan, counter: _Counter, patched: ExitStack) -> None:
-        _count(patched, DeltaTable, "create_write_transaction", counter)
-        table.to_delta(self.table, filesystem=counted_files(counter.before))
-
-    def _iceberg(self, table: TableScan, counter: _Counter, patched: ExitStack) -> None:
-        _count(patched, PyArrowFile, "create", counter)
-        catalog = patched.enter_context(self._catalog())
-        event.listen(catalog.engine, "before_cursor_execute", lambda *_: counter.before("execute", ""))
-        event.listen(catalog.engine, "commit", lambda _: counter.before("commit", ""))
-        table.to_iceberg(catalog, _NAME, filesystem=counted_files(counter.before))
-
-    @contextmanager
-    def _catalog(self) -> Iterator[Any]:
-        uri = f"sqlite:///{self.directory}/catalog.db"
-        with closing(SqlCatalog("killed", uri=uri, warehouse=self.table.as_uri())) as catalog:
-            yield catalog
-
-    def _visible(self) -> pa.Table:
-        if not self._exists():
-            return pa.table({})
-        if self.kind == "iceberg":
-            with self._catalog() as catalog:
-                return catalog.load_table(_NAME).scan().to_arrow()
-        if self.kind == "delta":
-            return pa.table(DeltaTable(self.table).to_pyarrow_table())
-        return ds.dataset(self.table, format="parquet").to_table()
-
-    def _files(self) -> list[str]:
-        """The data files that the table's metadata names; of Parquet all that are visible."""
-        if self.kind == "iceberg":
-            with self._catalog() as catalog:
-                return [task.file.file_path for task in catalog.load_table(_NAME).scan().plan_files()]
-        if self.kind == "delta":
-            return DeltaTable(self.table).file_uris()
-        return [str(file) for file in ds.dataset(self.table, format="parquet").files]
-
-    def _exists(self) -> bool:
-        if self.kind == "iceberg":
-            with self._catalog() as catalog:
-                return bool(catalog.table_exists(_NAME))
-        if self.kind == "delta":
-            return DeltaTable.is_deltatable(str(self.table))
-        return self.table.exists()
-
-
-def _count(patched: ExitStack, owner: type, name: str, counter: _Counter) -> None:
-    """Counts calls of a method as operations, and the return from each as one more."""
-    real = getattr(owner, name)
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        counter.before(name, "")
-        found = real(*arguments, **named)
-        counter.before(f"after {name}", "")
-        return found
-
-    patched.enter_context(patch.object(owner, name, counted))
-
-
-def _small_pieces(written: Any, size: int = 0) -> Any:
-    return _PIECES(written, _SPLITS_OF_A_COMMIT)
-
-
-def _expected() -> list[Row]:
-    return [row for place in _PARTITIONS for row in tiered_rows(*place, "read_committed")]
+def _export(table: ExportedTable, point: _Point | None) -> list[int]:
+    """Runs the export; the numbers of its operations before and after the commit plan."""
+    counter = _Counter(point)
+    table.export(counter.before)
+    counter.wait()
+    return list(counter.counted.values())
 
 
 def _forked(work: Callable[[], object]) -> int:
@@ -241,12 +106,12 @@ def _forked(work: Callable[[], object]) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def _operations(place: _Place) -> list[int]:
-    place.directory.mkdir()
-    counted = place.directory / "counted"
-    assert _forked(lambda: counted.write_text(json.dumps(place.export(None)))) == 0
+def _operations(table: ExportedTable) -> list[int]:
+    table.directory.mkdir()
+    counted = table.directory / "counted"
+    assert _forked(lambda: counted.write_text(json.dumps(_export(table, None)))) == 0
     found: list[int] = json.loads(counted.read_text())
-    shutil.rmtree(place.directory)
+    shutil.rmtree(table.directory)
     return found
 
 
@@ -262,29 +127,20 @@ def _points(count: int, operations: list[int], drawn: random.Random) -> Iterator
         yield _Point(commits, min(int(operation) + 1, operations[commits]), delay)
 
 
-def _survives(place: _Place, point: _Point) -> bool:
-    place.directory.mkdir()
-    killed = _forked(lambda: place.export(point))
+def _survives(table: ExportedTable, point: _Point) -> bool:
+    table.directory.mkdir()
+    killed = _forked(lambda: _export(table, point))
     if not (os.WIFSIGNALED(killed) and os.WTERMSIG(killed) == signal.SIGKILL):
-        print(f"{place.kind}: not killed at {point}: status {killed}")
+        print(f"{table.kind}: not killed at {point}: status {killed}")
         return False
-    if _forked(place.check_killed) != 0:
+    if _forked(table.check_killed) != 0:
         return False
 
     def again() -> None:
-        place.export(None)
-        place.check()
+        _export(table, None)
+        table.check()
 
     return _forked(again) == 0
-
-
-def _connections(listener: socket.socket) -> int:
-    listener.setblocking(False)
-    try:
-        listener.accept()[0].close()
-    except BlockingIOError:
-        return 0
-    return 1
 
 
 def main() -> int:
@@ -299,29 +155,29 @@ def main() -> int:
     drawn, failed = random.Random(seed), []
     clock = SystemClock()
     started = clock.monotonic()
-    _expected()  # read, and the archive unpacked, before anything is forked
+    expected()  # read, and the archive unpacked, before anything is forked
     with tempfile.TemporaryDirectory() as name, socket.create_server(("127.0.0.1", 0)) as listener:
         broker = f"127.0.0.1:{listener.getsockname()[1]}"
-        operations = {kind: _operations(_Place(Path(name, kind), kind, broker)) for kind in _KINDS}
-        each = arguments.points // len(_KINDS)
-        points = [(kind, point) for kind in _KINDS for point in _points(each, operations[kind], drawn)]
+        operations = {kind: _operations(ExportedTable(Path(name, kind), kind, broker)) for kind in KINDS}
+        each = arguments.points // len(KINDS)
+        points = [(kind, point) for kind in KINDS for point in _points(each, operations[kind], drawn)]
         for number, (kind, point) in enumerate(points):
-            place = _Place(Path(name, str(number)), kind, broker)
-            if not _survives(place, point):
+            table = ExportedTable(Path(name, str(number)), kind, broker)
+            if not _survives(table, point):
                 print(f"{kind}: failed at {point}", flush=True)
                 failed.append((kind, *attrs.astuple(point)))
-            shutil.rmtree(place.directory, ignore_errors=True)
-        connections = _connections(listener)
+            shutil.rmtree(table.directory, ignore_errors=True)
+        connected = connections(listener)
     counts = {
         "points": len(points),
         "in_commits": sum(point.commits for _, point in points),
         "operations": {kind: sum(found) for kind, found in operations.items()},
-        "broker_connections": connections,
+        "broker_connections": connected,
     }
     seconds = round(clock.monotonic() - started)
-    ledger("export-kills", describes=_EXPORTS, seed=seed, seconds=seconds, **counts, failed=len(failed))
+    ledger("export-kills", describes=EXPORTS, seed=seed, seconds=seconds, **counts, failed=len(failed))
     print(json.dumps({"seed": seed, **counts, "failed": failed}))
-    return 1 if failed or connections else 0
+    return 1 if failed or connected else 0
 
 
 if __name__ == "__main__":

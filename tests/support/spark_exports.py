@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
@@ -22,7 +25,7 @@ from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.table_scan import TableScan, scan
 
-__all__ = ["exported", "troubled", "typed"]
+__all__ = ["exported", "to_tables", "troubled", "typed"]
 
 
 def _table(store: str, topics: list[str], split_bytes: int) -> TableScan:
@@ -41,6 +44,15 @@ def typed(spark: SparkSession, store: str, topic: str, split_bytes: int, target:
     arguments: Any = {"value_format": "json", "value_schema": pa.schema([("n", pa.int64())]), "key_format": "string"}
     result = _table(store, [topic], split_bytes).to_delta(target, spark=spark, on_error="dead_letters", **arguments)
     return {"rows": result.rows, "unreadable": result.unreadable, "splits": result.splits}
+
+
+def to_tables(spark: SparkSession, store: str, topics: list[str], split_bytes: int, target: str) -> Any:
+    """Exports to an Iceberg table with a catalog of SQLite, and to a Delta table."""
+    table = _table(store, topics, split_bytes)
+    with closing(SqlCatalog("lake", uri=f"sqlite:///{target}/catalog.db", warehouse=Path(target).as_uri())) as catalog:
+        iceberg = table.to_iceberg(catalog, "kafka.orders", spark=spark)
+    delta = table.to_delta(f"{target}/delta", spark=spark)
+    return {"rows": [iceberg.rows, delta.rows], "splits": [iceberg.splits, delta.splits]}
 
 
 @attrs.frozen(kw_only=True)

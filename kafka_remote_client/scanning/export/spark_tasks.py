@@ -5,10 +5,14 @@
     driver      splits as rows  ->  a task for each  ->  records as JSON  ->  commit plan
     executor                        opens the tier, writes the split's files, writes its record
 
-A task that is repeated, or that runs twice, writes files of its own; of its records one counts, with all its files. This needs
-Spark's classic sessions (``sparkContext``), the package on the executors, and a target that all of them see under one path.
+    session   | splits are                                              | a task runs
+    classic   | an RDD                                                  | ``mapPartitions``
+    Connect   | a DataFrame, divided by the number of the split         | ``mapInArrow``: Connect has no RDDs
 
-References: docs/tables.md, "Export"; ``RDD.mapPartitions``.
+A task that is repeated, or that runs twice, writes files of its own; of its records one counts, with all its files. This needs
+the package on the executors, and a target that all of them see under one path.
+
+References: docs/tables.md, "Export"; ``RDD.mapPartitions``; ``DataFrame.mapInArrow``, ``DataFrame.repartitionByRange``.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
+
+import pyarrow as pa
 
 from kafka_remote_client.errors import ExportError
 from kafka_remote_client.model import TopicPartition
@@ -29,6 +35,8 @@ __all__ = ["write_in_tasks"]
 
 _MOST_TASKS = 10_000
 _Row = tuple[str, int, int, int, int]
+_ROW_SCHEMA = "number bigint, topic string, partition int, start bigint, end bigint, size bigint"
+_WRITTEN = "written"
 
 
 def write_in_tasks(export: Export, session: Any, splits: Sequence[Split]) -> Steps:
@@ -39,13 +47,31 @@ def write_in_tasks(export: Export, session: Any, splits: Sequence[Split]) -> Ste
     if not splits:
         return
     rows: list[_Row] = [(*split.topic_partition, split.start, split.end, split.size_in_bytes) for split in splits]
-    tasks = session.sparkContext.parallelize(rows, min(len(rows), _MOST_TASKS)).mapPartitions(partial(_task, export))
+    tasks = min(len(rows), _MOST_TASKS)
+    run = _on_connect if type(session).__module__.startswith("pyspark.sql.connect") else _on_classic
     try:
-        written = tasks.collect()
-    except Exception as error:  # Py4J's, of which this package knows nothing
+        written = run(session, rows, tasks, export)
+    except Exception as error:  # Py4J's or gRPC's, of which this package knows nothing
         raise ExportError(f"the Spark job of export {export.job} failed: {_short(error)}") from error
     for text in written:
         yield WrittenSplit.of_json(json.loads(text))
+
+
+def _on_classic(session: Any, rows: Sequence[_Row], tasks: int, export: Export) -> list[str]:
+    written: list[str] = session.sparkContext.parallelize(rows, tasks).mapPartitions(partial(_task, export)).collect()
+    return written
+
+
+def _on_connect(session: Any, rows: Sequence[_Row], tasks: int, export: Export) -> list[str]:
+    numbered = session.createDataFrame([(number, *row) for number, row in enumerate(rows)], _ROW_SCHEMA)
+    divided = numbered.repartitionByRange(tasks, "number")
+    return [row[_WRITTEN] for row in divided.mapInArrow(partial(_batches, export), f"{_WRITTEN} string").collect()]
+
+
+def _batches(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = (tuple(row.values())[1:] for batch in batches for row in batch.to_pylist())
+    for text in _task(export, rows):
+        yield pa.record_batch([pa.array([text])], [_WRITTEN])
 
 
 def _task(export: Export, rows: Iterable[_Row]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pyarrow as pa
 import pytest
 
 from kafka_remote_client.errors import ExportError
@@ -43,6 +44,39 @@ class Session:
         return found
 
 
+class ConnectSession:
+    """Runs a DataFrame's tasks here, each so many times; of a task the last attempt's answer counts."""
+
+    def __init__(self, attempts: int = 1) -> None:
+        self.attempts = attempts
+
+    def createDataFrame(self, rows: list[tuple[Any, ...]], schema: str) -> ConnectSession:
+        self.rows = [dict(zip((column.split()[0] for column in schema.split(", ")), row, strict=True)) for row in rows]
+        return self
+
+    def repartitionByRange(self, count: int, column: str) -> ConnectSession:
+        rows = sorted(self.rows, key=lambda row: row[column])
+        self.tasks = [rows[len(rows) * n // count : len(rows) * (n + 1) // count] for n in range(count)]
+        return self
+
+    def mapInArrow(self, task: Any, schema: str) -> ConnectSession:
+        self.names = [column.split()[0] for column in schema.split(", ")]
+        self.pickled = pickle.dumps(task)
+        return self
+
+    def collect(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for rows in self.tasks:
+            batches = [pa.RecordBatch.from_pylist(rows)] if rows else []
+            answers = [list(pickle.loads(self.pickled)(iter(batches))) for _ in range(self.attempts)]
+            assert all(batch.schema.names == self.names for batch in answers[-1])
+            found += [row for batch in answers[-1] for row in batch.to_pylist()]
+        return found
+
+
+ConnectSession.__module__ = "pyspark.sql.connect.session"
+
+
 @pytest.fixture
 def small(orders: TableScan) -> TableScan:
     return attrs.evolve(orders, scan=attrs.evolve(orders.scan, split_bytes=100_000))
@@ -58,6 +92,18 @@ def test_tasks_write_each_record_once(small: TableScan, committed: list[Row], tm
     assert sorted(places) == sorted((row["partition"], row["offset"]) for row in committed)
     again = small.to_parquet(tmp_path, spark=None, partition_by="topic", file_bytes=1, row_group_bytes=50_000)
     assert again.files == result.files
+
+
+def test_tasks_of_spark_connect_write_each_record_once(
+    small: TableScan, committed: list[Row], tmp_path: Path, visible: Any
+) -> None:
+    session = ConnectSession(attempts=2)
+    result = small.to_parquet(tmp_path, spark=session)
+    assert [len(rows) for rows in session.tasks] == [1] * result.splits
+    assert result.splits > 3
+    assert visible(tmp_path) == committed
+    again = small.to_parquet(tmp_path)
+    assert (again.files, again.resumed) == (result.files, result.splits)
 
 
 def test_a_failed_job_names_the_error_and_the_next_continues(
