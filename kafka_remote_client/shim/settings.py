@@ -345,10 +345,10 @@ _SETTINGS: tuple[ShimSetting, ...] = (
     _setting(
         "max_loop_share_per_ip",
         float,
-        0.4,
-        "Share of the event loop's time that admitted clients of one address get while other clients use the loop; requests "
-        "above it wait. Lower protects other clients from a flood. Set it to 1 if most clients come from one address, such as "
-        "that of a load balancer.",
+        1.0,
+        "Largest share of the event loop's time that admitted clients of one address get while other clients use the loop; "
+        "requests above it wait. A lower one keeps waits short while an address floods the shim. Leave it at 1 if most clients "
+        "come from one address, such as that of a load balancer.",
         bounds=(0.01, 1),
     ),
     _setting(
