@@ -62,7 +62,7 @@ def restore(command: RestoreCommand, say: Callable[[str], None], clock: Clock | 
     topic = command.topics[0] if len(command.topics) == 1 else None
     with closing(ListingLocationSource(store, layout, topic=topic, topic_id=command.topic_id)) as source:
         check_store_options(command.store_options, store)
-        tips = [tip for name in command.topics or source.topics() for tip in source.partitions(name)]
+        tips = [tip for name in dict.fromkeys(command.topics or source.topics()) for tip in source.partitions(name)]
         if not tips:
             raise nothing_found(f"found no segments{' of ' if command.topics else ''}{', '.join(command.topics)}", store)
         _check_topics(command, tips)

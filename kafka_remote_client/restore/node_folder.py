@@ -9,7 +9,8 @@ name in the node's folder       what it says
 ``meta.properties``             formatted
 ``.lock``                       locked by a broker that runs; a restore locks it, too
 ``__cluster_metadata-0/*.log``  the node was started: it does not read ``bootstrap.checkpoint`` again
-``kafka-remote-restore/``       an unfinished restore, of the plan in its ``plan.json``
+``kafka-remote-restore/``       an unfinished restore
+``kafka-remote-restore.json``   the plan of the restore, unfinished or not; a broker does not look at it
 =============================== ====================================================================
 
 References: Kafka's LogManager (loadLogs, lockLogDirs), KafkaRaftServer.
@@ -33,7 +34,7 @@ from kafka_remote_client.restore.files import LOG_STARTS, META_PROPERTIES, Forma
 __all__ = ["NodeFolder", "sync", "writing"]
 
 _WORK = "kafka-remote-restore"
-_PLAN = "plan.json"
+_PLAN = f"{_WORK}.json"
 _METADATA_LOG = "__cluster_metadata-0"
 
 
@@ -58,29 +59,33 @@ class NodeFolder:
                 raise RestoreError(f"{path} is in use: a broker or another restore has locked it") from None
             if any((path / _METADATA_LOG).glob("*.log")):
                 raise RestoreError(f"{path} is in use: a node has started in it; format a new folder")
-            yield cls(path, parse_meta_properties(meta.read_text(encoding="utf-8")))
+            yield cls(path, parse_meta_properties(meta.read_text(encoding="utf-8", errors="replace")))
 
     @property
     def _work(self) -> Path:
         return self.path / _WORK
 
     def begin(self, plan: dict[str, Any], partitions: list[str]) -> bool:
-        """Begins or continues the restore of a plan; returns whether it continues.
+        """Begins or continues the restore of a plan; returns whether it continues. A finished one has nothing left to write.
 
-        Raises RestoreError if another restore is unfinished, and if there are topics or folders of these partitions already.
+        Raises RestoreError if there is another restore, and if there are topics or folders of these partitions already.
         """
         text = json.dumps(plan, indent=1, sort_keys=True)
-        told = self._work / _PLAN
-        if told.is_file():
-            if told.read_text(encoding="utf-8") != text:
-                raise RestoreError(f"{self.path} has an unfinished restore of another plan: finish it, or remove {self._work}")
+        told = self.path / _PLAN
+        begun = told.is_file()
+        if begun and told.read_text(encoding="utf-8") == text:
+            self._work.mkdir(exist_ok=True)
             return True
         if has_topics((self.path / BOOTSTRAP).read_bytes()):
             raise RestoreError(f"{self.path} has restored topics already: restore all topics of a node at once")
+        if begun:
+            raise RestoreError(f"{self.path} has an unfinished restore of another plan: finish it, or remove {told}")
         for name in (*partitions, LOG_STARTS):
             if (self.path / name).exists():
                 raise RestoreError(f"{self.path} is in use: it has {name}")
-        self._work.mkdir(exist_ok=True)
+        if self._work.exists():  # of a plan that was removed, or not written
+            shutil.rmtree(self._work)
+        self._work.mkdir()
         self.write_new(told, text.encode())
         return False
 

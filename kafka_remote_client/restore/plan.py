@@ -42,6 +42,8 @@ from kafka_remote_client.restore.topic_configs import TopicConfigs, deletion_by_
 
 __all__ = ["Gap", "PartitionPlan", "PartitionTier", "RestorePlan", "RestoreRequest", "plan_partition", "plan_restore"]
 
+_MOST_EMPTY = 10_000  # Kafka's ReplicationControlManager: "Excessively large number of partitions per request."
+
 
 @attrs.frozen
 class Gap:
@@ -58,13 +60,13 @@ class Gap:
 class PartitionTier:
     """What was read of a partition's tier.
 
-    ``chain``: the segments along ``lineage``. ``readable``: all segments with metadata, those of other lineages included.
-    ``unreadable``: the rest, with reasons. ``hanging``: transactions that are open at the end of the chain; None if no producer
-    snapshot has them.
+    ``chain``: the segments along ``lineage``; none if none is readable. ``readable``: all segments with metadata, also those of
+    other lineages. ``unreadable``: the rest, with reasons. ``hanging``: transactions that are open at the end of the
+    chain; None if no producer snapshot has them.
     """
 
     tip: TopicIdPartition
-    lineage: LeaderEpochLineage
+    lineage: LeaderEpochLineage = attrs.field(factory=lambda: LeaderEpochLineage(()))
     chain: tuple[TieredSegment, ...] = ()
     readable: tuple[RemoteLogSegmentMetadata, ...] = ()
     unreadable: Mapping[RemoteLogSegmentId, str] = attrs.field(factory=dict)
@@ -132,7 +134,7 @@ class PartitionPlan:
 
 @attrs.frozen
 class RestorePlan:
-    """The whole restore. ``empty`` are the partitions of its topics of which the tier has nothing."""
+    """The whole restore. ``empty`` are the partitions of its topics of which the tier has nothing that is restored."""
 
     partitions: tuple[PartitionPlan, ...]
     empty: tuple[TopicPartition, ...]
@@ -163,21 +165,29 @@ class RestorePlan:
 
 def plan_restore(tiers: Sequence[PartitionTier], request: RestoreRequest, now_ms: int) -> RestorePlan:
     """The plan for all partitions; ``now_ms`` is what retention counts from. Raises ConfigurationError for a bad config."""
-    plans = tuple(plan_partition(tier, request, now_ms) for tier in tiers)
+    plans = tuple(plan_partition(tier, request, now_ms) for tier in tiers if tier.chain)
     numbers: dict[str, set[int]] = {}
-    for plan in plans:
-        numbers.setdefault(plan.tip.topic, set()).add(plan.tip.partition)
+    for tier in tiers:
+        numbers.setdefault(tier.tip.topic, set()).add(tier.tip.partition)
     known = {plan.name for plan in plans}
     refusals = [refusal for plan in plans for refusal in plan.refusals]
+    refusals += (refusal for tier in tiers if not tier.chain for refusal in _unreadable(tier))
     without = sorted(numbers.keys() - request.configs.keys())
     refusals += (f"{topic}: the tier does not have the topic's configs: add them" for topic in without)
     refusals += _strangers(request, known)
-    empty = []
+    empty: list[TopicPartition] = []
     for topic, found in sorted(numbers.items()):
+        filled = sum(name.topic == topic for name in known)
         count = request.partition_counts.get(topic, max(found) + 1)
-        if count <= max(found):
+        if not filled:
+            refusals.append(f"{topic}: the tier has no segment to restore")
+        elif count <= max(found):
             refusals.append(f"{topic}: it has partition {max(found)} in the tier, so it has more than {count} partitions")
-        empty += [TopicPartition(topic, number) for number in range(count) if number not in found]
+        elif count - filled > _MOST_EMPTY:
+            words = f"{count - filled} empty partitions are more than Kafka creates at once, which is {_MOST_EMPTY}"
+            refusals.append(f"{topic}: {words}")
+        else:
+            empty += (name for name in (TopicPartition(topic, number) for number in range(count)) if name not in known)
     return RestorePlan(plans, tuple(empty), tuple(refusals))
 
 
@@ -201,7 +211,7 @@ def plan_partition(tier: PartitionTier, request: RestoreRequest, now_ms: int) ->
         )
     if not request.live_copies:
         refusals += (f"{name}: {words}: choose one" for words in _overlaps(tier, segments))
-    refusals += (f"{name}: segment {uuid_to_text(one.id)} is unreadable: {why}" for one, why in tier.unreadable.items())
+    refusals += _unreadable(tier)
     sizes = [(one.metadata.max_timestamp_ms, one.metadata.segment_size_in_bytes) for one in segments]
     if tier.tip.topic in request.configs and (deletes := deletion_by_retention(configs, sizes, now_ms)) is not None:
         refusals.append(f"{name}: {deletes}")
@@ -216,6 +226,11 @@ def plan_partition(tier: PartitionTier, request: RestoreRequest, now_ms: int) ->
         missing=tuple(_missing(tier, log_start, name in request.log_starts)),
         refusals=tuple(refusals),
     )
+
+
+def _unreadable(tier: PartitionTier) -> Iterator[str]:
+    for one, why in tier.unreadable.items():
+        yield f"{tier.tip.topic}-{tier.tip.partition}: segment {uuid_to_text(one.id)} is unreadable: {why}"
 
 
 def _without_overlap(chain: Sequence[TieredSegment]) -> Iterator[TieredSegment]:

@@ -21,9 +21,10 @@ __all__ = ["read_partition", "read_snapshot"]
 def read_partition(
     store: RemoteObjectStore, layout: ObjectLayout, listing: TierListing, tip: TopicIdPartition, without: Collection[UUID] = ()
 ) -> PartitionTier:
-    """The partition without the segments of these ids.
+    """The partition without the segments of these ids; without a chain if no segment is left.
 
-    Raises ConfigurationError if no segment is left, RemoteLogError kinds for a damaged checkpoint, and what the store raises.
+    Raises ConfigurationError if none agrees with the newest, RemoteLogError kinds for a damaged checkpoint, and what the store
+    raises.
     """
     unreadable = {one: why for one, why in listing.unreadable(tip).items() if one.id not in without}
     uploads = [
@@ -34,8 +35,7 @@ def read_partition(
     cache = cache_of_uploads(tip, uploads)
     newest = cache.newest_segment()
     if newest is None:
-        reasons = "; ".join(unreadable.values()) or "all are left out"
-        raise ConfigurationError(f"{tip} has no readable segment: {reasons}")
+        return PartitionTier(tip, unreadable=unreadable)
     lineage = parse_leader_epoch_checkpoint(layout.read_index(store, newest, ObjectKind.LEADER_EPOCH))
     chain = tuple(TieredLog(cache, lineage).all_segments())
     if not chain:

@@ -77,6 +77,12 @@ def test_plans_all_topics_of_a_store_as_json(capsys: pytest.CaptureFixture[str])
     assert f"{partitions[0]['topic']}: the tier does not have the topic's configs: add them" in plan["refusals"]
 
 
+def test_plans_a_topic_once_that_is_named_twice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    given = ["--store", STORE, "--dry-run", "--output", "json", "--configs", configs(tmp_path, "delrec")]
+    _, out, _ = restore(capsys, "delrec", "delrec", *given)
+    assert [json.loads(line)["type"] for line in out.splitlines()] == ["partition", "plan"]
+
+
 def test_restores_and_prints_what_is_left_to_do(capsys: pytest.CaptureFixture[str], tmp_path: Path, folder: Path) -> None:
     status, out, err = restore(
         capsys,

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import attrs
 import pytest
 
-from kafka_remote_client.errors import RestoreError
+from kafka_remote_client.errors import ConfigurationError, RestoreError
 from kafka_remote_client.restore import node_folder
 from tests.support.new_node import NAME, WORK, formatted, planned, restored, two_segments
 
@@ -25,7 +26,7 @@ class StoppedError(Exception):
     """A restore that is killed at a step."""
 
 
-def _stopped(*_: object) -> None:
+def _stopped(*_: object, **__: object) -> None:
     raise StoppedError
 
 
@@ -39,9 +40,27 @@ def test_refuses_another_plan_in_an_unfinished_folder(folder: Path, monkeypatch:
         restored(tier, folder, planned(tier, without=[UUID(int=2)]))
 
 
+def test_begins_anew_without_the_files_of_a_plan_that_was_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = two_segments()
+    with monkeypatch.context() as patched:
+        patched.setattr(node_folder.NodeFolder, "move", _stopped)
+        with pytest.raises(StoppedError):
+            restored(tier, folder)
+    assert (folder / WORK / NAME / "leader-epoch-checkpoint").read_bytes() == b"0\n2\n0 0\n2 5\n"
+    (folder / f"{WORK}.json").unlink()
+    restored(tier, folder, planned(tier, without=[UUID(int=2)]))
+    assert (folder / NAME / "leader-epoch-checkpoint").read_bytes() == b"0\n1\n0 0\n"
+
+
 def test_refuses_a_folder_that_was_not_formatted(tmp_path: Path) -> None:
     with pytest.raises(RestoreError, match=r"has no meta\.properties or no bootstrap\.checkpoint: format it"):
         restored(two_segments(), tmp_path)
+
+
+def test_refuses_a_folder_whose_properties_are_not_text(folder: Path) -> None:
+    (folder / "meta.properties").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigurationError, match=r"meta\.properties has version None, not 1"):
+        restored(two_segments(), folder)
 
 
 def test_refuses_a_folder_that_a_broker_has_locked(folder: Path) -> None:
@@ -83,14 +102,38 @@ def test_refuses_a_folder_with_files_of_its_own(folder: Path, name: str) -> None
 
 
 def test_refuses_a_second_restore(folder: Path) -> None:
-    restored(two_segments(), folder)
+    tier = two_segments()
+    restored(tier, folder)
     with pytest.raises(RestoreError, match="has restored topics already"):
-        restored(two_segments(), folder)
+        restored(tier, folder, planned(tier, without=[UUID(int=2)]))
+
+
+def test_tells_again_what_is_left_to_do(folder: Path) -> None:
+    """What a finished restore printed may be lost, with a terminal for example."""
+    tier = two_segments(open_transactions=[(40, 5)])
+    done = restored(tier, folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    again = restored(tier, folder)
+    assert again == attrs.evolve(done, copied_bytes=0)
+    assert again.hanging
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert not (folder / WORK).exists()
+
+
+def test_continues_after_a_kill_while_it_removes_its_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tier = two_segments()
+    with monkeypatch.context() as patched:
+        patched.setattr("os.rmdir", _stopped)
+        with pytest.raises(StoppedError):
+            restored(tier, folder)
+    assert list((folder / WORK).iterdir()) == []
+    restored(tier, folder)
+    assert not (folder / WORK).exists()
 
 
 def test_refuses_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(folder)._replace(free=10)
-    monkeypatch.setattr(node_folder.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(RestoreError, match="has 10 bytes free, the logs have"):
         restored(two_segments(), folder)
 

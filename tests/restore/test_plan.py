@@ -8,6 +8,7 @@ import pytest
 from kafka_remote_client.model import (
     AbortedTransaction,
     EpochEntry,
+    RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     TopicPartition,
     uuid_to_text,
@@ -173,6 +174,36 @@ def test_creates_partitions_that_were_never_tiered() -> None:
 def test_refuses_fewer_partitions_than_the_tier_has() -> None:
     (refusal,) = plan(partition_counts={TIP.topic: TIP.partition}).refusals
     assert refusal.startswith(f"{TIP.topic}: it has partition {TIP.partition} in the tier")
+
+
+@pytest.mark.parametrize("most", [10_000, 10_001])
+def test_refuses_more_empty_partitions_than_kafka_creates_at_once(most: int) -> None:
+    found = plan(partition_counts={TIP.topic: most + 1})
+    told = f"{TIP.topic}: {most} empty partitions are more than Kafka creates at once, which is 10000"
+    assert found.refusals == ((told,) if most > 10_000 else ())
+    assert len(found.empty) == (0 if most > 10_000 else most)
+
+
+def test_creates_a_partition_empty_whose_segments_are_all_left_out() -> None:
+    other = attrs.evolve(TIP, partition=TIP.partition + 1)
+    segment = RemoteLogSegmentId(other, UUID(int=7))
+    half = PartitionTier(other, unreadable={segment: "it lacks the log"})
+    found = plan_restore([TIER, half], RestoreRequest(KEEP), NOW)
+    assert found.refusals == (f"orders-8: segment {uuid_to_text(segment.id)} is unreadable: it lacks the log",)
+    left_out = plan_restore([TIER, attrs.evolve(half, unreadable={})], RestoreRequest(KEEP), NOW)
+    assert left_out.refusals == ()
+    assert [one.tip for one in left_out.partitions] == [TIP]
+    assert found.empty == left_out.empty == tuple(TopicPartition(TIP.topic, n) for n in (*range(TIP.partition), 8))
+    fewer = plan_restore([TIER, half], RestoreRequest(KEEP, partition_counts={TIP.topic: 8}), NOW)
+    assert fewer.refusals[-1] == "orders: it has partition 8 in the tier, so it has more than 8 partitions"
+    stranger = plan_restore([TIER, half], RestoreRequest(KEEP, log_starts={TopicPartition("orders", 8): 5}), NOW)
+    assert stranger.refusals[-1] == "orders-8: it is not among the restored partitions"
+
+
+def test_needs_a_readable_segment_of_each_topic() -> None:
+    found = plan(PartitionTier(TIP))
+    assert found.refusals == (f"{TIP.topic}: the tier has no segment to restore",)
+    assert found.partitions == found.empty == ()
 
 
 def test_says_that_a_snapshot_is_missing() -> None:

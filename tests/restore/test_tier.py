@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import attrs
 import pytest
 
@@ -18,6 +20,16 @@ def test_a_segment_that_is_cut_at_its_end_has_no_snapshot() -> None:
     first, _ = planned(tier).partitions[0].segments
     assert read_snapshot(tier.store, LAYOUT, first) is not None
     assert read_snapshot(tier.store, LAYOUT, attrs.evolve(first, end=3)) is None
+
+
+def test_a_partition_whose_only_segment_was_not_copied_to_its_end_has_no_chain() -> None:
+    tier = Tier()
+    segment = tier.add([batch(0, 3)], number=1)
+    del tier.store.objects[LAYOUT.object_key(segment, ObjectKind.TIME_INDEX)]
+    found = read_partition(tier.store, LAYOUT, TierListing(tier.store, LAYOUT), TIP)
+    assert (found.chain, list(found.unreadable)) == ((), [segment.remote_log_segment_id])
+    left_out = read_partition(tier.store, LAYOUT, TierListing(tier.store, LAYOUT), TIP, [UUID(int=1)])
+    assert (left_out.chain, left_out.unreadable) == ((), {})
 
 
 def test_needs_a_segment_of_the_newest_lineage() -> None:
