@@ -10,7 +10,11 @@ Only a READY partition may be used: before, a segment that is already deleted ca
 does not parse, one that no broker writes, or a hole in the offsets: an event that we do not know may have changed anything, so
 what this metadata partition says is used no more, until all of it was read again from its first offset.
 
-References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized); KIP-405.
+A partition that continues from a snapshot reads the record before the stored offset again. The same offset in the same leader
+epoch means the same records up to there. Any other epoch is a doubt: an unclean election truncated the log below that offset.
+librdkafka does not check this when it begins at an offset.
+
+References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized); KIP-101; KIP-405.
 """
 
 from __future__ import annotations
@@ -58,26 +62,47 @@ class FollowedPartition:
     ``leader_epoch``: of the record before ``next_offset``, -1 = unknown.
     """
 
-    __slots__ = ("_end", "leader_epoch", "next_offset", "state")
+    __slots__ = ("_end", "_unconfirmed", "leader_epoch", "next_offset", "state")
 
-    def __init__(self, start: int, end: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
+    def __init__(self, start: int, end: int) -> None:
         self.state = FollowState.REPLAYING
-        self.read_anew(start, end, leader_epoch)
+        self.read_anew(start, end)
 
-    def read_anew(self, start: int, end: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
+    @classmethod
+    def continued(cls, next_offset: int, end: int, leader_epoch: int) -> FollowedPartition:
+        """All before ``next_offset`` is known from a snapshot, if the record before it still has ``leader_epoch``.
+
+        ``next_offset`` is at most ``end``. Reading begins one record before it.
+        """
+        partition = cls(next_offset - 1, end)
+        partition.leader_epoch = leader_epoch
+        partition._unconfirmed = True
+        return partition
+
+    def read_anew(self, start: int, end: int) -> None:
         """Reading begins again, at what are the partition's offsets now. What was read of it before counts no more."""
         self._end = end
-        self.leader_epoch = leader_epoch
+        self._unconfirmed = False
+        self.leader_epoch = UNKNOWN_EPOCH
         self.next_offset = start
         self.state = TRANSITIONS[self.state, FollowEvent.READ_AGAIN]
         self._reached(start)
 
-    def record(self, offset: int, leader_epoch: int = UNKNOWN_EPOCH) -> None:
-        """The record at ``offset`` arrived. Raises RemoteLogMetadataError when it is not the next one."""
-        self.leader_epoch = leader_epoch
+    def record(self, offset: int, leader_epoch: int = UNKNOWN_EPOCH) -> bool:
+        """The record at ``offset`` arrived; False = the snapshot has its event already.
+
+        Raises RemoteLogMetadataError when it is not the next one, or not the one that the snapshot ends with.
+        """
+        known, self.leader_epoch = self.leader_epoch, leader_epoch
         expected, self.next_offset = self.next_offset, offset + 1
+        confirms, self._unconfirmed = self._unconfirmed, False
         if offset != expected:
             raise RemoteLogMetadataError(f"expected offset {expected}, got {offset}")
+        if confirms and leader_epoch != known:
+            raise RemoteLogMetadataError(
+                f"leader epoch {leader_epoch} instead of {known}, the log was truncated after the snapshot"
+            )
+        return not confirms
 
     def applied(self) -> None:
         """What arrived last has taken effect."""
@@ -85,7 +110,8 @@ class FollowedPartition:
 
     def end_of_partition(self, offset: int) -> None:
         """The broker has nothing at or after ``offset`` at the moment."""
-        self._reached(offset)
+        if not self._unconfirmed:
+            self._reached(offset)
 
     def doubt(self) -> None:
         """From here on this partition says nothing."""
