@@ -8,8 +8,8 @@ itself; what is decided here is when a partition's events are complete (``follow
     of a snapshot                                   |                                          |
     any other exception, in the thread or librdkafka| everything; a new consumer is made       | 1 s to 1 min
 
-With snapshots, reading begins at the offsets of the last one (``metadata_snapshots``), once for each follower: what follows a
-failure does not depend on it.
+With snapshots, reading begins one record before the offsets of the last one (``metadata_snapshots``), once for each follower:
+what follows a failure does not depend on it.
 
 Both are logged and counted. What is not ready is never used: its partitions are read through the broker meanwhile.
 
@@ -238,23 +238,17 @@ class RemoteLogMetadataFollower:
                 found = {}
             if found:
                 begun = self._begun(found)
-                # With a leader epoch, librdkafka asks whether the log was truncated below the offset.
-                places = [
-                    TopicPartition(self._topic, n, one.next_offset, leader_epoch=one.leader_epoch) for n, one in begun.items()
-                ]
-                consumer.assign(places)
+                consumer.assign([TopicPartition(self._topic, number, one.next_offset) for number, one in begun.items()])
                 with self._changed:
-                    self._partitions = {
-                        n: FollowedPartition(one.next_offset, found[n][1], one.leader_epoch) for n, one in begun.items()
-                    }
+                    self._partitions = begun
                     self._changed.notify_all()
                 return True
             self._clock.wait(self._stop, _RETRY_SECONDS)
         return False
 
-    def _begun(self, found: dict[int, tuple[int, int]]) -> dict[int, MetadataPosition]:
-        """Where reading begins: where the snapshot ends, which is put into the store, else at the first offset."""
-        begun = {number: MetadataPosition(low) for number, (low, _) in sorted(found.items())}
+    def _begun(self, found: dict[int, tuple[int, int]]) -> dict[int, FollowedPartition]:
+        """The partitions at the end of the snapshot, which is put into the store, else at their first offsets."""
+        begun = {number: FollowedPartition(low, high) for number, (low, high) in sorted(found.items())}
         if self._snapshots is None:
             return begun
         self._snapshots.open(len(found))
@@ -263,7 +257,10 @@ class RemoteLogMetadataFollower:
             return begun
         for tip, packed in loaded.partitions.items():
             self._store.restore(tip, packed)
-        return begun | dict(loaded.positions)
+        return begun | {
+            number: FollowedPartition.continued(one.next_offset, found[number][1], one.leader_epoch)
+            for number, one in loaded.positions.items()
+        }
 
     def _watermarks(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
         """First and end offset of each partition; empty when the topic does not exist (yet)."""
@@ -287,25 +284,31 @@ class RemoteLogMetadataFollower:
         elif error is None:
             self._take_record(number, partition, message)
         elif error.code() == KafkaError._PARTITION_EOF:
-            with self._changed:
-                partition.end_of_partition(offset)
-                self._changed.notify_all()
+            self._take_end(number, partition, offset)
         elif error.code() in _LOST:
             self._doubt(number, partition, str(error))
         else:
             _log.warning("reading %s-%d: %s", self._topic, number, error)
+
+    def _take_end(self, number: int, partition: FollowedPartition, offset: int) -> None:
+        try:
+            with self._changed:
+                partition.end_of_partition(offset)
+                self._changed.notify_all()
+        except RemoteLogMetadataError as error:
+            self._doubt(number, partition, str(error))
 
     def _take_record(self, number: int, partition: FollowedPartition, message: Message) -> None:
         offset, key, leader_epoch = message.offset(), message.key(), message.leader_epoch()
         assert offset is not None  # only a message with an error has none
         keyed = key is not None
         try:
-            partition.record(offset, UNKNOWN_EPOCH if leader_epoch is None else leader_epoch, keyed=keyed)
-            event = self._serde.read(_bytes(key), _bytes(message.value()))
-            if isinstance(event, SegmentKey | EndOffsetKey):
-                self._remove(number, event)
-            else:
-                self._apply(number, event, keyed=keyed)
+            if partition.record(offset, UNKNOWN_EPOCH if leader_epoch is None else leader_epoch, keyed=keyed):
+                event = self._serde.read(_bytes(key), _bytes(message.value()))
+                if isinstance(event, SegmentKey | EndOffsetKey):
+                    self._remove(number, event)
+                else:
+                    self._apply(number, event, keyed=keyed)
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, f"the record at offset {offset}: {error}")
             return

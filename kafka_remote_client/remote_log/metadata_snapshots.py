@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, RemoteLogMetadataError
-from kafka_remote_client.model import TopicIdPartition
+from kafka_remote_client.model import UNKNOWN_EPOCH, TopicIdPartition
 from kafka_remote_client.remote_log.metadata_cache import CacheContents
 from kafka_remote_client.remote_log.metadata_snapshot import (
     MetadataPosition,
@@ -160,10 +160,10 @@ class MetadataSnapshots:
         return SnapshotOrigin(cluster_id, self._topic, known, partition_count)
 
     def _usable(self, found: MetadataSnapshot, bounds: Mapping[int, tuple[int, int]]) -> MetadataSnapshot:
-        positions = {
-            number: one for number, one in found.positions.items() if bounds[number][0] <= one.next_offset <= bounds[number][1]
-        }
-        outside = sorted(found.positions.keys() - positions.keys())
+        # Without a leader epoch nothing was read, or nothing tells whether the log was truncated since then.
+        known = {number: one for number, one in found.positions.items() if one.leader_epoch != UNKNOWN_EPOCH}
+        positions = {number: one for number, one in known.items() if bounds[number][0] < one.next_offset <= bounds[number][1]}
+        outside = sorted(known.keys() - positions.keys())
         if outside:
             _log.warning(
                 "the snapshot's offsets of the partitions %s of %s are outside the topic: reading these from the start",

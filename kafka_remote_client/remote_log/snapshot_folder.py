@@ -58,7 +58,7 @@ class SnapshotFolder:
             descriptor = os.open(SNAPSHOT_FILE, _READ, dir_fd=self._folder)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
+        try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise ConfigurationError("it is not a regular file")
@@ -66,9 +66,11 @@ class SnapshotFolder:
             _check_size(found.st_size, most)
             data = bytearray(found.st_size)
             view, at = memoryview(data), 0
-            while at < len(data) and (count := file.readinto(view[at:])):
+            while at < len(data) and (count := os.readv(descriptor, [view[at:]])):
                 at += count
             view.release()
+        finally:
+            os.close(descriptor)
         return bytes(data[:at])
 
     def write(self, parts: Iterable[bytes], most: int = MAX_SNAPSHOT_BYTES) -> int:

@@ -136,7 +136,8 @@ class ShimTier:
         return None
 
     def _check_objects(self) -> str | None:
-        caches = map(self._metadata.cache, self._metadata.partitions())
+        # What is not read to its end may name segments that are deleted.
+        caches = map(self._metadata.cache, filter(self._follower.ready, self._metadata.partitions()))
         sample = next((segment for cache in caches if cache and (segment := cache.newest_segment())), None)
         if sample is None:
             return check_store(self._objects, self._layout)

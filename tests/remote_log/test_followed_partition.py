@@ -15,6 +15,45 @@ def test_an_empty_partition_is_ready_at_once():
     assert FollowedPartition(17, 17).state is READY
 
 
+def test_a_snapshot_counts_once_its_last_record_is_read_again():
+    partition = FollowedPartition.continued(17, 17, leader_epoch=3)
+    assert (partition.state, partition.next_offset) == (REPLAYING, 16)
+    assert partition.record(16, 3) is False
+    partition.applied()
+    partition.end_of_partition(17)
+    assert (partition.state, partition.next_offset, partition.leader_epoch) == (READY, 17, 3)
+    assert partition.record(17, 4) is True
+    assert partition.leader_epoch == 4
+
+
+@pytest.mark.parametrize("leader_epoch", [2, 4, -1])
+def test_a_snapshot_that_ends_with_another_record_raises_once(leader_epoch):
+    partition = FollowedPartition.continued(17, 20, leader_epoch=3)
+    with pytest.raises(RemoteLogMetadataError, match=f"leader epoch {leader_epoch} instead of 3, the log was truncated"):
+        partition.record(16, leader_epoch)
+    partition.doubt()
+    partition.read_anew(16, 20)
+    assert partition.record(16, leader_epoch) is True
+
+
+@pytest.mark.parametrize("end", [16, 17, 20])
+def test_a_snapshot_whose_last_record_is_gone_raises_once(end):
+    """Compaction removed it, or the log was truncated since its end was asked for."""
+    partition = FollowedPartition.continued(17, 17, leader_epoch=3)
+    with pytest.raises(RemoteLogMetadataError, match="no record at offset 16"):
+        partition.end_of_partition(end)
+    partition.doubt()
+    partition.read_anew(0, 17)
+    partition.end_of_partition(17)
+    assert partition.state is READY
+
+
+def test_a_later_record_of_a_compacted_partition_does_not_confirm_a_snapshot():
+    partition = FollowedPartition.continued(17, 20, leader_epoch=3)
+    with pytest.raises(RemoteLogMetadataError, match="expected offset 16, got 18"):
+        partition.record(18, 3, keyed=True)
+
+
 def test_ready_when_the_last_record_known_at_the_start_is_applied():
     partition = FollowedPartition(3, 5)
     partition.record(3)

@@ -33,8 +33,9 @@ TOMBSTONE = write_key(SegmentKey(TIP.topic_id, TIP.partition, UUID(int=1), Remot
 
 
 class FakeMessage:
-    def __init__(self, partition, offset=0, value=None, error=None, key=None):
+    def __init__(self, partition, offset=0, value=None, error=None, leader_epoch=None, key=None):
         self._fields = partition, offset, value, error
+        self._leader_epoch = leader_epoch
         self._key = key
 
     def key(self):
@@ -50,7 +51,7 @@ class FakeMessage:
         return self._fields[2]
 
     def leader_epoch(self):
-        return 4 if self._fields[1] else None
+        return self._leader_epoch
 
     def error(self):
         return None if self._fields[3] is None else KafkaError(self._fields[3])
@@ -609,6 +610,11 @@ def packed_segment(*, damaged=False):
     return packed[:-1] if damaged else packed
 
 
+def last_record(offset, leader_epoch=3):
+    """The record before the offset of :func:`loaded_at`."""
+    return FakeMessage(HOME, offset - 1, SEGMENT, leader_epoch=leader_epoch)
+
+
 def loaded_at(offset, packed):
     positions = {HOME: MetadataPosition(offset, 3)}
     return MetadataSnapshot(SnapshotOrigin("c", METADATA_TOPIC, UUID(int=1), PARTITIONS), 0, positions, {TIP: packed})
@@ -617,9 +623,9 @@ def loaded_at(offset, packed):
 def test_continues_where_the_snapshot_ends(start):
     snapshots = FakeSnapshots(loaded_at(1, packed_segment()))
     marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
-    follower, consumer = start(marks, [FakeMessage(HOME, 1, FINISHED)], snapshots=snapshots)
+    follower, consumer = start(marks, [last_record(1), FakeMessage(HOME, 1, FINISHED, leader_epoch=4)], snapshots=snapshots)
     assert follower.wait_settled(SECONDS)
-    assert (METADATA_TOPIC, HOME, 1) in consumer.assigned
+    assert (METADATA_TOPIC, HOME, 0) in consumer.assigned
     assert follower._store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
     positions, ((tip, contents),) = snapshots.written.get(timeout=SECONDS)
     assert positions == {n: MetadataPosition(2, 4) if n == HOME else MetadataPosition(0) for n in range(PARTITIONS)}
@@ -627,6 +633,49 @@ def test_continues_where_the_snapshot_ends(start):
     follower.close()
     assert snapshots.closed
     assert snapshots.opened == [PARTITIONS]
+
+
+def test_a_snapshot_is_used_once_its_last_record_is_read_again(start):
+    marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
+    follower, consumer = start(marks, [], snapshots=FakeSnapshots(loaded_at(2, packed_segment())))
+    assert consumer.taken.acquire(timeout=SECONDS)
+    assert (follower.not_ready(), follower.ready(TIP)) == ([HOME], False)
+    consumer.script.put([last_record(2)])
+    assert follower.wait_ready(TIP, SECONDS)
+    assert len(follower._store.cache(TIP).list_all_remote_log_segments()) == 1
+    assert (follower._store.dropped_events, follower._store.cache(TIP).version) == (0, 0)
+
+
+def test_librdkafka_rereads_a_partition_truncated_below_its_snapshot(cluster, monkeypatch):
+    monkeypatch.setattr(follower_module, "_REREAD_SECONDS", (0.01, 1.0))
+    cluster.produce(SEGMENT, FINISHED)
+    truncated = FakeSnapshots(loaded_at(2, packed_segment()))  # its last record has an epoch that no record has
+    used = []
+
+    class Store(RemoteLogMetadataStore):
+        def apply(self, event, *, keyed=False):
+            used.append(follower.ready(TIP))
+            return super().apply(event, keyed=keyed)
+
+    store = Store()
+    follower = RemoteLogMetadataFollower(cluster.config, store, snapshots=truncated)
+    follower.start()
+    try:
+        wait_until(lambda: follower.rereads, "the second reading")
+        assert follower.wait_ready(TIP, SECONDS)
+        assert (used, follower.bad_records) == ([False, False], 1)
+        assert store.cache(TIP).remote_log_segment_metadata(0, 5) is not None
+    finally:
+        follower.close()
+
+
+def test_a_snapshot_whose_last_record_is_gone_is_not_used(start):
+    """Compaction may have removed it: the end of the partition comes without it."""
+    marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
+    gone = FakeMessage(HOME, 2, error=KafkaError._PARTITION_EOF)
+    follower, _ = start(marks, [gone], snapshots=FakeSnapshots(loaded_at(2, packed_segment())))
+    wait_until(lambda: follower.bad_records, "the doubt")
+    assert not follower.ready(TIP)
 
 
 def test_no_snapshot_is_written_before_all_is_read(start):
@@ -650,7 +699,7 @@ def test_a_distrusted_partition_is_not_in_a_snapshot(start):
 def test_a_damaged_part_of_a_snapshot_is_read_again(start):
     snapshots = FakeSnapshots(loaded_at(2, packed_segment(damaged=True)))
     marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
-    follower, consumer = start(marks, snapshots=snapshots, clock=HastyClock())
+    follower, consumer = start(marks, [last_record(2)], snapshots=snapshots, clock=HastyClock())
     assert follower.wait_settled(SECONDS)
     with pytest.raises(RemoteLogMetadataError):
         follower._store.cache(TIP)
@@ -665,7 +714,7 @@ def test_a_damaged_part_of_a_snapshot_is_read_again(start):
 def test_a_restart_after_a_failure_reads_from_the_start(start):
     snapshots = FakeSnapshots(loaded_at(2, packed_segment()))
     marks = {n: (0, 2 if n == HOME else 0) for n in range(PARTITIONS)}
-    follower, consumer = start(marks, snapshots=snapshots)
+    follower, consumer = start(marks, [last_record(2)], snapshots=snapshots)
     assert follower.wait_settled(SECONDS)
     consumer.script.put(RuntimeError("defect"))
     wait_until(lambda: follower.restarts and (METADATA_TOPIC, HOME, 0) in consumer.assigned, "the second start")

@@ -136,7 +136,7 @@ def test_a_partition_that_is_not_trusted_is_not_stored(made):
     assert found.partitions == {}
 
 
-@pytest.mark.parametrize("bounds", [(6, 10), (0, 4)])
+@pytest.mark.parametrize("bounds", [(5, 10), (6, 10), (0, 4)])
 def test_an_offset_outside_the_topic_is_not_continued(made, caplog, bounds):
     written(made())
     found = made().load(BOUNDS | {HOME: bounds})
@@ -144,6 +144,14 @@ def test_an_offset_outside_the_topic_is_not_continued(made, caplog, bounds):
     assert len(found.positions) == COUNT - 1
     assert found.partitions == {}
     assert f"the snapshot's offsets of the partitions {HOME} of {TOPIC} are outside the topic" in caplog.text
+
+
+def test_an_offset_without_a_leader_epoch_is_not_continued(made, caplog):
+    written(made(), POSITIONS | {HOME: MetadataPosition(5)})
+    found = made().load(BOUNDS)
+    assert found.positions == {number: one for number, one in POSITIONS.items() if number != HOME}
+    assert found.partitions == {}
+    assert "outside the topic" not in caplog.text
 
 
 @pytest.mark.parametrize(

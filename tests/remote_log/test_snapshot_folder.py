@@ -13,6 +13,7 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.remote_log import snapshot_folder
 from kafka_remote_client.remote_log.snapshot_folder import SNAPSHOT_FILE, SnapshotFolder
+from tests.support.descriptors import open_below
 
 NAMES = [SNAPSHOT_FILE]
 
@@ -88,6 +89,13 @@ def test_only_a_regular_file_is_read(folder, tmp_path):
     os.mkfifo(folder.file)
     with pytest.raises(ConfigurationError, match="regular file"):
         folder.read()
+
+
+def test_a_directory_in_place_of_the_file_leaves_no_descriptor(folder):
+    folder.file.mkdir()
+    with pytest.raises(ConfigurationError, match="not a regular file"):
+        folder.read()
+    assert open_below(folder.file) == []
 
 
 def test_a_file_that_others_can_change_is_not_read(folder):
