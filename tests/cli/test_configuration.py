@@ -88,7 +88,7 @@ def test_verbs_take_the_file_and_the_variables(
     assert len(printed(capsys, "dump", "epochs", "--partition", "0").splitlines()) == 1
     with pytest.raises(SystemExit):
         run(["ls", "delrec", "--output", "text"])
-    assert capsys.readouterr().out.startswith("topic "), "the command line wins"
+    assert capsys.readouterr().out.startswith("delrec (topic id "), "the command line wins"
     monkeypatch.setenv("KAFKA_REMOTE_LS_PARTITION", "x")
     told, status = failed(capsys, "ls", "delrec")
     assert "Invalid value for '--partition'" in told

@@ -59,7 +59,9 @@ _PURE_LOCATION = (
     "probes",
     "sasl_settings",
 )
+_PURE_RESTORE = ("bootstrap", "commands", "files", "plan")
 _PURE_SCANNING = ("plan", "predicate", "pruning", "remaining", "scan", "split_window", "splits")
+_PURE_SHIM = ("loop_shares",)
 _PURE_SPARK = ("planning/filters", "planning/job_plan")
 _PURE_VERIFY = (
     "chain",
@@ -81,14 +83,17 @@ AREAS: Mapping[str, Area] = {
     "protocol": Area("protocol", ("*",), _PURE, ("connection", "peer", "tls")),
     "records": Area("records", ("*",), _PURE),
     "remote_log": Area("remote_log", ("*", "aiven/*"), _PURE, ("follower",)),
+    "restore plans": Area("restore", _PURE_RESTORE, _PURE),
     "scan plans": Area("scanning", _PURE_SCANNING, _PURE),
+    "shim shares": Area("shim", _PURE_SHIM, _PURE),
     "spark plans": Area("spark", _PURE_SPARK, _PURE),
     "verify": Area("verify", _PURE_VERIFY, _PURE),
     "consumer routes": Area("consumer", _PURE_CONSUMER, _PURE),
     "consumer": Area("consumer", ("*",), _SHELL, _PURE_CONSUMER),
     "engine": Area("fetch", ("*",), _SHELL, _PURE_FETCH),
     "scanning": Area("scanning", ("*",), _SHELL, _PURE_SCANNING),
-    "shim": Area("shim", ("*",), _SHELL),
+    "restore": Area("restore", ("*",), _SHELL, _PURE_RESTORE),
+    "shim": Area("shim", ("*",), _SHELL, _PURE_SHIM),
     "spark": Area("spark", ("*", "*/*"), _SHELL, _PURE_SPARK),
 }
 """What is sampled, by its name in the ledger. What a pure area leaves out owns sockets or threads, or is protocols alone."""
