@@ -46,8 +46,8 @@ OTHER_LAYOUT = f"""\
 configuration  ok: settings are valid: 6
 store          ok: the store lists objects
 layout         failed: found no segments; the store has LocalTieredStorage
-               segments below kafka-tiered-storage/ (--layout local-tiered-
-               storage) of topic orders
+               segments below kafka-tiered-storage/ (--layout
+               local-tiered-storage) of topic orders
 {SKIPPED}change         Correct the setting that the reason names.
 """
 
