@@ -70,7 +70,8 @@ def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedClust
         take(consumer, len(TIERED))
         assert (from_broker(consumer), fallbacks(consumer)) == (0, {})
     assert first[ApiKey.METADATA] == 2, "about 32 of 128 partitions, and about the rest"
-    assert first[ApiKey.LIST_OFFSETS] == 2 * 4
+    # Each has four requests for offsets. A read that has begun meanwhile asks again, for all partitions at once.
+    assert 2 * 4 <= first[ApiKey.LIST_OFFSETS] <= 3 * 4
 
 
 def _read_directly(consumer: Any) -> set[tuple[str, int]]:
