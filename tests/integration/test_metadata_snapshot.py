@@ -35,9 +35,9 @@ class CountingStore(RemoteLogMetadataStore):
 
     applied = 0
 
-    def apply(self, event: RemoteLogMetadata) -> bool:
+    def apply(self, event: RemoteLogMetadata, *, keyed: bool = False) -> bool:
         self.applied += 1
-        return super().apply(event)
+        return super().apply(event, keyed=keyed)
 
 
 class Topic:
