@@ -30,7 +30,7 @@ _HOME = CACHE / "spark"
 _PAGE = ROOT / "docs" / "spark.md"
 _CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 _PACKAGES = ("kafka_remote_client", "fetchers")
-_FILES = ("pyproject.toml", "README.md", "LICENSE")
+_FILES = ("pyproject.toml", "README.md", "LICENSE", ".ci/build_backend.py")
 _DAY_SECONDS = 86_400
 
 
@@ -86,6 +86,7 @@ def _wheel(directory: Path) -> Path:
     for package in _PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for name in _FILES:
+        (tree / name).parent.mkdir(exist_ok=True)
         shutil.copy2(ROOT / name, tree / name)
     # The record decoder is not compiled again if the tree has it and its C source.
     for built in (ROOT / "kafka_remote_client" / "records").glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
