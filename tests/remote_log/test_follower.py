@@ -15,10 +15,11 @@ from kafka_remote_client.remote_log import follower as follower_module
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.metadata_keys import SegmentKey, write_key
-from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition, MetadataSnapshot, SnapshotOrigin, pack
+from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition, MetadataSnapshot, SnapshotOrigin
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.support.fake_snapshots import FakeSnapshots, packed_segment
 from tests.support.golden_metadata import golden_metadata, golden_records
 from tests.support.tier import TIP, metadata, update
 from tests.support.waiting import wait_until
@@ -574,40 +575,6 @@ def test_continues_with_events_that_arrive_later(cluster, follow):
     cluster.produce(SEGMENT)
     assert arrived.wait(SECONDS)
     assert store.cache(TIP) is not None
-
-
-class FakeSnapshots:
-    """Gives ``loaded`` once; ``written`` is what it was asked to write."""
-
-    def __init__(self, loaded=None):
-        self.loaded = loaded
-        self.opened = []
-        self.loads = 0
-        self.written = queue.Queue()
-        self.closed = False
-
-    def open(self, partition_count):
-        self.opened.append(partition_count)
-
-    def load(self, bounds):
-        self.loads += 1
-        return self.loaded
-
-    def wanted(self, positions):
-        return self.written.empty()
-
-    def write(self, positions, contents):
-        self.written.put((positions, contents))
-
-    def close(self):
-        self.closed = True
-
-
-def packed_segment(*, damaged=False):
-    store = RemoteLogMetadataStore()
-    store.apply(metadata(0, 9))
-    packed = pack(store.cache(TIP).contents())
-    return packed[:-1] if damaged else packed
 
 
 def last_record(offset, leader_epoch=3):
