@@ -277,7 +277,7 @@ def _ls(
     named = topics_of(topics, old_topic, remark)
     only = named[0] if len(named) == 1 else None  # reads no more of the store than that topic
     listing = open_listing(store, layout, options, store_options=store_options, topic=only)
-    with listing as (opened, source), spinner("listing the store"):
+    with listing as (opened, source), spinner():
         lines = found_segments(opened, source, named, partition)
     show_segments(lines, output)
 

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from kafka_remote_client.cli.ls import SegmentLine
 
-__all__ = ["OutputFormat", "output_console", "remark", "show_facts", "show_lines", "show_segments", "wrapped"]
+__all__ = ["OutputFormat", "output_console", "remark", "show_facts", "show_lines", "show_segments", "show_text"]
 
 
 class OutputFormat(StrEnum):
@@ -68,13 +68,18 @@ def show_facts(facts: Mapping[str, object], indent: int = 0) -> None:
     width = indent + max(map(len, facts)) + 2
     for name, fact in facts.items():
         empty = " " * width
-        for line in wrapped(str(fact), initial_indent=empty, subsequent_indent=empty):
+        for line in _wrapped(str(fact), empty, empty):
             print((" " * indent + name).ljust(width) + line[width:])
             name = ""  # noqa: PLW2901 - once
 
 
-def wrapped(text: str, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:
-    """The lines of a text, of 80 columns at most, but for longer words."""
+def show_text(text: str, subsequent_indent: str = "") -> None:
+    """Prints a text within 80 columns, but for longer words."""
+    for line in _wrapped(text, "", subsequent_indent):
+        print(line)
+
+
+def _wrapped(text: str, initial_indent: str, subsequent_indent: str) -> list[str]:
     return textwrap.wrap(
         text,
         80,

@@ -19,7 +19,7 @@ from rich.progress import (
 __all__ = ["bytes_bar", "spinner", "steps_bar"]
 
 
-def spinner(what: str) -> AbstractContextManager[object]:
+def spinner(what: str = "listing the store") -> AbstractContextManager[object]:
     """Shows what a verb waits for, as long as the context lasts, where the amount of work is unknown."""
     return Console(stderr=True).status(what)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 from rich.table import Table
 
-from kafka_remote_client.cli.output import OutputFormat, output_console, wrapped
+from kafka_remote_client.cli.output import OutputFormat, output_console, show_text
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.listing import ListingLocationSource
@@ -159,7 +159,7 @@ def _described(transaction: AbortedTransaction) -> str:
 
 def _print_list(what: str, lines: Sequence[str] | Iterator[str]) -> None:
     for line in lines:
-        print("\n".join(wrapped(f"{what}: {line}", subsequent_indent="  ")))
+        show_text(f"{what}: {line}", subsequent_indent="  ")
 
 
 def _show_rest(restored: Restored, command: RestoreCommand) -> None:

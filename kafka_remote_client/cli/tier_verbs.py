@@ -39,7 +39,7 @@ from kafka_remote_client.cli.options import (
     TopicId,
     Topics,
 )
-from kafka_remote_client.cli.output import OutputFormat, remark, show_lines, wrapped
+from kafka_remote_client.cli.output import OutputFormat, remark, show_lines, show_text
 from kafka_remote_client.cli.prices import DEFAULT_PRICES, ReaderPlace, load_prices
 from kafka_remote_client.cli.progress import spinner, steps_bar
 from kafka_remote_client.cli.restore import (
@@ -72,7 +72,6 @@ __all__ = ["add_tier_verbs"]
 _RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
 _DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
 _DEFAULT_CONCURRENCY = (1, 8)
-_LISTING = "listing the store"
 
 
 def add_tier_verbs(app: typer.Typer) -> None:
@@ -134,8 +133,7 @@ def _map(
             found = map_topic(tier, laid_out, topic, storage, remark, topic_id=identity, ask=asked)
     show_lines(found.parts, MAP_COLUMNS, output)
     if output is OutputFormat.TEXT:
-        for line in wrapped(found.totals()):
-            print(line)
+        show_text(found.totals())
     if html is not None:
         _write(html, map_page(found))
 
@@ -177,7 +175,7 @@ def _bench(
     options = LayoutOptions(key_prefix)
     with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
         keys = layout_named(layout, options)
-        with spinner(_LISTING):
+        with spinner():
             objects = [
                 LogObject(keys.object_key(draft_metadata(one), ObjectKind.LOG), size)
                 for tip in source.partitions(topic)
@@ -269,7 +267,7 @@ def _cost(
     given = parse_settings(store_option or [], "--store-option")
     identity, options = parse_topic_id(topic_id), LayoutOptions(key_prefix)
     listing = open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity)
-    with listing as (opened, source), spinner(_LISTING):
+    with listing as (opened, source), spinner():
         source.partitions(topic)  # several topics of the name are an error
         lines = found_segments(opened, source, [topic], None)
     known = sorted({line.topic_id for line in lines})

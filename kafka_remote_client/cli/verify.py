@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import attrs
 from rich.table import Table
 
-from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, wrapped
+from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_text
 from kafka_remote_client.cli.progress import bytes_bar
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import uuid_to_text
@@ -106,29 +106,24 @@ def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:
     findings = [item for item in found if isinstance(item, Finding)]
     for kind in FindingKind:
         if of_kind := [finding for finding in findings if finding.kind is kind]:
-            _print_wrapped(f"{kind.label} ({kind.severity.value}): {kind.meaning}")
+            show_text(f"{kind.label} ({kind.severity.value}): {kind.meaning}")
             for finding in of_kind:
                 print()
                 show_facts(_facts(finding), indent=2)
             print()
     for item in found:
         if isinstance(item, Unchecked):
-            _print_wrapped(f"not checked: {item.what}: {item.reason}")
+            show_text(f"not checked: {item.what}: {item.reason}")
     if findings:
         output_console().print(_totals(summary))
         print()
     verdict = summary.as_json()["verdict"]
-    _print_wrapped(
+    show_text(
         f"{verdict}: {summary.topics} topics, {summary.partitions} partitions, {summary.segments} segments"
         f" ({summary.segments_checked} checked, {summary.segments_busy} being copied or deleted),"
         f" {summary.bytes_stored} bytes stored, {summary.bytes_read} read; {summary.findings.total()} findings,"
         f" {summary.unchecked} not checked"
     )
-
-
-def _print_wrapped(text: str) -> None:
-    for line in wrapped(text):
-        print(line)
 
 
 def _facts(finding: Finding) -> dict[str, object]:

@@ -8,13 +8,11 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.identity import CredentialUnavailableError
 from kafka_remote_fetchers.azure_signer import AzureSigner
-from kafka_remote_fetchers.presigned import PresignedFetcher
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import RemoteStorageAccessError, RemoteStorageUnavailableError
 from kafka_remote_client.model import ByteRange
-from kafka_remote_client.plugin import LocationMetadata, SignedUrl
-from kafka_remote_client.testing import read_all, segment_metadata
+from kafka_remote_client.plugin import SignedUrl
 from tests.support.azure_server import AzureTlsServer
 from tests.support.ports import free_ports
 
@@ -62,34 +60,16 @@ def container(server: AzureTlsServer) -> str:
     return server.new_bucket([(f"tier/{KEY}", DATA), ("tier/other.log", DATA)])
 
 
-def fetched(server: AzureTlsServer, signed: SignedUrl, start: int, end: int) -> bytes:
-    fetcher = PresignedFetcher()
-    fetcher.configure(
-        {
-            "remote.storage.fetcher.allowed.hosts": server.authority,
-            "remote.storage.fetcher.allow.private.addresses": True,
-            "remote.storage.fetcher.ssl.ca.location": str(server.ca_file),
-            "fetch.remote.connect.timeout.ms": 60_000,
-            "fetch.remote.read.timeout.ms": 60_000,
-        }
-    )
-    location = LocationMetadata(url=signed.url, signed_headers=signed.headers).encode()
-    try:
-        return read_all(fetcher.fetch_log_segment(segment_metadata(location, len(DATA)), start, end))
-    finally:
-        fetcher.close()
-
-
 def test_an_identity_signs_without_the_accounts_key(server: AzureTlsServer, container: str) -> None:
     signer = AzureSigner(f"az://{container}/tier", server.options, credential=Identity(server.token(3600)))
     signed = signer.sign(KEY, ByteRange(5, 10), 60)
-    assert fetched(server, signed, 5, 10) == DATA[5:10]
+    assert server.read_signed(signed, 5, 10) == DATA[5:10]
     query = parse_qs(urlsplit(signed.url).query)
     assert (query["skoid"], query["sktid"], query["sp"], query["spr"]) == (["object"], ["tenant"], ["r"], ["https"])
     other = signer.sign("other.log", ByteRange(5, 10), 60)
     moved = SignedUrl(other.url.partition("?")[0] + "?" + signed.url.partition("?")[2])
     with pytest.raises(RemoteStorageAccessError, match="403"):
-        fetched(server, moved, 5, 10)
+        server.read_signed(moved, 5, 10)
 
 
 def test_a_key_is_asked_for_again_when_a_url_would_outlive_it(server: AzureTlsServer, container: str) -> None:

@@ -10,13 +10,11 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from azure.storage.blob import BlobSasPermissions, generate_blob_sas
 from kafka_remote_fetchers.azure_signer import AzureSigner
-from kafka_remote_fetchers.presigned import PresignedFetcher
 
 from kafka_remote_client.errors import ConfigurationError, RemoteStorageAccessError
 from kafka_remote_client.model import ByteRange
-from kafka_remote_client.plugin import LocationMetadata, SignedUrl
+from kafka_remote_client.plugin import SignedUrl
 from kafka_remote_client.registry import load_signer
-from kafka_remote_client.testing import read_all, segment_metadata
 from tests.support.azure_server import AzureServer
 from tests.support.locations import ManualClock
 
@@ -29,34 +27,16 @@ def container(azure_environment: AzureServer) -> str:
     return azure_environment.new_bucket([(f"tier/{KEY}", DATA), ("tier/other.log", DATA)])
 
 
-def fetched(server: AzureServer, signed: SignedUrl, start: int, end: int) -> bytes:
-    fetcher = PresignedFetcher()
-    fetcher.configure(
-        {
-            "remote.storage.fetcher.allowed.hosts": server.authority,
-            "remote.storage.fetcher.allow.http": True,
-            "remote.storage.fetcher.allow.private.addresses": True,
-            "fetch.remote.connect.timeout.ms": 60_000,
-            "fetch.remote.read.timeout.ms": 60_000,
-        }
-    )
-    location = LocationMetadata(url=signed.url, signed_headers=signed.headers).encode()
-    try:
-        return read_all(fetcher.fetch_log_segment(segment_metadata(location, len(DATA)), start, end))
-    finally:
-        fetcher.close()
-
-
 def test_a_signature_opens_its_blob_and_all_of_it(azure_environment: AzureServer, container: str) -> None:
     signer = load_signer(f"az://{container}/tier", azure_environment.options)
     assert not signer.binds_ranges
     signed = signer.sign(KEY, ByteRange(5, 10), 60)
-    assert fetched(azure_environment, signed, 5, 10) == DATA[5:10]
-    assert fetched(azure_environment, signed, 0, len(DATA)) == DATA, "what no signature can bind has to be permitted"
+    assert azure_environment.read_signed(signed, 5, 10) == DATA[5:10]
+    assert azure_environment.read_signed(signed, 0, len(DATA)) == DATA, "what no signature can bind has to be permitted"
     other = signer.sign("other.log", ByteRange(5, 10), 60)
     moved = SignedUrl(other.url.partition("?")[0] + "?" + signed.url.partition("?")[2])
     with pytest.raises(RemoteStorageAccessError, match="403"):
-        fetched(azure_environment, moved, 5, 10)
+        azure_environment.read_signed(moved, 5, 10)
 
 
 def test_a_signature_expires(azure_environment: AzureServer, container: str) -> None:
@@ -65,7 +45,7 @@ def test_a_signature_expires(azure_environment: AzureServer, container: str) -> 
     assert clock.time_ms() < 1_700_000_000_000, "long ago"
     signed = AzureSigner(f"az://{container}/tier", azure_environment.options, clock).sign(KEY, ByteRange(5, 10), 60)
     with pytest.raises(RemoteStorageAccessError):
-        fetched(azure_environment, signed, 5, 10)
+        azure_environment.read_signed(signed, 5, 10)
 
 
 def test_requests_name_the_located_version(azure_environment: AzureServer, container: str) -> None:

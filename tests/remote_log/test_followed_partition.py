@@ -48,7 +48,7 @@ def test_a_snapshot_whose_last_record_is_gone_raises_once(end):
     assert partition.state is READY
 
 
-def test_a_later_record_of_a_compacted_partition_does_not_confirm_a_snapshot():
+def test_a_later_record_with_a_key_does_not_confirm_a_snapshot():
     partition = FollowedPartition.continued(17, 20, leader_epoch=3)
     with pytest.raises(RemoteLogMetadataError, match="expected offset 16, got 18"):
         partition.record(18, 3, keyed=True)

@@ -22,7 +22,7 @@ def test_a_segment_that_is_cut_at_its_end_has_no_snapshot() -> None:
     assert read_snapshot(tier.store, LAYOUT, attrs.evolve(first, end=3)) is None
 
 
-def test_a_partition_whose_only_segment_was_not_copied_to_its_end_has_no_chain() -> None:
+def test_a_partition_with_nothing_but_an_unfinished_copy_has_no_chain() -> None:
     tier = Tier()
     segment = tier.add([batch(0, 3)], number=1)
     del tier.store.objects[LAYOUT.object_key(segment, ObjectKind.TIME_INDEX)]

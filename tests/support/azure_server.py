@@ -11,7 +11,10 @@ from pathlib import Path
 
 import jwt
 from azure.storage.blob import ContainerClient
+from kafka_remote_fetchers.presigned import PresignedFetcher
 
+from kafka_remote_client.plugin import LocationMetadata, SignedUrl
+from kafka_remote_client.testing import read_all, segment_metadata
 from tests.support.artifacts import CACHE, MissingPartError, file_lock, run_or_missing
 from tests.support.certificates import Authority
 from tests.support.ports import HOST
@@ -89,6 +92,27 @@ class AzureServer(StoreServer):
             for key, data in objects:
                 container.upload_blob(key, data, overwrite=True)
 
+    def read_signed(self, signed: SignedUrl, start: int, end: int) -> bytes:
+        """Reads those bytes as a shim's client does. Raises what its fetcher raises."""
+        fetcher = PresignedFetcher()
+        fetcher.configure(
+            {
+                "remote.storage.fetcher.allowed.hosts": self.authority,
+                "remote.storage.fetcher.allow.private.addresses": True,
+                "fetch.remote.connect.timeout.ms": 60_000,
+                "fetch.remote.read.timeout.ms": 60_000,
+                **self._fetcher_settings(),
+            }
+        )
+        location = LocationMetadata(url=signed.url, signed_headers=signed.headers).encode()
+        try:
+            return read_all(fetcher.fetch_log_segment(segment_metadata(location, end), start, end))
+        finally:
+            fetcher.close()
+
+    def _fetcher_settings(self) -> dict[str, object]:
+        return {"remote.storage.fetcher.allow.http": True}
+
     def _container(self, name: str) -> ContainerClient:
         return ContainerClient(f"{self.endpoint}/{self.account}", name, credential=self.key)
 
@@ -133,6 +157,9 @@ class AzureTlsServer(AzureServer):
             "tid": "tenant",
         }
         return jwt.encode({**claims, "iat": now - 3600, "nbf": now - 3600, "exp": now + int(seconds)}, "k" * 32)
+
+    def _fetcher_settings(self) -> dict[str, object]:
+        return {"remote.storage.fetcher.ssl.ca.location": str(self.ca_file)}
 
     def _context(self) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(self.ca_file))
