@@ -54,6 +54,8 @@ from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from kafka_remote_client.remote_log.snapshot_folder import SNAPSHOT_FILE
+from tests.benchmarks.engine_reading import memory
+from tests.benchmarks.metadata_topics import EPOCH, RECORDS, generated_partition, look_up, missed_targets
 from tests.benchmarks.running import ROOT, machine
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.waiting import wait_until
@@ -72,9 +74,6 @@ TARGETS = {
 _SEGMENTS = [10_000, 100_000, 1_000_000]
 _PARTITIONS = [100, 10_000]
 _METADATA_PARTITIONS = 50
-_PARTITIONS_OF_A_TOPIC = 100
-_RECORDS = 10_000
-_EPOCH = 3
 _LOOK_UPS = 5_000
 _PATIENCE_SECONDS = 1_800.0
 _QUEUED = 100_000
@@ -83,14 +82,7 @@ _ID, _OFFSETS, _EPOCH_OFFSET = struct.Struct(">16s"), struct.Struct(">qq"), stru
 
 def missed(figures: dict[str, float]) -> list[str]:
     """One line for each figure above its target."""
-    return [
-        f"missed: {name} is {figures[name]:.1f}, not at most {most:g}" for name, most in TARGETS.items() if figures[name] > most
-    ]
-
-
-def _partition(number: int) -> TopicIdPartition:
-    topic = number // _PARTITIONS_OF_A_TOPIC
-    return TopicIdPartition(UUID(int=topic + 1), f"orders-{topic:04d}", number % _PARTITIONS_OF_A_TOPIC)
+    return missed_targets(figures, TARGETS)
 
 
 class Template:
@@ -106,7 +98,7 @@ class Template:
             max_timestamp_ms=1_700_000_000_000,
             broker_id=1,
             event_timestamp_ms=1_700_000_000_000,
-            segment_leader_epochs=(EpochEntry(_EPOCH, 0),),
+            segment_leader_epochs=(EpochEntry(EPOCH, 0),),
             segment_size_in_bytes=1 << 29,
             state=RemoteLogSegmentState.COPY_SEGMENT_STARTED,
         )
@@ -117,16 +109,16 @@ class Template:
 
     def records(self, number: int, segment_id: bytes) -> tuple[bytes, bytes]:
         """Of segment ``number``, which has the offsets ``[10000 number, 10000 number + 9999]``."""
-        start, at = number * _RECORDS, self._first
+        start, at = number * RECORDS, self._first
         _ID.pack_into(self._started, at, segment_id)
-        _OFFSETS.pack_into(self._started, at + 17, start, start + _RECORDS - 1)
+        _OFFSETS.pack_into(self._started, at + 17, start, start + RECORDS - 1)
         _EPOCH_OFFSET.pack_into(self._started, at + 17 + 16 + 4 + 16 + 1 + 4, start)
         _ID.pack_into(self._finished, self._second, segment_id)
         return bytes(self._started), bytes(self._finished)
 
 
 def templates(partitions: int) -> list[Template]:
-    return [Template(_partition(number)) for number in range(partitions)]
+    return [Template(generated_partition(number)) for number in range(partitions)]
 
 
 def _fill(broker: KafkaBroker, topic: str, segments: int, partitions: int) -> None:
@@ -145,32 +137,14 @@ def _fill(broker: KafkaBroker, topic: str, segments: int, partitions: int) -> No
         raise RuntimeError(f"the records of {topic} were not all produced")
 
 
-def _resident() -> int:
-    gc.collect()
-    return (
-        next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if line[:6] == "VmRSS:") << 10
-    )
-
-
-def _look_up(store: RemoteLogMetadataStore, tip: TopicIdPartition, offset: int) -> float:
-    """Microseconds."""
-    began = time.perf_counter()
-    known = store.find(tip.topic_id, tip.partition)
-    cache = None if known is None else store.cache(known)
-    found = None if cache is None else cache.remote_log_segment_metadata(_EPOCH, offset)
-    took = time.perf_counter() - began
-    if found is None or not found.start_offset <= offset <= found.end_offset:
-        raise RuntimeError(f"offset {offset} of {tip} has the wrong segment {found}")
-    return 1e6 * took
-
-
 def _followed(servers: str, topic: str, folder: Path, segments: int, partitions: int) -> dict[str, float]:
     """The figures of this process, which begins at the snapshot in ``folder``, if there is one."""
     config = {"bootstrap.servers": servers, "log_level": 0}
     store = RemoteLogMetadataStore()
     snapshots = MetadataSnapshots(folder, config, topic, interval=1.0)
     follower = RemoteLogMetadataFollower(config, store, topic=topic, snapshots=snapshots)
-    before, began, cpu = _resident(), time.perf_counter(), time.process_time()
+    gc.collect()
+    before, began, cpu = memory("VmRSS"), time.perf_counter(), time.process_time()
     follower.start()
     if not follower.wait_settled(_PATIENCE_SECONDS) or follower.distrusted():
         raise RuntimeError("the topic was not read")
@@ -182,13 +156,14 @@ def _followed(servers: str, topic: str, folder: Path, segments: int, partitions:
         raise RuntimeError(f"the snapshot has {loaded} segments, not {segments}")
     dice = random.Random(1)
     asked = [
-        (_partition(number), dice.randrange(segments // partitions * _RECORDS))
+        (generated_partition(number), dice.randrange(segments // partitions * RECORDS))
         for number in (dice.randrange(partitions) for _ in range(_LOOK_UPS))
     ]
     firsts = dict(reversed(asked))
-    figures["first"] = statistics.median(_look_up(store, tip, offset) for tip, offset in firsts.items())
-    figures["look_up"] = statistics.median(_look_up(store, tip, offset) for tip, offset in asked)
-    figures["bytes"] = (_resident() - before) / segments
+    figures["first"] = statistics.median(look_up(store, tip, offset) for tip, offset in firsts.items())
+    figures["look_up"] = statistics.median(look_up(store, tip, offset) for tip, offset in asked)
+    gc.collect()
+    figures["bytes"] = (memory("VmRSS") - before) / segments
     follower.close()
     return figures
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -42,12 +41,13 @@ from kafka_remote_client.model import (
     RemoteLogSegmentId,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
-    TopicIdPartition,
 )
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey, write_key
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.benchmarks.engine_reading import memory
+from tests.benchmarks.metadata_topics import EPOCH, RECORDS, generated_partition, look_up, missed_targets
 from tests.benchmarks.running import ROOT, machine
 
 __all__ = ["KEYS", "TARGETS", "measured", "missed"]
@@ -58,23 +58,12 @@ KEYS = ("none", "segment", "end-offset")
 """The schemas of ``metadata_keys``."""
 _SIZES = [10_000, 100_000, 1_000_000]
 _PER_PARTITION = 100
-_PARTITIONS_OF_A_TOPIC = 100
-_RECORDS = 10_000
-_EPOCH = 3
 _LOOK_UPS = 5_000
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def missed(figures: dict[str, float]) -> list[str]:
     """One line for each figure above its target."""
-    return [
-        f"missed: {name} is {figures[name]:.1f}, not at most {most:g}" for name, most in TARGETS.items() if figures[name] > most
-    ]
-
-
-def _partition(number: int) -> TopicIdPartition:
-    topic = number // _PARTITIONS_OF_A_TOPIC
-    return TopicIdPartition(UUID(int=topic + 1), f"orders-{topic:04d}", number % _PARTITIONS_OF_A_TOPIC)
+    return missed_targets(figures, TARGETS)
 
 
 def _key(keys: str, event: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate) -> bytes | None:
@@ -90,10 +79,10 @@ def _key(keys: str, event: RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUp
 
 def _records(partitions: int, number: int, dice: random.Random, keys: str) -> Iterator[tuple[bytes | None, bytes]]:
     """The records of one segment of each partition, key and value."""
-    serde, start, now = RemoteLogMetadataSerde(), number * _RECORDS, 1_700_000_000_000 + number
+    serde, start, now = RemoteLogMetadataSerde(), number * RECORDS, 1_700_000_000_000 + number
     for partition in range(partitions):
-        segment = RemoteLogSegmentId(_partition(partition), UUID(int=dice.getrandbits(128)))
-        end, epoch = start + _RECORDS - 1, _EPOCH if keys == "end-offset" else UNKNOWN_EPOCH
+        segment = RemoteLogSegmentId(generated_partition(partition), UUID(int=dice.getrandbits(128)))
+        end, epoch = start + RECORDS - 1, EPOCH if keys == "end-offset" else UNKNOWN_EPOCH
         started = RemoteLogSegmentMetadata(
             remote_log_segment_id=segment,
             start_offset=start,
@@ -101,7 +90,7 @@ def _records(partitions: int, number: int, dice: random.Random, keys: str) -> It
             max_timestamp_ms=now,
             broker_id=1,
             event_timestamp_ms=now,
-            segment_leader_epochs=(EpochEntry(_EPOCH, start),),
+            segment_leader_epochs=(EpochEntry(EPOCH, start),),
             segment_size_in_bytes=1 << 29,
             state=RemoteLogSegmentState.COPY_SEGMENT_STARTED,
             broker_leader_epoch=epoch,
@@ -113,15 +102,11 @@ def _records(partitions: int, number: int, dice: random.Random, keys: str) -> It
         yield _key(keys, finished), serde.serialize(finished)
 
 
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
-
-
 def measured(segments: int, keys: str = "none") -> dict[str, float]:
     """The figures of this process. ``segments``: a multiple of 100. ``keys``: one of KEYS."""
     dice, serde, store = random.Random(segments), RemoteLogMetadataSerde(), RemoteLogMetadataStore()
     partitions = segments // _PER_PARTITION
-    before, seconds = _resident(), 0.0
+    before, seconds = memory("VmRSS"), 0.0
     for number in range(_PER_PARTITION):
         records = list(_records(partitions, number, dice, keys))
         began = time.process_time()
@@ -133,18 +118,12 @@ def measured(segments: int, keys: str = "none") -> dict[str, float]:
         seconds += time.process_time() - began
         del records
     gc.collect()
-    nbytes = (_resident() - before) / segments
+    nbytes = (memory("VmRSS") - before) / segments
     took = []
     for _ in range(_LOOK_UPS):
-        tip, offset = _partition(dice.randrange(partitions)), dice.randrange(_PER_PARTITION * _RECORDS)
-        began = time.perf_counter()
-        known = store.find(tip.topic_id, tip.partition)
-        cache = None if known is None else store.cache(known)
-        found = None if cache is None else cache.remote_log_segment_metadata(_EPOCH, offset)
-        took.append(time.perf_counter() - began)
-        if found is None or not found.start_offset <= offset <= found.end_offset:
-            raise RuntimeError(f"offset {offset} of {tip} has the wrong segment {found}")
-    return {"seconds": seconds, "bytes": nbytes, "look_up_us": 1e6 * statistics.median(took)}
+        tip, offset = generated_partition(dice.randrange(partitions)), dice.randrange(_PER_PARTITION * RECORDS)
+        took.append(look_up(store, tip, offset))
+    return {"seconds": seconds, "bytes": nbytes, "look_up_us": statistics.median(took)}
 
 
 def main() -> int:
