@@ -52,6 +52,12 @@ class Lease:
         self.users += 1
         return self
 
+    def again(self, take: Callable[[int], None]) -> Lease:
+        """Memory for another GET of the range, which ``take`` takes before this use ends: blocks may still use the buffer."""
+        take(self.size)
+        self.drop()
+        return Lease(self.size, self.release)
+
     def drop(self) -> None:
         """One user less; the last one releases memory and buffer."""
         self.users -= 1

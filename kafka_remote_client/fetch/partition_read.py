@@ -450,7 +450,7 @@ class PartitionRead:
         action = self._shared.admission.decide(failed, error, relocated=self._relocated)
         if action is Action.RETRY:
             retry_at = now + policy.retry_pause(error, failed.attempts, jitter)
-            failed.wait_until(retry_at)
+            failed.wait_until(retry_at, self._shared.budget.memory.force)
             return retry_at
         if action is Action.RELOCATE:
             self._relocated = True

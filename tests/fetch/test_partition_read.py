@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, LocationExpiredError
+from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_read import Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
@@ -208,6 +209,7 @@ def test_a_range_that_failed_for_a_while_is_retried_in_time() -> None:
         read.located(ahead, LocationError("gone"), ahead.offset, 0.0)
         damage = CorruptRecordError("bad")
         for landed in ranges:
+            landed.lease = Lease(0, lambda _lease: None)
             read.landed(landed, 0, None)
         decode = read.next_decode()
         assert decode is not None
