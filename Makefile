@@ -25,7 +25,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills supply-chain audit pins docs site changelog clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills simulate simulate-bugs supply-chain audit pins docs site changelog clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -114,6 +114,14 @@ pure-python: $(VENV)/.test ## the record decoder's tests once more without the c
 confluent-versions: $(VENV)/.test ## the consumer's tests on the lowest confluent-kafka that is admitted, and on the newest
 	$(CAMPAIGN) confluent-versions --fixed -- --suite confluent-versions $(ARGS)
 
+simulate: SECONDS = 60
+simulate: $(VENV)/.test ## the fetch engine's scheduler in virtual time, for SECONDS=60 of CPU time (SEED=7 repeats a run)
+	$(BIN)/python -m tests.simulation.run --seconds $(SECONDS) $(SEEDED) $(ARGS)
+
+simulate-bugs: SECONDS = 600
+simulate-bugs: $(VENV)/.test ## plants bugs in what the simulation runs, and measures how long it needs to find each, SECONDS=600 at most (SEED=7)
+	$(BIN)/python -m tests.simulation.bugs --seconds $(SECONDS) $(SEEDED) $(ARGS)
+
 scan-predicates: COUNT = 10000
 scan-predicates: $(VENV)/.test ## scans with COUNT=10000 random predicates, each compared with a filter over a full read (SEED=7 repeats a run)
 	$(BIN)/python -m tests.support.random_scans --count $(COUNT) $(SEEDED)
@@ -152,7 +160,7 @@ clean: ## removes what was built and measured; keeps .venv and .cache
 
 # LEDGER=1 appends the run of a campaign to the ledger, of test-all the minutes of its suites; `make docs` then writes its figures into the documents.
 test-all faults chaos shim-kills broker-versions state-machine properties group-machines plain-groups mutants fuzz under-load pure-python \
-	confluent-versions kernel-coverage scan-predicates export-kills spark-export-kills: export KAFKA_REMOTE_LEDGER_FILE := \
+	confluent-versions kernel-coverage scan-predicates export-kills spark-export-kills simulate simulate-bugs: export KAFKA_REMOTE_LEDGER_FILE := \
 	$(if $(LEDGER),$(CURDIR)/docs/ledger.jsonl,$(KAFKA_REMOTE_LEDGER_FILE))
 
 # What the commands above stand on

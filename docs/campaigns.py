@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.mutants.library import AREAS
+from tests.simulation.occurrences import SOMETIMES
 from tests.support.ledger import ROOT, RunEntry, entries
 
 __all__ = ["entries", "filled", "table"]
@@ -43,6 +44,12 @@ _UNDER_LOAD_HEAD = (
     "| suite | load | runs | tests passed | failed | minutes | load average | last run | commit | code since |",
     "|---|---|---|---|---|---|---|---|---|---|",
 )
+_SIMULATE_HEAD = (
+    "| scenarios | events | events per CPU second | failed | CPU minutes | run | commit | seed | code since |",
+    "|---|---|---|---|---|---|---|---|---|",
+)
+_SOMETIMES_HEAD = ("| event | meaning | seen |", "|---|---|---|")
+_SIMULATE_BUGS_HEAD = ("| bug | CPU seconds until it was found | rule |", "|---|---|---|")
 _SUITES_HEAD = ("| step | minutes before | minutes now |", "|---|---|---|")
 _KERNEL_HEAD = ("| file | lines | branches | last run | commit | code since |", "|---|---|---|---|---|---|")
 _HEAD = ("| campaign | run | commit | seed | minutes | counts | code since |", "|---|---|---|---|---|---|---|")
@@ -56,11 +63,12 @@ def filled(text: str, runs: Sequence[RunEntry], root: Path = ROOT) -> str:
 def table(campaigns: Sequence[str], runs: Sequence[RunEntry], root: Path = ROOT) -> str:
     """The last runs of each campaign. Of ``fuzz``: a row for each target and build, all runs on the same code together. Of
     ``mutants``: the last run of each kind of bugs and package. ``mutants-first``: what the tests did with each seed when it
-    was new to them. Of ``under-load``: a row for each suite, all runs on the same code together.
+    was new to them. ``simulate-events``: how often all runs of ``simulate`` on the same code saw each event.
+    ``simulate-bugs``: each bug of the last run. Of ``under-load``: a row for each suite, all runs on the same code together.
     """
     lines: list[str] = []
     for name in campaigns:
-        of = name.removesuffix("-first")
+        of = name.removesuffix("-first").removesuffix("-events")
         own = sorted((run for run in runs if run.campaign == of), key=lambda run: run.date)
         if not own:
             raise ValueError(f"docs/ledger.jsonl has no run of {name}")
@@ -220,6 +228,30 @@ def _kernel_row(run: RunEntry, root: Path) -> str:
     return f"| {' | '.join(columns)} |"
 
 
+def _simulate_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
+    rows = []
+    for run in runs[-_LAST:]:
+        counts = [_number(run.counts[name]) for name in ("scenarios", "events", "events_per_second", "failed")]
+        columns = (*counts, _minutes([run]), run.date[:10], f"`{run.commit}`", _given(run.seed), _since(run, root))
+        rows.append(f"| {' | '.join(columns)} |")
+    return rows
+
+
+def _sometimes_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
+    same = [run.counts["sometimes"] for run in runs if run.digest == runs[-1].digest]
+    seen = {name: sum(counts.get(name, 0) for counts in same) for name in SOMETIMES}
+    return [f"| `{name}` | {meaning} | {_number(seen[name])} |" for name, meaning in SOMETIMES.items()]
+
+
+def _simulate_bug_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
+    last = runs[-1]
+    found = sorted(last.counts["found"].items(), key=lambda one: one[1][0])
+    rows = [f"| {name} | {seconds} | {rule} |" for name, (seconds, rule) in found]
+    rows += [f"| {name} | not found | |" for name in last.counts["missed"]]
+    where = f"{last.date[:10]}, `{last.commit}`, seed {last.seed}, at most {last.counts['seconds_each']} s each"
+    return [*rows, f"| found {len(found)} of {len(rows)} | {where} | code since: {_since(last, root)} |"]
+
+
 def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
     """A row for each suite: its minutes in the first run and in the last one. Raises ValueError where there is one only."""
     first, *_, last = runs
@@ -241,6 +273,9 @@ _ROWS = {
     "kernel-coverage": _kernel_rows,
     "mutants": _mutant_rows,
     "mutants-first": _first_rows,
+    "simulate": _simulate_rows,
+    "simulate-bugs": _simulate_bug_rows,
+    "simulate-events": _sometimes_rows,
     "suites": _suite_rows,
     "under-load": _under_load_rows,
 }
@@ -250,6 +285,9 @@ _HEADS = {
     "kernel-coverage": _KERNEL_HEAD,
     "mutants": _MUTANTS_HEAD,
     "mutants-first": _FIRST_HEAD,
+    "simulate": _SIMULATE_HEAD,
+    "simulate-bugs": _SIMULATE_BUGS_HEAD,
+    "simulate-events": _SOMETIMES_HEAD,
     "suites": _SUITES_HEAD,
     "under-load": _UNDER_LOAD_HEAD,
 }

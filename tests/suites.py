@@ -100,6 +100,8 @@ SAMPLES = {
     "pure-python": "tests/packaging/test_campaign_samples.py",
     "scan-predicates": "tests/scanning/test_open_scan.py",
     "shim-kills": "tests/faults/test_shim_kills.py",
+    "simulate": "tests/simulation/test_world.py",
+    "simulate-bugs": "tests/simulation/test_world.py",
     "spark-export-kills": "tests/integration/test_spark_export_faults.py",
     "state-machine": "tests/state_machine/test_manual_assignment.py",
     "under-load": "tests/support/test_under_load.py",
