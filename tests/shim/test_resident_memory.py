@@ -1,4 +1,4 @@
-"""A thousand peers that never read, or never finish a handshake: the memory of the process stays within its bound.
+"""A thousand peers that never read, or never finish a TLS handshake: the memory of the process stays within its bound.
 
 The shim is a process of its own. Its bound is ``max_buffered_bytes``, 64 MiB, and 64 KiB for each connection that it accepted.
 """
