@@ -25,7 +25,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills simulate simulate-bugs supply-chain audit pins docs site changelog clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills resident-memory simulate simulate-bugs supply-chain audit pins docs site changelog clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -134,6 +134,10 @@ spark-export-kills: POINTS = 20
 spark-export-kills: $(VENV)/.test ## exports on a Spark cluster whose driver, executor or worker is killed at POINTS=20 of their operations (SEED=7)
 	$(BIN)/python -X dev -m tests.support.spark_export_kills --points $(POINTS) $(SEEDED)
 
+PEERS = 10000
+resident-memory: $(VENV)/.test ## the memory of a shim with PEERS=10000 that never read, or never finish a TLS handshake (SEED=7)
+	$(BIN)/python -m tests.support.resident_memory --peers $(PEERS) $(SEEDED)
+
 supply-chain: $(VENV)/.supply ## bandit, and the licences and the list of the run-time dependencies (build/sbom.cdx.json)
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level high kafka_remote_client fetchers
 	$(BIN)/python -m tests.support.parts_list build/sbom.cdx.json
@@ -160,7 +164,7 @@ clean: ## removes what was built and measured; keeps .venv and .cache
 
 # LEDGER=1 appends the run of a campaign to the ledger, of test-all the minutes of its suites; `make docs` then writes its figures into the documents.
 test-all faults chaos shim-kills broker-versions state-machine properties group-machines plain-groups mutants fuzz under-load pure-python \
-	confluent-versions kernel-coverage scan-predicates export-kills spark-export-kills simulate simulate-bugs: export KAFKA_REMOTE_LEDGER_FILE := \
+	confluent-versions kernel-coverage scan-predicates export-kills spark-export-kills resident-memory simulate simulate-bugs: export KAFKA_REMOTE_LEDGER_FILE := \
 	$(if $(LEDGER),$(CURDIR)/docs/ledger.jsonl,$(KAFKA_REMOTE_LEDGER_FILE))
 
 # What the commands above stand on

@@ -98,6 +98,7 @@ SAMPLES = {
     "plain-groups": "tests/support/test_group_judgement.py",
     "properties": "tests/records/test_parity.py",
     "pure-python": "tests/packaging/test_campaign_samples.py",
+    "resident-memory": "tests/shim/test_resident_memory.py",
     "scan-predicates": "tests/scanning/test_open_scan.py",
     "shim-kills": "tests/faults/test_shim_kills.py",
     "simulate": "tests/simulation/test_world.py",
