@@ -164,6 +164,13 @@ def test_the_report_names_failed_tests_and_the_stack_of_a_hung_one() -> None:
     assert _suites(f"s['failures_in']({text!r})") == f"= {['FAILED t.py::test_c - Boom', *stack]}"
 
 
+def test_the_report_has_the_cpu_minutes_of_a_step() -> None:
+    busy = "import time\nwhile time.process_time() < 1: pass"
+    ran = "(r := s['Report']()).run('busy', 5, [[s['sys'].executable, '-c', {busy!r}]], dict(os.environ))"
+    cpu_minutes = float(_suites(f"({ran.format(busy=busy)}, r.steps[0].cpu_minutes)[1]").removeprefix("= "))
+    assert cpu_minutes > 0.9 / 60
+
+
 _STUCK = """
 import ctypes
 
