@@ -171,6 +171,14 @@ def test_the_report_has_the_cpu_minutes_of_a_step() -> None:
     assert cpu_minutes > 0.9 / 60
 
 
+def test_commands_of_make_keep_bytecode() -> None:
+    probe = "probe: ; @printenv PYTHONDONTWRITEBYTECODE || echo kept"
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["make", "--silent", "--no-print-directory", f"--eval={probe}", "probe"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "kept\n"
+
+
 _STUCK = """
 import ctypes
 
