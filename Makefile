@@ -9,6 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
+# Bytecode is kept even where the caller switched that off: without it, each worker of each suite compiles all sources and rewrites
+# the assertions of all its tests again, and so does each process that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 HASHES := .ci/hashes
 INSTALL := $(PIP) install --no-build-isolation --no-deps
 INSTALL_LIST := $(INSTALL) --require-hashes --requirement

@@ -50,7 +50,7 @@ _SIMULATE_HEAD = (
 )
 _SOMETIMES_HEAD = ("| event | meaning | seen |", "|---|---|---|")
 _SIMULATE_BUGS_HEAD = ("| bug | CPU seconds until it was found | rule |", "|---|---|---|")
-_SUITES_HEAD = ("| step | minutes before | minutes now |", "|---|---|---|")
+_SUITES_HEAD = ("| step | minutes before | minutes now | CPU minutes now |", "|---|---|---|---|")
 _KERNEL_HEAD = ("| file | lines | branches | last run | commit | code since |", "|---|---|---|---|---|---|")
 _HEAD = ("| campaign | run | commit | seed | minutes | counts | code since |", "|---|---|---|---|---|---|---|")
 
@@ -253,14 +253,17 @@ def _simulate_bug_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
 
 
 def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
-    """A row for each suite: its minutes in the first run and in the last one. Raises ValueError where there is one only."""
+    """A row for each suite: its minutes in the first run and in the last one, and the last one's CPU minutes if it has them.
+
+    Raises ValueError where there is one run only.
+    """
     first, *_, last = runs
-    names = {name: None for run in (last, first) for name in run.counts["minutes"]}
-    told = {name: [run.counts["minutes"].get(name) for run in (first, last)] for name in names}
-    rows = [f"| `{name}` | {' | '.join(_one_digit(minutes) for minutes in row)} |" for name, row in told.items()]
-    totals = [_one_digit(sum(run.counts["minutes"].values())) for run in (first, last)]
+    columns = [first.counts["minutes"], last.counts["minutes"], last.counts.get("cpu_minutes", {})]
+    names = {name: None for minutes in (columns[1], columns[0]) for name in minutes}
+    rows = [f"| `{name}` | {' | '.join(_one_digit(column.get(name)) for column in columns)} |" for name in names]
+    totals = [_one_digit(sum(column.values()) if column else None) for column in columns]
     notes = [f"{run.date[:10]}, `{run.commit}`, {run.counts['machine']}" for run in (first, last)]
-    return [*rows, f"| all of it | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} |"]
+    return [*rows, f"| all of it | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} | |"]
 
 
 def _one_digit(minutes: float | None) -> str:

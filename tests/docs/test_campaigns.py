@@ -200,9 +200,21 @@ def test_the_table_has_the_minutes_of_the_first_and_the_last_run(tmp_path: Path)
         for day, minutes in enumerate(({"unit": 4.0, "old": 1.0}, {"unit": 9.0}, {"unit": 3.25, "new": 2.0}), 1)
     ]
     assert table(["suites"], runs, _root(tmp_path)).splitlines()[2:] == [
-        "| `unit` | 4.0 | 3.2 |",
-        "| `new` |  | 2.0 |",
-        "| `old` | 1.0 |  |",
-        "| all of it | 5.0 | 5.2 |",
-        "| run | 2026-11-01, `0123abc`, 2 cores | 2026-11-03, `0123abc`, 2 cores |",
+        "| `unit` | 4.0 | 3.2 |  |",
+        "| `new` |  | 2.0 |  |",
+        "| `old` | 1.0 |  |  |",
+        "| all of it | 5.0 | 5.2 |  |",
+        "| run | 2026-11-01, `0123abc`, 2 cores | 2026-11-03, `0123abc`, 2 cores | |",
+    ]
+
+
+def test_the_table_has_the_cpu_minutes_of_the_last_run(tmp_path: Path) -> None:
+    runs = [
+        _run("suites", 1, None, minutes={"unit": 4.0}, cpu_minutes={"unit": 3.0}, machine="2 cores"),
+        _run("suites", 2, None, minutes={"unit": 9.0, "fuzz": 1.0}, cpu_minutes={"unit": 5.0, "fuzz": 1.5}, machine="2 cores"),
+    ]
+    assert table(["suites"], runs, _root(tmp_path)).splitlines()[2:-1] == [
+        "| `unit` | 4.0 | 9.0 | 5.0 |",
+        "| `fuzz` |  | 1.0 | 1.5 |",
+        "| all of it | 4.0 | 10.0 | 6.5 |",
     ]
