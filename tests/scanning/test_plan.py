@@ -59,10 +59,19 @@ def test_offsets_bound_what_is_read_and_say_where_it_ends() -> None:
     assert planned(start_offset=900).ends == {T0: 900}
 
 
+def test_offsets_beyond_the_tier_are_not_read() -> None:
+    part = TieredPartition(T0, 100, 400, SEGMENTS[1:])
+    plan = planned(part, start_offset=10, end_offset={T0: 900})
+    assert offsets(plan) == [(100, 400)]
+    assert plan.ends == {T0: 400}
+
+
 def test_segments_that_are_too_old_are_left_out() -> None:
     plan = planned(since=1_150)
     assert offsets(plan) == [(200, 400)]
     assert (plan.segments, plan.known_segments) == (2, 4)
+    assert offsets(planned(since=1_200)) == [(200, 400)], "the youngest record is old enough"
+    assert offsets(planned(since=1_201)) == [(300, 400)]
 
 
 def test_segments_between_offsets_are_left_out() -> None:
@@ -82,6 +91,7 @@ def test_looked_up_times_cut_segments() -> None:
     assert offsets(planned(tiered(first_young_enough=130, first_too_young=270))) == [(130, 270)]
     assert offsets(planned(tiered(first_young_enough=400))) == []
     assert offsets(planned(tiered(first_young_enough=130), start_offset=140)) == [(140, 400)]
+    assert offsets(planned(tiered(first_too_young=270), end_offset={T0: 250})) == [(0, 250)]
 
 
 def test_offsets_of_no_known_segment_are_read_too() -> None:
@@ -110,6 +120,7 @@ def test_a_segment_without_a_known_time_is_read() -> None:
         ({"until": 9}, TimeBounds()),
         ({"since": 5, "until": 9, "out_of_order": timedelta(0)}, TimeBounds(5, 9)),
         ({"until": 9, "out_of_order": timedelta(microseconds=1)}, TimeBounds(None, 10)),
+        ({"predicate": column("timestamp") <= 9, "out_of_order": timedelta(milliseconds=2)}, TimeBounds(None, 12)),
         ({"predicate": column("timestamp") > 5, "since": 2}, TimeBounds(6)),
         ({"predicate": (column("timestamp") > 5) | (column("offset") == 1)}, TimeBounds()),
     ],
