@@ -9,7 +9,8 @@ J5   the position after passed markers has the leader epoch of the offset before
 J6   a block does not change until its owner releases it
 J7   memory for a GET is taken only if it fits; at the end none is held, and each buffer has come back once
 J8   never more GETs or location requests in flight than allowed
-J9   some event always follows while a read is open
+J9   some event always follows while a read is open, and a read does not request one location after the other in vain
+J10  no location is used that a client must refuse
 ===  ============================================================================================================
 """
 
@@ -26,7 +27,7 @@ __all__ = ["ReadJudge", "ViolationError", "records_of"]
 
 
 class ViolationError(AssertionError):
-    """``rule``: J1 to J9."""
+    """``rule``: J1 to J10."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")

@@ -31,6 +31,7 @@ SOMETIMES = {
     "location-pending-too-long": "a location stays pending until the time-out",
     "location-failed": "a location request fails",
     "location-throttled": "the broker throttles a location request",
+    "location-bad": "a peer answers with a location that a client must refuse",
     "location-ahead": "a location is requested while earlier ranges are read",
     "locations-together": "one request asks for locations of several partitions",
     "two-batches": "two requests for locations are in flight at once",

@@ -23,6 +23,7 @@ FAULTS = (
     "locations_pending",
     "locations_fail",
     "locations_throttled",
+    "locations_bad",
     "urls_expire",
     "segments_deleted",
     "seeks",
@@ -63,6 +64,7 @@ class Scenario:
     locations_pending: float = 0.0
     locations_fail: float = 0.0
     locations_throttled: float = 0.0
+    locations_bad: float = 0.0
     urls_expire: float = 0.0
     segments_deleted: float = 0.0
     seeks: float = 0.0

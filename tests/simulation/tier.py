@@ -18,6 +18,7 @@ from kafka_remote_client.model import (
     NO_EXPIRY,
     ByteRange,
     GrantedRange,
+    IsolationLevel,
     LocationAnswer,
     LocationPending,
     NotRemote,
@@ -31,8 +32,9 @@ from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import Scenario
 from tests.support.locations import ManualClock
 
-__all__ = ["Partition", "Tier", "expiry_of"]
+__all__ = ["Partition", "Tier", "expiry_of", "must_be_refused"]
 
+_BAD = b" refuse"
 _LOGS = 64
 _EARLY = 2
 """Batches before the requested one with which a window may begin: an index does not name each batch."""
@@ -40,7 +42,12 @@ _EARLY = 2
 
 def expiry_of(granted: GrantedRange) -> float:
     """Returns the time at which the store stops accepting a range's URL."""
-    return float(granted.custom_metadata or b"inf")
+    return float((granted.custom_metadata or b"inf").removesuffix(_BAD))
+
+
+def must_be_refused(granted: GrantedRange) -> bool:
+    """Returns whether a range is of a location that a client must refuse."""
+    return (granted.custom_metadata or b"").endswith(_BAD)
 
 
 @attrs.define(eq=False)
@@ -152,7 +159,23 @@ class Tier:
             return NotRemote("local", partition.offsets)
         segment = partition.log.segment_of(question.offset)
         assert segment is not None
-        return self._grant(partition, segment, question)
+        location = self._grant(partition, segment, question)
+        return self._spoiled(location, question) if self._happens(self._scenario.locations_bad) else location
+
+    def _spoiled(self, location: SegmentLocation, question: LocationQuestion) -> SegmentLocation:
+        """A location that a client must not use."""
+        self._seen.saw("location-bad")
+        ranges = tuple(attrs.evolve(one, custom_metadata=(one.custom_metadata or b"") + _BAD) for one in location.ranges)
+        wrong: list[dict[str, object]] = [
+            {"expires_at": self._clock.now},
+            {"fetch_offset": location.fetch_offset + 1},
+            {"log_start_offset": question.offset + 1},
+            {"next_offset": question.offset},
+            {"format": "unknown"},
+        ]
+        if question.isolation_level is IsolationLevel.READ_COMMITTED:
+            wrong.append({"aborted_transactions": None})
+        return attrs.evolve(location, ranges=ranges, **self._chance.choice(wrong))
 
     def _grant(self, partition: Partition, segment: LogSegment, question: LocationQuestion) -> SegmentLocation:
         holding = segment.batch_of(question.offset)

@@ -33,9 +33,10 @@ from kafka_remote_client.fetch.engine import decode_range
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.locate import Located, locate
-from kafka_remote_client.fetch.partition_read import Decode, Fetch, PartitionRead
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, Scheduler
 from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.model import SegmentLocation
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from tests.simulation.application import Application
 from tests.simulation.buffers import Buffers
@@ -43,7 +44,7 @@ from tests.simulation.judge import ViolationError
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import Scenario
 from tests.simulation.store import Outcome, Store
-from tests.simulation.tier import Tier
+from tests.simulation.tier import Tier, must_be_refused
 from tests.support.locations import ManualClock
 
 __all__ = ["World"]
@@ -51,6 +52,7 @@ __all__ = ["World"]
 _TICK_SECONDS = 0.25
 _STANDSTILL_SECONDS = 200.0
 _OVERDUE_SECONDS = 2.0
+_MOST_IN_VAIN = 3
 _DECODE_SECONDS = 0.0005
 
 
@@ -94,6 +96,7 @@ class World:
         self._located_for: Counter[PartitionRead] = Counter()
         self._relocating: set[PartitionRead] = set()
         self._cut: set[RangeRead] = set()
+        self._in_vain: Counter[PartitionRead] = Counter()
         self._application = Application(self)
 
     # -- the run ---------------------------------------------------------------------------------------------------------
@@ -232,9 +235,17 @@ class World:
             self.tell("%s at offset %d: %s", command.read.name, command.offset, type(one.answer).__name__)
             if command.renews is not None:
                 self.seen.saw("url-renewed")
+            self._judge_location(command, one)
             self._application.located(command, one.offset)
             self.scheduler.located(command, one.answer, one.offset, one.offsets, self.clock.now)
         return self._free()
+
+    def _judge_location(self, command: Locate, found: Located) -> None:
+        if command.ahead or not isinstance(found.answer, SegmentLocation):
+            return
+        self._in_vain[command.read] += 1
+        if self._in_vain[command.read] > _MOST_IN_VAIN:
+            raise ViolationError("J9", f"{command.read.name}: {_MOST_IN_VAIN} locations gave nothing")
 
     # -- GETs ------------------------------------------------------------------------------------------------------------
 
@@ -256,6 +267,8 @@ class World:
         self.after(outcome.first, partial(self._first_byte, get))
 
     def _judge_get(self, command: Fetch) -> None:
+        if must_be_refused(command.range.granted):
+            raise ViolationError("J10", f"{command.read.name}: a GET uses a location that had to be refused")
         memory, lease = self.scheduler.budget.memory, command.lease
         assert lease is not None
         first = command.range.attempts == 1 or command.hedges  # a repeated GET has its memory from before
@@ -356,6 +369,8 @@ class World:
             self.seen.saw("damaged-twice")
         if error is None and corrupt:
             self.seen.saw("damaged-then-good")
+        if error is None and command.range.error is None:
+            del self._in_vain[command.read]
         now = self.clock.now
         self.scheduler.decoded(command, blocks, error, began=began, now=now, jitter=self.chance.random())
         return self._free()
