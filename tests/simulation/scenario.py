@@ -87,16 +87,13 @@ class Scenario:
         )
 
     def smaller(self) -> Iterator[Scenario]:
-        """Yields simpler scenarios: without one fault, with fewer partitions, steps or requests at once."""
+        """Yields simpler scenarios: without one fault, with fewer partitions or requests at once."""
         for name in FAULTS:
             if getattr(self, name):
                 yield attrs.evolve(self, **{name: 0.0})
         for name, least in (("partitions", 1), ("in_flight", 1), ("hedge_percent", 0)):
             if getattr(self, name) > least:
                 yield attrs.evolve(self, **{name: least})
-        for part in (2, 4):
-            if self.steps * (part - 1) // part < self.steps:
-                yield attrs.evolve(self, steps=self.steps * (part - 1) // part)
 
     def __str__(self) -> str:
         """The fields that differ from a scenario without faults."""

@@ -46,10 +46,7 @@ def shrunk(failure: Failure) -> Failure:
 
 
 def _smaller(failure: Failure) -> Iterator[Failure]:
-    scenario = failure.scenario
-    if failure.events < scenario.steps:
-        scenario = attrs.evolve(scenario, steps=failure.events)
-    for simpler in scenario.smaller():
+    for simpler in failure.scenario.smaller():
         found = failure_of(simpler)
         if found is not None and found.rule == failure.rule:
             yield found
