@@ -52,6 +52,7 @@ __all__ = [
     "new_marker",
     "parse_batches",
     "placed",
+    "read_varint",
     "records_of",
     "stamped",
 ]
@@ -268,13 +269,13 @@ def records_of(batch: Batch) -> tuple[Record, ...]:
 def _records(batch: Batch, data: bytes) -> Iterator[Record]:
     at = 0
     for _ in range(batch.count):
-        length, at = _read_varint(data, at)
+        length, at = read_varint(data, at)
         end = at + length
-        time_delta, at = _read_varint(data, at + 1)  # after the attributes
-        offset_delta, at = _read_varint(data, at)
+        time_delta, at = read_varint(data, at + 1)  # after the attributes
+        offset_delta, at = read_varint(data, at)
         key, at = _read_bytes(data, at)
         value, at = _read_bytes(data, at)
-        count, at = _read_varint(data, at)
+        count, at = read_varint(data, at)
         headers = []
         for _ in range(count):
             name, at = _read_bytes(data, at)
@@ -319,7 +320,8 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zig-zag varint and the position after it."""
     raw = shift = 0
     while True:
         byte = data[at]
@@ -331,7 +333,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _read_varint(data, at)
+    length, at = read_varint(data, at)
     return (None, at) if length < 0 else (data[at : at + length], at + length)
 
 

@@ -14,12 +14,33 @@ import attrs
 
 from kafka_remote_client.tiered_cluster import epochs, indexes
 from kafka_remote_client.tiered_cluster.batches import Batch, placed, stamped
-from kafka_remote_client.tiered_cluster.config import UNLIMITED, TopicConfig
 from kafka_remote_client.tiered_cluster.epochs import Lineage
 from kafka_remote_client.tiered_cluster.indexes import AbortedEntry
 from kafka_remote_client.tiered_cluster.producers import NO_OFFSET, ProducerState
 
-__all__ = ["PartitionLog", "Segment"]
+__all__ = ["UNLIMITED", "PartitionLog", "Segment", "TopicConfig"]
+
+UNLIMITED = -1
+
+
+@attrs.frozen
+class TopicConfig:
+    """Each field is Kafka's setting of that name, without time limits by default. Sizes are in bytes, times in milliseconds.
+
+    ``UNLIMITED``: no retention limit; for copy lags, a lag that never ends. A copy lag of 0 copies at once.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 3_600_000
+    index_interval_bytes: int = 4096
+    log_append_time: bool = False
+    retention_ms: int = UNLIMITED
+    retention_bytes: int = UNLIMITED
+    local_retention_ms: int = UNLIMITED
+    local_retention_bytes: int = UNLIMITED
+    remote_copy_lag_ms: int = 0
+    remote_copy_lag_bytes: int = 0
+    remote_log_copy_disable: bool = False
 
 
 @attrs.frozen

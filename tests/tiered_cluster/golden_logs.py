@@ -9,8 +9,7 @@ import attrs
 
 from kafka_remote_client.model import EpochEntry
 from kafka_remote_client.tiered_cluster.batches import Batch, parse_batches
-from kafka_remote_client.tiered_cluster.config import TopicConfig
-from kafka_remote_client.tiered_cluster.log import PartitionLog, Segment
+from kafka_remote_client.tiered_cluster.log import PartitionLog, Segment, TopicConfig
 from kafka_remote_client.tiered_cluster.producers import loaded_snapshot
 from tests.support.golden import golden_local
 

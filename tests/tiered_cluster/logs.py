@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kafka_remote_client.tiered_cluster.batches import Batch, Marker, Producer, Record, new_batch, new_marker
-from kafka_remote_client.tiered_cluster.config import TopicConfig
-from kafka_remote_client.tiered_cluster.log import PartitionLog
+from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 
 __all__ = ["BATCH_BYTES", "data", "filled", "marker", "new_log"]
 

@@ -1,4 +1,4 @@
-"""Indexes have the entries that Kafka's documentation of LogSegment tells. Golden files judge them in test_golden_files."""
+"""Indexes have the entries that Kafka's documentation of LogSegment tells. Golden files judge them in test_segment_files."""
 
 from __future__ import annotations
 

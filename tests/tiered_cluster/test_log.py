@@ -1,4 +1,4 @@
-"""The log appends, rolls, elects, truncates and expires as Kafka's UnifiedLog. Golden logs judge it in test_golden_files."""
+"""The log appends, rolls, elects, truncates and expires as Kafka's UnifiedLog. Golden logs judge it in test_segment_files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pytest
 
 from kafka_remote_client.model import EpochEntry
 from kafka_remote_client.tiered_cluster.batches import Marker, records_of
-from kafka_remote_client.tiered_cluster.config import TopicConfig
-from kafka_remote_client.tiered_cluster.log import PartitionLog
+from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 from tests.tiered_cluster.logs import BATCH_BYTES, data, filled, marker, new_log
 
 DAY_MS = 24 * 3_600_000

@@ -1,4 +1,4 @@
-"""Producer state follows batches and markers. Golden snapshots judge the file in test_golden_files."""
+"""Producer state follows batches and markers. Golden snapshots judge the file in test_segment_files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_idempotent_producer_opens_no_transaction() -> None:
 
 
 @pytest.mark.parametrize("kind", Marker)
-def test_a_transaction_holds_the_offset_back_until_its_marker_is_replicated(kind: Marker) -> None:
+def test_transactions_hold_the_offset_until_their_marker_is_replicated(kind: Marker) -> None:
     state, aborted = after(data(10, 7), data(11, 8), marker(kind, 12, 7))
     assert aborted == ([AbortedEntry(7, 10, 12, 11)] if kind is Marker.ABORT else [])
     assert state.first_unstable_offset() == 10
