@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from kafka_remote_client.tiered_cluster.batches import Batch, Marker, Producer, Record, new_batch, new_marker
+from kafka_remote_client.tiered_cluster.batches import Batch, Codec, Marker, Producer, Record, new_batch, new_marker
 from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 
 __all__ = ["BATCH_BYTES", "data", "filled", "marker", "new_log"]
 
 
-def data(count: int = 10, *, timestamp: int = 1000, producer: int = -1) -> Batch:
+def data(count: int = 10, *, timestamp: int = 1000, producer: int = -1, codec: Codec = Codec.NONE) -> Batch:
     """A batch of ``count`` records at one time; with a producer, of its transaction."""
     who = Producer(producer, 0, 0, transactional=True) if producer >= 0 else Producer()
-    return new_batch([Record(number, timestamp, b"%d" % (number % 10), b"v" * 50) for number in range(count)], producer=who)
+    records = [Record(number, timestamp, b"%d" % (number % 10), b"v" * 50) for number in range(count)]
+    return new_batch(records, producer=who, codec=codec)
 
 
 BATCH_BYTES = data().size

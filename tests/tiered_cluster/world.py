@@ -7,6 +7,7 @@ from uuid import UUID
 import attrs
 
 from kafka_remote_client.model import RemoteLogSegmentMetadata
+from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.tiered_cluster.log import PartitionLog
 from kafka_remote_client.tiered_cluster.metadata_records import MetadataEvent, metadata_record
 from kafka_remote_client.tiered_cluster.partition import (
@@ -23,6 +24,7 @@ from kafka_remote_client.tiered_cluster.partition import (
     step,
 )
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
+from tests.support.tier import LAYOUT, MemoryStore
 from tests.tiered_cluster.test_metadata_records import TIP
 
 __all__ = ["World"]
@@ -40,6 +42,7 @@ class World:
         self.objects: dict[tuple[UUID, FileKind], bytes] = {}
         self.topic: list[bytes] = []
         self.told: list[str] = []
+        self.copied: list[RemoteLogSegmentMetadata] = []
         self.custom_metadata: bytes | None = None
         self.fails: dict[int, bool] = {}
         self.now_ms = 10_000
@@ -83,6 +86,7 @@ class World:
                 self.store(command.event)
         elif isinstance(command, CopyObjects):
             self.told.append(f"copy {_name(command.segment)}")
+            self.copied.append(command.segment)
             kept = command.objects if retriable is None else {FileKind.LOG: command.objects[FileKind.LOG]}
             self.objects.update({(command.segment.remote_log_segment_id.id, kind): data for kind, data in kept.items()})
         elif retriable is None:
@@ -99,6 +103,15 @@ class World:
         self._ids = max(self._ids, event.remote_log_segment_id.id.int)
         self.told.append(f"{event.state.name} {event.remote_log_segment_id.id.int}")
         self.send(MetadataStored(event))
+
+    def as_store(self) -> MemoryStore:
+        """The objects under the keys of LocalTieredStorage, with those of copies that no metadata finished."""
+        store = MemoryStore()
+        for segment in self.copied:
+            for kind in FileKind:
+                if (data := self.objects.get((segment.remote_log_segment_id.id, kind))) is not None:
+                    store.objects[LAYOUT.object_key(segment, ObjectKind[kind.name])] = data
+        return store
 
     def object(self, segment: RemoteLogSegmentMetadata, kind: FileKind) -> bytes:
         """As a store answers. Raises KeyError for an object that is missing."""
