@@ -55,7 +55,7 @@ def test_transactions_hold_the_offset_until_their_marker_is_replicated(kind: Mar
     assert state.entries[0] == ProducerEntry(7, 0, 0, 10, 0, 2012, 3, -1)
 
 
-def test_the_last_stable_offset_after_the_only_transaction_is_the_markers_next() -> None:
+def test_the_only_transaction_ends_at_the_offset_after_its_marker() -> None:
     assert after(data(10, 7), marker(Marker.ABORT, 11, 7))[1] == [AbortedEntry(7, 10, 11, 12)]
 
 
