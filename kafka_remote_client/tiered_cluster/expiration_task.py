@@ -6,7 +6,7 @@ Segments are looked at epoch by epoch along the leader's lineage, from the oldes
 - if it ends below the log start, and no later epoch than the lineage's first wrote it;
 - if it is of the lineage, and older than ``retention.ms``, or if what would be left is still ``retention.bytes``.
 
-A copy that another leader began and nobody finished stays until it is of one of these kinds. Segments whose epochs are all
+An unfinished copy of another leader stays until it is of one of these kinds. Segments whose epochs are all
 earlier than the lineage's first are unreferenced: an unclean election lost those epochs, or their records were deleted.
 
 References: KIP-405; Kafka's RemoteLogManager (cleanupExpiredRemoteLogSegments, isRemoteSegmentWithinLeaderEpochs).

@@ -136,7 +136,7 @@ class RunExpiration:
 
 @attrs.frozen
 class MetadataStored:
-    """A record is in ``__remote_log_metadata``, whoever wrote it."""
+    """A record is in ``__remote_log_metadata``. This leader or an earlier one wrote it."""
 
     event: MetadataEvent
 
