@@ -36,7 +36,8 @@ _FIRST_HEAD = (
     "|---|---|---|---|---|---|---|---|---|",
 )
 _VERSIONS_HEAD = (
-    "| Kafka | tier | shim announced | read_uncommitted | read_committed | delayed upload | denied topic | last run | commit | code since |",
+    "| Kafka | tier | shim announced | read_uncommitted | read_committed | delayed upload | denied topic | last run | commit "
+    "| code since |",
     "|---|---|---|---|---|---|---|---|---|---|",
 )
 _UNDER_LOAD_HEAD = (

@@ -496,4 +496,5 @@ class PartitionRead:
         for grant in self._grants:
             self._shared.counters.over_read(grant.abandon(self._decoding))
         self._grants.clear()
-        self._after, self._ahead_failed = None, False
+        self._after = None
+        self._ahead_failed = False

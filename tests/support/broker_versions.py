@@ -10,8 +10,8 @@ writes the table of the last lines into docs/reliability.md. The exit status is 
     announced    | the shim announces itself in the broker's answer to ApiVersions
     records      | read_uncommitted: the direct consumer's records are the plain one's, and all tiered ones come from the store
     transactions | read_committed: the same, and records of aborted transactions are missing
-    delayed      | KIP-1241, from 4.4 on: the same across the hand-over, where the tiers overlap completely and not at all, while a
-                 | producer writes and the broker goes on to copy
+    delayed      | KIP-1241, from 4.4 on: the same across the hand-over, where the tiers overlap completely, and not at all,
+                 | while a producer writes and the broker goes on to copy
     denied       | in each version of Fetch that has locations, a user with READ gets one, and a user without READ gets the
                  | broker's answer, byte for byte
 """

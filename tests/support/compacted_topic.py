@@ -13,6 +13,7 @@ References: KIP-98 and KIP-534 (delete horizon), Kafka's LogCleaner.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 import attrs
 from confluent_kafka import Producer
@@ -26,10 +27,16 @@ __all__ = ["CompactedTopic", "write_compacted_topic"]
 
 _PATIENCE_SECONDS = 120
 _SEGMENT_BYTES = 8_000
-_ROUNDS = 4
+_ROUNDS = 3
 _KEYS = 60
 _FIRST_TIMESTAMP = 1_700_000_000_000
 _ISOLATION = ("read_committed", "read_uncommitted")
+_TIERED = {
+    "cleanup.policy": "delete",
+    "remote.storage.enable": "true",
+    "local.retention.bytes": "1",
+    "retention.ms": "-1",
+}
 
 
 @attrs.frozen
@@ -96,10 +103,14 @@ def write_compacted_topic(broker: KafkaBroker, topic: str, seed: int = 1) -> Com
             writer.transaction(producers[name], commit=False, keys=range(turn, _KEYS, 3))
         writer.records(producers["plain"], range(10 * turn, _KEYS))
         _wait_until_cleaned(broker, topic)
-    writer.records(producers["plain"], range(1000, 1200))  # in segments that nothing was cleaned from
-    _wait_until_cleaned(broker, topic)
+    # The cleaner removes aborted records. So the last segments are not cleaned.
+    _change(broker, topic, {"min.compaction.lag.ms": "3600000"})
+    for name in ("lz4", "zstd"):
+        writer.transaction(producers[name], commit=True, keys=range(_KEYS))
+        writer.transaction(producers[name], commit=False, keys=range(0, _KEYS, 2))
+    writer.records(producers["plain"], range(1000, 1200))
     local = {isolation: plain(broker, topic, isolation) for isolation in _ISOLATION}
-    _become_tiered(broker, topic)
+    _change(broker, topic, _TIERED)
     return CompactedTopic(topic, broker.wait_until_tiered(topic), local)
 
 
@@ -115,13 +126,7 @@ def _wait_until_cleaned(broker: KafkaBroker, topic: str) -> None:
     wait_until(cleaned, f"{topic} to be cleaned", seconds=_PATIENCE_SECONDS)
 
 
-def _become_tiered(broker: KafkaBroker, topic: str) -> None:
-    settings = {
-        "cleanup.policy": "delete",
-        "remote.storage.enable": "true",
-        "local.retention.bytes": "1",
-        "retention.ms": "-1",
-    }
+def _change(broker: KafkaBroker, topic: str, settings: Mapping[str, str]) -> None:
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=changes)
     broker.admin.incremental_alter_configs([resource])[resource].result(_PATIENCE_SECONDS)
