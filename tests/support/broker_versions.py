@@ -50,8 +50,8 @@ _TOPIC = "versions"
 _FETCHES = range(12, 16)
 _COPY_LAG = "remote.copy.lag.bytes"
 _SEGMENT_BYTES, _LOCAL_BYTES = 10_000, 80_000
-_COPY_LAGS = (0, _LOCAL_BYTES)
-"""Segments are copied at once, or when they may leave the local disk."""
+_COPY_LAGS = {"0": "0", str(_LOCAL_BYTES): "3600000"}
+"""Bytes and milliseconds; a segment is copied once one of them is reached: at once, or when it may leave the local disk."""
 _PATIENCE_SECONDS = 120
 _CLOCK = SystemClock()
 
@@ -135,17 +135,19 @@ def _delayed(stage: Stage) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, _TOPIC)
     if _COPY_LAG not in broker.admin.describe_configs([resource])[resource].result(60):
         return "not in this version"
-    return ", ".join(f"{_handed_over(stage, lag):,} of both tiers" for lag in _COPY_LAGS)
+    early, late = (_handed_over(stage, nbytes, milliseconds) for nbytes, milliseconds in _COPY_LAGS.items())
+    assert late < early / 4, f"{late} offsets are in both tiers, and {early} without delay"
+    return f"{late:,} offsets in both tiers, {early:,} without delay"
 
 
-def _handed_over(stage: Stage, lag_bytes: int) -> int:
-    """Reads a topic whose segments are copied ``lag_bytes`` behind the log's end. Returns how many offsets both tiers have."""
+def _handed_over(stage: Stage, lag_bytes: str, lag_ms: str) -> int:
+    """Reads a topic whose segments are copied so far behind the log's end. Returns how many offsets both tiers have."""
     broker, topic = stage.broker.broker, f"delayed-{lag_bytes}"
-    config = {"local_retention_bytes": str(_LOCAL_BYTES), _COPY_LAG.replace(".", "_"): str(lag_bytes)}
-    broker.create_topic(topic, segment_bytes=_SEGMENT_BYTES, **config)
+    lags = {"remote_copy_lag_bytes": lag_bytes, "remote_copy_lag_ms": lag_ms}
+    broker.create_topic(topic, segment_bytes=_SEGMENT_BYTES, local_retention_bytes=str(_LOCAL_BYTES), **lags)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 10, "log_level": 0})
     _produce(producer, topic, 0, 2000)
-    behind = lag_bytes + 2 * _SEGMENT_BYTES
+    behind = int(lag_bytes) + 2 * _SEGMENT_BYTES
 
     def copied() -> bool:
         now = broker.offsets(topic)
