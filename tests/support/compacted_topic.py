@@ -62,8 +62,9 @@ class _Writer:
     def records(self, producer: Producer, keys: range) -> None:
         for key in keys:
             self._number += 1
+            name = b"only-%d" % self._number if self._number % 7 == 0 else b"key-%d" % key  # the first is never replaced
             value = None if self._random.random() < 0.1 else b"%d " % self._number + self._random.randbytes(60)
-            producer.produce(self._topic, value, b"key-%d" % key, 0, timestamp=_FIRST_TIMESTAMP + self._number)
+            producer.produce(self._topic, value, name, 0, timestamp=_FIRST_TIMESTAMP + self._number)
             if self._random.random() < 0.1:
                 assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"  # ends the batch
         assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
