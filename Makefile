@@ -78,7 +78,7 @@ shim-kills: SECONDS = 300
 shim-kills: $(VENV)/.test artifacts ## a shim in front of a real broker, killed every 20 s under load, SECONDS=300 (SEED=7), with a line for the ledger
 	$(BIN)/python -X dev -m tests.faults.shim_kills --seconds $(SECONDS) $(SEEDED) $(ARGS)
 
-broker-versions: $(VENV)/.test ## Kafka 3.9 to 4.3 with tier, shim, direct reads, transactions and a denied topic (ARGS=4.0.2), with a line each for the ledger
+broker-versions: $(VENV)/.test ## Kafka 3.9 to 4.4 with tier, shim, direct reads, transactions and a denied topic (ARGS=4.0.2), with a line each for the ledger
 	$(BIN)/python -X dev -m tests.support.broker_versions $(ARGS)
 
 properties: $(VENV)/.test ## the property tests with new examples (SEED=7 repeats a run); what it finds becomes an @example of its test

@@ -37,8 +37,9 @@ _FIRST_HEAD = (
     "|---|---|---|---|---|---|---|---|---|",
 )
 _VERSIONS_HEAD = (
-    "| Kafka | tier | shim announced | read_uncommitted | read_committed | denied topic | last run | commit | code since |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| Kafka | tier | shim announced | read_uncommitted | read_committed | delayed upload | denied topic | last run | commit "
+    "| code since |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 )
 _UNDER_LOAD_HEAD = (
     "| suite | load | runs | tests passed | failed | minutes | load average | last run | commit | code since |",
@@ -205,7 +206,7 @@ def _version_rows(runs: Iterable[RunEntry], root: Path) -> list[str]:
 
 def _version_row(run: RunEntry, root: Path) -> str:
     """A check that did not run has no outcome."""
-    outcomes = (str(run.counts.get(name, "")) for name in ("tier", "announced", "records", "transactions", "denied"))
+    outcomes = (str(run.counts.get(name, "")) for name in ("tier", "announced", "records", "transactions", "delayed", "denied"))
     columns = (run.counts["version"], *outcomes, run.date[:10], f"`{run.commit}`", _since(run, root))
     return f"| {' | '.join(columns)} |"
 

@@ -258,7 +258,7 @@ def completed_fetch(
         isolation_level,
         location.aborted_transactions,
         end_offset=end_offset,
-        allow_offset_gaps=config.allow_offset_gaps,
+        allow_offset_gaps=config.allow_offset_gaps or location.compacted,
         max_decompressed_bytes=config.max_decompressed_bytes,
         at_segment_start=location.ranges[0].range.start == 0,
         tally=tally,

@@ -22,8 +22,10 @@ from confluent_kafka import KafkaException
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch.locate import AsksCompacted
 from kafka_remote_client.location.bootstrap import named_servers, parse_bootstrap_servers, with_servers
 from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.cleanup_policies import CleanupPolicies
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.location.listing import ListingLocationSource
@@ -40,7 +42,7 @@ from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 
-__all__ = ["build_source", "configured_layout", "configured_store", "reads_the_store", "servers"]
+__all__ = ["asks_compacted", "build_source", "configured_layout", "configured_store", "reads_the_store", "servers"]
 
 _KEYS = "remote.storage.store.encryption.keys"
 
@@ -78,6 +80,14 @@ def configured_layout(remote: RemoteFetchConfig) -> ObjectLayout:
     pairs = (pair.strip() for pair in remote.store_encryption_keys.split(","))
     keys = encryption_key_files([pair for pair in pairs if pair], _KEYS)
     return layout_named(remote.store_layout, LayoutOptions(remote.store_key_prefix, keys))
+
+
+def asks_compacted(remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock) -> AsksCompacted:
+    """Returns how to ask whether a topic is compacted: the broker, or, if none is named, never."""
+    _, bootstrap = servers(remote, inner)
+    if not bootstrap:
+        return lambda _partition, _deadline: False
+    return CleanupPolicies(with_servers(connection_settings(inner), bootstrap), clock).compacted
 
 
 def build_source(

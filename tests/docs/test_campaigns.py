@@ -176,6 +176,7 @@ def test_the_table_has_the_last_run_of_each_broker_version(tmp_path: Path) -> No
         "announced": "Fetch up to 15",
         "records": "9",
         "transactions": "7",
+        "delayed": "5",
         "denied": "Fetch 12 to 15",
     }
     runs = [
@@ -184,8 +185,8 @@ def test_the_table_has_the_last_run_of_each_broker_version(tmp_path: Path) -> No
         _run("broker-versions", 1, None, version="3.9.2", tier="failed: MissingPartError()"),
     ]
     assert table(["broker-versions"], runs, _root(tmp_path)).splitlines()[2:] == [
-        "| 3.9.2 | failed: MissingPartError() |  |  |  |  | 2026-11-01 | `0123abc` | unknown |",
-        "| 4.0.2 | 20 segments | Fetch up to 15 | 9 | 7 | Fetch 12 to 15 | 2026-11-02 | `0123abc` | unknown |",
+        "| 3.9.2 | failed: MissingPartError() |  |  |  |  |  | 2026-11-01 | `0123abc` | unknown |",
+        "| 4.0.2 | 20 segments | Fetch up to 15 | 9 | 7 | 5 | Fetch 12 to 15 | 2026-11-02 | `0123abc` | unknown |",
     ]
 
 
