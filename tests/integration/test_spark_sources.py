@@ -67,7 +67,7 @@ def test_splits_of_every_source_are_what_a_plain_consumer_reads(
 
 
 @pytest.mark.parametrize("source", ["metadata-topic", "listing"])
-def test_a_plan_without_a_shim_knows_all_segments_without_a_location_request(
+def test_a_plan_without_a_shim_lists_all_segments(
     transactional_topic: TransactionalTopic, kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     topic = transactional_topic.topic

@@ -282,7 +282,7 @@ def test_lineage_is_confirmed_for_the_leaders_epoch_not_the_readers(setup: Setup
     assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 160, 120]
 
 
-def test_segments_are_those_of_the_topic_that_the_cluster_has_now(setup: Setup) -> None:
+def test_segments_are_those_of_the_cluster_s_topic(setup: Setup) -> None:
     found = setup.source.segments_of([("t", 2), ("t", 5)], Deadline(SystemClock(), 60))
     assert found == {("t", 2): []}
     assert set(setup.tier.listed) == {TopicIdPartition(TOPIC_ID, "t", number) for number in (2, 5)}

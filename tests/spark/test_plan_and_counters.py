@@ -190,7 +190,7 @@ def test_after_a_time_out_ranges_are_smaller_than_planned(tiers: dict[str, Shape
     assert gets > planned(tiers["raw"], tiers["raw"].options).figures.gets == 3
 
 
-def test_a_plan_of_listed_segments_is_exact_without_a_location_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_listed_segments_is_exact_without_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are more segments than the requests that a plan may send."""
     tier = write_tier(tmp_path, Shape(segments=DEFAULT_BUDGET + 30, segment_bytes=1, batch_records=1, record_bytes=10))
     monkeypatch.delattr(segment_probes, "locate_one")
