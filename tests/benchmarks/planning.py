@@ -4,9 +4,10 @@ Segments of 100 MB lie in the partitions of one topic::
 
     known      all segments are known beforehand, so each one is a cell of the plan
     asked      none is known: locations are requested as before any job, each answered after some milliseconds
+    listed     the source lists the segments of all partitions at once, and no location is requested
     continued  half of the planned splits are finished: their ids are parsed, and ``without`` finds the remaining splits
 
-In the first two, splits are planned and pickled, one at a time, as Spark takes them.
+In the first three, splits are planned and pickled, one at a time, as Spark takes them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from kafka_remote_client.model import (
     TopicPartition,
 )
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.remaining import parse_split_id, without
 from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, plan_splits
 from kafka_remote_client.spark.planning.segment_probes import with_segments
@@ -56,18 +58,8 @@ class _Source(OneByOne):
         self.questions += 1
         time.sleep(_ANSWER_SECONDS)
         base = offset // _LENGTH * _LENGTH
-        metadata = RemoteLogSegmentMetadata(
-            remote_log_segment_id=RemoteLogSegmentId(TopicIdPartition(UUID(int=1), topic, partition), UUID(int=base + 1)),
-            start_offset=base,
-            end_offset=base + _LENGTH - 1,
-            max_timestamp_ms=0,
-            broker_id=0,
-            event_timestamp_ms=0,
-            segment_size_in_bytes=_SIZE,
-            segment_leader_epochs=((0, base),),
-        )
         return SegmentLocation(
-            metadata=metadata,
+            metadata=_metadata(topic, partition, base),
             format=ORIGINAL_FORMAT,
             ranges=(GrantedRange(ByteRange(0, _SIZE)),),
             fetch_offset=offset,
@@ -76,6 +68,33 @@ class _Source(OneByOne):
 
     def offsets_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> Mapping[tuple[str, int], PartitionOffsets]:
         return dict.fromkeys(partitions, PartitionOffsets(latest_tiered=self._end - 1))
+
+
+class _ListingSource(_Source):
+    """The same with lists of segments, which it has in memory."""
+
+    def __init__(self, segments: int, partitions: Sequence[TopicPartition]) -> None:
+        super().__init__(segments)
+        starts = range(0, self._end, _LENGTH)
+        self._lists = {key: [TieredSegment(_metadata(*key, at), at, at + _LENGTH) for at in starts] for key in partitions}
+
+    def segments_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: object
+    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+        return {TopicPartition(*key): self._lists[TopicPartition(*key)] for key in partitions}
+
+
+def _metadata(topic: str, partition: int, base: int) -> RemoteLogSegmentMetadata:
+    return RemoteLogSegmentMetadata(
+        remote_log_segment_id=RemoteLogSegmentId(TopicIdPartition(UUID(int=1), topic, partition), UUID(int=base + 1)),
+        start_offset=base,
+        end_offset=base + _LENGTH - 1,
+        max_timestamp_ms=0,
+        broker_id=0,
+        event_timestamp_ms=0,
+        segment_size_in_bytes=_SIZE,
+        segment_leader_epochs=((0, base),),
+    )
 
 
 def planning_seconds(segments: int, partitions: int = 100) -> dict[str, Any]:
@@ -87,18 +106,21 @@ def planning_seconds(segments: int, partitions: int = 100) -> dict[str, Any]:
     started = time.perf_counter()
     splits_known, task_bytes = _planned(known)
     known_seconds = time.perf_counter() - started
-    source: Any = _Source(each)
-    started = time.perf_counter()
     bare = [OffsetRange(topic, 0, each * _LENGTH) for topic in topics]
-    splits_asked, _ = _planned(with_segments(source, bare, split_bytes=_SIZE, clock=SystemClock(), timeout=10.0))
-    asked_seconds = time.perf_counter() - started
     return {
         "segments": each * partitions,
         "partitions": partitions,
         "known": {"seconds": known_seconds, "splits": splits_known, "task_bytes": task_bytes},
-        "asked": {"seconds": asked_seconds, "splits": splits_asked, "questions": source.questions},
+        "asked": _learnt(_Source(each), bare),
+        "listed": _learnt(_ListingSource(each, topics), bare),
         "continued": _continued(known),
     }
+
+
+def _learnt(source: Any, ranges: Sequence[OffsetRange]) -> dict[str, Any]:
+    started = time.perf_counter()
+    splits, _ = _planned(with_segments(source, ranges, split_bytes=_SIZE, clock=SystemClock(), timeout=10.0))
+    return {"seconds": time.perf_counter() - started, "splits": splits, "questions": source.questions}
 
 
 def _planned(ranges: Sequence[OffsetRange]) -> tuple[int, int]:
