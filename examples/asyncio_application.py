@@ -1,4 +1,4 @@
-"""Reads several topics at once in one event loop, each with a consumer of its own.
+"""Reads several topics at once in one event loop, with one consumer per topic.
 
     python examples/asyncio_application.py --topics orders,payments group.id=report auto.offset.reset=earliest \\
         bootstrap.servers=localhost:9092 fetch.remote.bootstrap.servers=localhost:9192 \\

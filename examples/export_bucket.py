@@ -2,8 +2,8 @@
 
     python examples/export_bucket.py --store s3://bucket/tier --target s3://lake/kafka
 
-All topics are exported, one job for each, into a folder for each. If you start it again, after a crash or a full disk, it goes
-on where it was. A topic that cannot be read to its end is named at the end, and has no visible files.
+All topics are exported, one job for each, into a folder for each. Started again after a crash or a full disk, it continues
+where it stopped. A topic that cannot be read to its end is named at the end, and has no visible files.
 """
 
 from __future__ import annotations

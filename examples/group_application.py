@@ -33,13 +33,13 @@ LOST_IN_A_REBALANCE = frozenset(
 
 
 class Processed:
-    """What this member has processed and not committed: the offset of the next record of each partition."""
+    """Processed records without a commit: the offset of the next record of each partition."""
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], int] = {}
 
     def add(self, message: Message) -> None:
-        """Counts a record whose processing has ended."""
+        """Adds a processed record."""
         self._next[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
 
     def commit(self, consumer: Consumer) -> None:
@@ -71,7 +71,7 @@ def names(partitions: Sequence[TopicPartition]) -> str:
 
 
 def process(message: Message) -> None:
-    """What the application does with a record. It may happen twice, so it must do no harm the second time."""
+    """The application's work with a record. A record may be processed twice, so the work must be idempotent."""
     value = message.value()
     print(json.dumps({"partition": message.partition(), "offset": message.offset(), "size": len(value or b"")}))
 
@@ -118,7 +118,7 @@ def main() -> None:
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with Consumer(settings) as consumer:  # its end leaves the group
+    with Consumer(settings) as consumer:  # close() leaves the group
         work(consumer, arguments.topic, stopping)
 
 

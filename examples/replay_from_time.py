@@ -4,8 +4,8 @@
         bootstrap.servers=localhost:9092 fetch.remote.bootstrap.servers=localhost:9192 \\
         remote.storage.fetcher.allowed.hosts=store.example.com
 
-The rest are settings of the consumer. It stops when each partition has come to its end, says on standard error how far it is,
-and at last how many records came from where. It belongs to no group and commits nothing.
+The rest are settings of the consumer. It stops when each partition has reached its end. It prints progress
+to standard error, and at the end the number of records from each tier. It belongs to no group and commits nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PATIENCE_SECONDS = 30.0
 
 
 def say(progress: Progress) -> None:
-    """How far one partition is."""
+    """Prints the progress of a partition."""
     left = "" if progress.seconds_left is None else f", {progress.seconds_left:.0f} s left"
     print(f"{progress.topic}-{progress.partition}: {progress.offset} of {progress.end_offset}{left}", file=sys.stderr)
 
 
 def shown(message: Message, tier: str) -> str:
-    """One record as a line."""
+    """Returns a record as a line of JSON."""
     key, value = message.key(), message.value()
     return json.dumps(
         {
@@ -45,7 +45,7 @@ def shown(message: Message, tier: str) -> str:
 
 
 def replay(consumer: Consumer, topic: str, since: datetime) -> Counter[str]:
-    """Prints the records; how many came from which tier. Raises KafkaException."""
+    """Prints the records. Returns the number of records by tier. Raises KafkaException."""
     partitions = consumer.list_topics(topic, PATIENCE_SECONDS).topics[topic].partitions
     since_ms = int(since.timestamp() * 1000)
     asked = [TopicPartition(topic, partition, since_ms) for partition in partitions]

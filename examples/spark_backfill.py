@@ -1,15 +1,15 @@
-"""Copies Kafka topics to Parquet files, with progress, and goes on after a crash: no record is lost, and none is there twice.
+"""Copies Kafka topics to Parquet files, with progress, and resumes after a crash without loss or duplicates.
 
     python examples/spark_backfill.py --target file:///data/orders subscribe=orders kafka.bootstrap.servers=localhost:9092 …
 
 ``--target`` is a directory or a bucket as pyarrow names them (file://, s3://, gs://, hdfs://). The rest are options of
 ``format("kafka-remote")``. Below the target::
 
-    data/<split>-<random>.parquet    what one attempt at a split wrote; whole, unless it crashed
-    finished/<split>.json            the manifest: which of these files counts, and how many rows it has
+    data/<split>-<random>.parquet    the file of one attempt at a split; complete unless the attempt crashed
+    finished/<split>.json            the manifest of a split: its valid file and the number of rows
 
-A split counts once it is in the manifest. What crashed, or ran twice, leaves files that are in no manifest: they may be deleted
-when no copy runs. ``load(spark, target)`` is the DataFrame of what counts.
+A split is finished when its manifest exists. Crashed or duplicate attempts leave files that are in no manifest: delete them
+when no copy runs. ``load(spark, target)`` returns the DataFrame of all finished splits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPLITS_PER_CORE = 8
 
 
 def store(target: str, records: SplitRecords) -> None:
-    """What a task does with a split: a file, and when that is whole, its line in the manifest."""
+    """Runs in a task: writes a split to a file, then its manifest."""
     files, root = FileSystem.from_uri(target)
     name, rows = f"data/{records.id}-{uuid4().hex}.parquet", 0
     with files.open_output_stream(f"{root}/{name}") as file, pyarrow.parquet.ParquetWriter(file, records.schema) as writer:
@@ -42,12 +42,12 @@ def store(target: str, records: SplitRecords) -> None:
     unfinished = f"{root}/data/{records.id}-{uuid4().hex}.json"
     with files.open_output_stream(unfinished) as file:
         file.write(json.dumps({"split": records.id, "file": name, "rows": rows}).encode())
-    # A manifest's line is there as a whole or not at all. Of two attempts, the later one's counts, which has the same records.
+    # A manifest appears whole or not at all. Of two attempts with the same records, the later one wins.
     files.move(unfinished, f"{root}/finished/{records.id}.json")
 
 
 def manifest(target: str) -> list[dict[str, str | int]]:
-    """What counts, a line for each split that is finished; makes the directories where there are none."""
+    """Returns the manifests of all finished splits. Creates missing directories."""
     files, root = FileSystem.from_uri(target)
     for name in ("data", "finished"):
         files.create_dir(f"{root}/{name}")
@@ -56,7 +56,7 @@ def manifest(target: str) -> list[dict[str, str | int]]:
 
 
 def copy(spark: SparkSession, options: dict[str, str], target: str, say: Callable[[str], None] = print) -> None:
-    """Copies what is not finished yet, and says how far it is."""
+    """Copies the unfinished splits and prints the progress."""
     segments = read_segments(spark, options).without(str(line["split"]) for line in manifest(target))
     splits, done = segments.splits, 0
     size = sum(split.size_in_bytes for split in splits)
@@ -70,7 +70,7 @@ def copy(spark: SparkSession, options: dict[str, str], target: str, say: Callabl
 
 
 def load(spark: SparkSession, target: str) -> DataFrame:
-    """The records that were copied, with the columns of ``format("kafka-remote")``. Raises ValueError where there are none."""
+    """Returns the copied records, with the columns of ``format("kafka-remote")``. Raises ValueError if there are none."""
     lines = manifest(target)
     if not lines:
         raise ValueError(f"nothing is finished in {target}")
@@ -78,7 +78,7 @@ def load(spark: SparkSession, target: str) -> DataFrame:
 
 
 def main() -> None:
-    """Runs with the master that ``spark-submit`` was told, else on this machine, with four attempts for each task."""
+    """Runs on the master of ``spark-submit``, otherwise on this machine with four attempts per task."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", required=True)
     parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))

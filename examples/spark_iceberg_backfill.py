@@ -1,4 +1,4 @@
-"""Copies a topic from its tier into an Iceberg table, each record once, and says where a stream continues.
+"""Copies a topic from its tier into an Iceberg table, each record once, and prints the offsets where a stream continues.
 
     python examples/spark_iceberg_backfill.py --store s3://bucket/tier --topic orders --catalog lake --table kafka.orders
     spark-submit examples/spark_iceberg_backfill.py --spark --store …    # the same on Spark's executors
@@ -26,7 +26,7 @@ from kafka_remote_client import scan
 
 @contextmanager
 def executors(wanted: bool) -> Iterator[Any]:
-    """A Spark session with the master that ``spark-submit`` was told, else on this machine; ``None`` if it is not wanted."""
+    """Returns a Spark session on the master of ``spark-submit``, otherwise on this machine; ``None`` without ``--spark``."""
     if not wanted:
         yield None
         return

@@ -1,10 +1,10 @@
-"""Appends Kafka topics to Parquet files as a stream: it starts in the tier, at the first record, catches up, and stays with it.
+"""Appends Kafka topics to Parquet files as a stream: starts at the first record in the tier, catches up, and follows the log.
 
     python examples/spark_live_stream.py --target /data/orders --checkpoint /data/orders.checkpoint \\
         subscribe=orders kafka.bootstrap.servers=localhost:9092 …
 
-The rest are options of ``format("kafka-remote")``. Each line says how large a batch was and how far behind the stream is.
-Stopped and started again with the same checkpoint, it goes on where it was; the files hold each record once.
+The rest are options of ``format("kafka-remote")``. Each output line has the size of a batch and the lag of the stream.
+Restarted with the same checkpoint, it continues where it stopped; the files have each record once.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from kafka_remote_client.spark import offsets_behind
 
 
 def start(spark: SparkSession, options: dict[str, str], target: str, checkpoint: str) -> StreamingQuery:
-    """The query, under way."""
+    """Starts the query."""
     records = spark.readStream.format("kafka-remote").options(startingOffsets="earliest").options(**options).load()
     writer = records.writeStream.format("parquet").option("path", target).option("checkpointLocation", checkpoint)
     return writer.trigger(processingTime="1 second").start()
 
 
 def follow(query: StreamingQuery) -> None:
-    """Says what the last batch was, once a second, until the query ends. Raises what ended it."""
-    said = -1
+    """Prints the last batch, once a second, until the query ends. Raises the error of the query."""
+    printed = -1
     ended = False
     while not ended:
         ended = bool(query.awaitTermination(1))
         progress = query.lastProgress
-        if progress is not None and progress.batchId != said and progress.numInputRows:
+        if progress is not None and progress.batchId != printed and progress.numInputRows:
             behind = offsets_behind(progress)
             left = "" if behind is None else f", {behind.total} offsets behind"
             print(f"batch {progress.batchId}: {progress.numInputRows} rows{left}", flush=True)
-            said = progress.batchId
+            printed = progress.batchId
 
 
 def main() -> None:
-    """Runs with the master that ``spark-submit`` was told, else on this machine."""
+    """Runs on the master of ``spark-submit``, otherwise on this machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", required=True)
     parser.add_argument("--checkpoint", required=True)

@@ -1,8 +1,8 @@
-"""Copies records of Kafka topics into a database, each exactly once, whatever happens to tasks and to the job.
+"""Copies records of Kafka topics into a database exactly once, also when tasks or the job fail.
 
-A split's records and the mark that it is finished are one transaction, so a split is in the database as a whole or not at all.
-A task that is repeated, or runs twice, finds the mark and leaves it at that; a job that is started again, after a crash or for
-new records, reads only what is not finished.
+A task writes the records of a split and its completion mark in one transaction, so the database has whole splits only. A
+repeated or duplicate task finds the mark and writes nothing. A job that is started again, after a crash or for new records,
+reads only unfinished splits.
 
     python examples/spark_to_database.py --database sqlite:///copy.db subscribe=orders kafka.bootstrap.servers=localhost:9092 …
 
@@ -31,9 +31,9 @@ TABLES = (
 
 
 def connect(database: str) -> tuple[Any, str]:
-    """A connection, and what stands for a value in its SQL."""
+    """Returns a connection and the placeholder for a value in its SQL."""
     if database.startswith("sqlite:///"):
-        # One writer at a time: the others wait for their turn.
+        # SQLite has one writer at a time: the others wait.
         return sqlite3.connect(database.removeprefix("sqlite:///"), timeout=600), "?"
     import psycopg  # noqa: PLC0415 - only PostgreSQL needs it
 
@@ -41,11 +41,11 @@ def connect(database: str) -> tuple[Any, str]:
 
 
 def store(database: str, records: SplitRecords) -> None:
-    """What a task does with a split: all of it and its mark, or nothing. Raises what the database raises."""
+    """Runs in a task: writes a split and its mark, or nothing. Raises the database's errors."""
     connection, mark = connect(database)
-    with closing(connection), connection:  # leaving it commits, unless something was raised
+    with closing(connection), connection:  # commits at the end, unless an error was raised
         cursor = connection.cursor()
-        # Who runs the same split at the same time waits here until this one is through.
+        # A concurrent task with the same split waits here until this transaction ends.
         cursor.execute(f"INSERT INTO finished_splits VALUES ({mark}) ON CONFLICT DO NOTHING", (records.id,))
         if cursor.rowcount:
             cursor.executemany(f"INSERT INTO records VALUES ({', '.join([mark] * 6)})", rows(records))
@@ -59,7 +59,7 @@ def rows(records: SplitRecords) -> Iterator[tuple[object, ...]]:
 
 
 def finished(database: str) -> list[str]:
-    """The splits that are in the database; makes the tables where there are none."""
+    """Returns the finished splits. Creates missing tables."""
     connection, _ = connect(database)
     with closing(connection), connection:
         cursor = connection.cursor()
@@ -69,14 +69,14 @@ def finished(database: str) -> list[str]:
 
 
 def copy(spark: SparkSession, options: dict[str, str], database: str) -> int:
-    """Copies what is not in the database yet; the number of splits that this took."""
+    """Copies the unfinished splits. Returns their number."""
     segments = read_segments(spark, options).without(finished(database))
     segments.foreachPartition(partial(store, database))
     return len(segments.splits)
 
 
 def main() -> None:
-    """Runs with the master that ``spark-submit`` was told, else on this machine, with four attempts for each task."""
+    """Runs on the master of ``spark-submit``, otherwise on this machine with four attempts per task."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", required=True)
     parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))

@@ -74,10 +74,8 @@ NAMED = {
         "tests/fetchers/test_s3_store.py",
         "tests/integration/test_stores.py::test_s3_gives_the_plain_consumers_records",
     ),
-    Component.SPARK: ("tests/integration/test_spark_rows.py::test_odd_records_are_those_of_spark_s_own_source",),
-    Component.SPARK_TIER: (
-        "tests/integration/test_spark_rows.py::test_rows_of_aiven_s_layout_on_s3_are_those_of_spark_s_own_source",
-    ),
+    Component.SPARK: ("tests/integration/test_spark_rows.py::test_unusual_records_equal_sparks_source",),
+    Component.SPARK_TIER: ("tests/integration/test_spark_rows.py::test_rows_of_aivens_layout_on_s3_equal_sparks_source",),
 }
 _MORE_CASES = {Component.FAULTS: 24, Component.SPARK: 2, Component.SPARK_TIER: 2}
 _MINIO_ALONE = ("tests/fetchers/test_s3.py::test_assumes_a_role_with_the_credentials_of_the_chain",)

@@ -30,9 +30,9 @@ class Ending(Enum):
     CUT = "cut"
     """The connection is closed (FIN)."""
     RESET = "reset"
-    """The connection is torn down (RST)."""
+    """The connection is reset (RST)."""
     STALL = "stall"
-    """Nothing more comes, and the connection stays open until the origin is released or stopped."""
+    """No more bytes are sent; the connection stays open until the origin is released or stopped."""
 
 
 @attrs.frozen
@@ -49,7 +49,7 @@ class Pace:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """One answer. ``None`` and defaults mean: as the truth has it.
+    """One answer. ``None`` and defaults mean: as in the true answer.
 
     status      of the head; the reason phrase is always "Scripted"
     headers     added to the true ones, or in their place; a value of ``None`` removes a header
@@ -95,21 +95,21 @@ def redirect(location: str, status: int = 302) -> Answer:
 
 
 def whole_object(data: bytes) -> Answer:
-    """200 with all of an object: a store that does not know ranges."""
+    """200 with the whole object: a store without support of ranges."""
     return Answer(status=200, headers={"Content-Range": None}, body=data)
 
 
 def other_bytes(data: bytes) -> Answer:
-    """The head of the true range over bytes from elsewhere, as many as there are."""
+    """The headers of the true range with other bytes of the same length."""
     return Answer(body=data)
 
 
 def gzipped() -> Answer:
-    """The true bytes, encoded though identity was asked for."""
+    """The true bytes, compressed although the client requested identity encoding."""
     return Answer(headers={"Content-Encoding": "gzip"}, transform=gzip.compress)
 
 
 def multipart() -> Answer:
-    """206 in the form that answers several ranges."""
+    """206 as ``multipart/byteranges``, the form for several ranges."""
     part = b"--scripted\r\nContent-Range: bytes 0-0/10\r\n\r\nx\r\n--scripted--\r\n"
     return Answer(headers={"Content-Type": "multipart/byteranges; boundary=scripted", "Content-Range": None}, body=part)

@@ -1,4 +1,4 @@
-"""A wrapper that fails on demand. Sits directly above a real fetcher and below everything that is to survive the failures."""
+"""A wrapper that fails on demand. It wraps a real fetcher directly; everything above it must survive the failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["FailingFetcher", "Failure"]
 
 @attrs.frozen
 class Failure:
-    """What goes wrong with one fetch. ``after`` None: it does not open; else its stream raises after that many bytes.
+    """The failure of one fetch. ``after`` None: opening fails; otherwise the stream raises after that many bytes.
 
     ``error`` None: the stream ends there without an error, as a store does that cuts its answer short.
     """
@@ -32,7 +32,7 @@ class Failure:
 
 
 class FailingFetcher:
-    """Takes one :class:`Failure`, or None for "works", from its script for each fetch; works when that is used up.
+    """Takes one :class:`Failure`, or None for success, from its script for each fetch. With an empty script, fetches succeed.
 
     ``fetches`` records the ``(start_position, end_position)`` of every fetch.
     """

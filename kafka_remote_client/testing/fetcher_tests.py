@@ -46,7 +46,7 @@ _PIECE = 64 * 1024
 
 
 def segment_metadata(custom_metadata: bytes | None, size: int = _SIZE) -> RemoteLogSegmentMetadata:
-    """A segment of ``size`` bytes, otherwise made up, with these bytes for its fetcher."""
+    """Metadata of a segment of ``size`` bytes with this custom metadata; the other fields are arbitrary."""
     return RemoteLogSegmentMetadata(
         remote_log_segment_id=_SEGMENT,
         start_offset=0,
@@ -61,7 +61,7 @@ def segment_metadata(custom_metadata: bytes | None, size: int = _SIZE) -> Remote
 
 
 def read_all(stream: ReadableStream, piece: int = _PIECE) -> bytes:
-    """Everything up to the stream's end, read ``piece`` bytes at a time; closes the stream."""
+    """Reads the stream to its end, ``piece`` bytes at a time, and closes it."""
     buffer = bytearray(piece)
     collected = bytearray()
     try:
@@ -73,7 +73,7 @@ def read_all(stream: ReadableStream, piece: int = _PIECE) -> bytes:
 
 
 def texts_of(error: BaseException) -> Iterator[str]:
-    """Every text that an error shows by itself or by those that it was raised from."""
+    """All texts of an error and of the errors in its chain."""
     chain: BaseException | None = error
     while chain is not None:
         yield from (str(chain), repr(chain), repr(chain.args), repr(getattr(chain, "__dict__", None)))
@@ -81,7 +81,7 @@ def texts_of(error: BaseException) -> Iterator[str]:
 
 
 class RemoteStorageFetcherTests:
-    """Subclasses give ``fetcher``, ``put`` and ``absent``; where a location opens one range only, also ``locate``.
+    """Subclasses define ``fetcher``, ``put`` and ``absent``, and ``locate`` if a location opens only one range.
 
     ``open_ended`` False: such a location cannot open a range to the segment's end, and the suite asks for none.
     """
@@ -94,7 +94,7 @@ class RemoteStorageFetcherTests:
         raise NotImplementedError("give a fixture 'fetcher'")
 
     def put(self, key: str, data: bytes) -> bytes:
-        """Stores an object; the custom metadata by which the fetcher finds it. Called after the fixture was set up."""
+        """Stores an object. Returns the custom metadata by which the fetcher finds it. Called after ``fetcher`` is set up."""
         raise NotImplementedError("store the object, return its custom metadata")
 
     def absent(self, key: str) -> bytes:
@@ -113,7 +113,7 @@ class RemoteStorageFetcherTests:
         return fetcher.fetch_log_segment(segment_metadata(located), start, end)
 
     def fails(self, fetcher: RemoteStorageFetcher, custom_metadata: bytes, start: int, end: int) -> RemoteStorageError:
-        """The error of a fetch that must fail, at once or when it is read."""
+        """Returns the error of a fetch that must fail, on opening or on reading."""
         with pytest.raises(RemoteStorageError) as caught:
             read_all(self.open(fetcher, custom_metadata, start, end))
         return caught.value
@@ -139,12 +139,12 @@ class RemoteStorageFetcherTests:
         found = self.put("pieces.log", _SMALL)
         assert read_all(self.open(fetcher, found, 0, _SIZE), piece) == _SMALL
 
-    def test_reads_ranges_larger_than_any_buffer_on_the_way(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_reads_ranges_larger_than_any_internal_buffer(self, fetcher: RemoteStorageFetcher) -> None:
         data = _dice().randbytes(5 * 1024 * 1024)
         found = self.put("large.log", data)
         assert read_all(self.open(fetcher, found, 1, len(data) - 1), 1024 * 1024) == data[1:-1]
 
-    def test_leaves_the_rest_of_a_larger_buffer_alone(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_a_larger_buffer_keeps_its_remaining_bytes(self, fetcher: RemoteStorageFetcher) -> None:
         found = self.put("short.log", _SMALL)
         stream = self.open(fetcher, found, 0, 10)
         buffer = bytearray(b"\xee" * 100)
@@ -155,12 +155,12 @@ class RemoteStorageFetcherTests:
         stream.close()
         assert (filled, bytes(buffer)) == (10, _SMALL[:10] + b"\xee" * 90)
 
-    def test_a_read_into_no_bytes_reads_none_and_loses_none(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_a_read_into_an_empty_buffer_loses_no_bytes(self, fetcher: RemoteStorageFetcher) -> None:
         stream = self.open(fetcher, self.put("empty-read.log", _SMALL), 0, 100)
         assert stream.readinto(bytearray()) == 0
         assert read_all(stream) == _SMALL[:100]
 
-    def test_the_end_stays_the_end(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_a_read_at_the_end_returns_zero_repeatedly(self, fetcher: RemoteStorageFetcher) -> None:
         stream = self.open(fetcher, self.put("end.log", _SMALL), 0, 10)
         buffer = bytearray(100)
         while stream.readinto(buffer):
@@ -168,14 +168,14 @@ class RemoteStorageFetcherTests:
         assert [stream.readinto(buffer) for _ in range(3)] == [0, 0, 0]
         stream.close()
 
-    def test_the_callers_buffer_is_free_again_after_a_read(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_a_read_does_not_keep_the_callers_buffer(self, fetcher: RemoteStorageFetcher) -> None:
         stream = self.open(fetcher, self.put("free.log", _SMALL), 0, 100)
         buffer = bytearray(10)
         assert stream.readinto(buffer) > 0
         buffer.extend(b"a bytearray cannot grow while a view of it exists")
         stream.close()
 
-    def test_an_object_that_is_not_there_is_not_found(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_a_missing_object_is_not_found(self, fetcher: RemoteStorageFetcher) -> None:
         assert isinstance(self.fails(fetcher, self.absent("absent.log"), 0, 10), SegmentNotFoundError)
 
     @pytest.mark.parametrize(
@@ -186,18 +186,18 @@ class RemoteStorageFetcherTests:
         assert isinstance(self.fails(fetcher, found, start, end), RangeNotSatisfiableError)
 
     @pytest.mark.parametrize(("start", "end"), [(10, 10), (10, 9), (-1, 10), (-5, -1), (0, -2)])
-    def test_what_is_no_range_is_refused(self, fetcher: RemoteStorageFetcher, start: int, end: int) -> None:
+    def test_an_invalid_range_is_refused(self, fetcher: RemoteStorageFetcher, start: int, end: int) -> None:
         found = self.put("no-range.log", _SMALL)
         with pytest.raises(RemoteStorageError):
             read_all(fetcher.fetch_log_segment(segment_metadata(found), start, end))
 
-    def test_custom_metadata_that_makes_no_sense_is_refused(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_malformed_custom_metadata_is_refused(self, fetcher: RemoteStorageFetcher) -> None:
         dice = _dice()
         for custom_metadata in [None, b"", b"\x00", b"\xff" * 40, *(dice.randbytes(dice.randrange(60)) for _ in range(50))]:
             with pytest.raises(RemoteStorageError):
                 read_all(fetcher.fetch_log_segment(segment_metadata(custom_metadata), 0, 10))
 
-    def test_errors_show_nothing_of_the_location(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_errors_redact_the_location(self, fetcher: RemoteStorageFetcher) -> None:
         missing = self.absent("secret.log")
         present = self.put("present.log", _SMALL)
         for found, start, end in [(missing, 0, 10), (present, _SIZE, _SIZE + 1)]:
@@ -205,7 +205,7 @@ class RemoteStorageFetcherTests:
             error = self.fails(fetcher, found, start, end)
             assert not [text for text in texts_of(error) for secret in secrets if secret in text]
 
-    def test_a_stream_closes_twice_and_half_read(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_a_partly_read_stream_closes_more_than_once(self, fetcher: RemoteStorageFetcher) -> None:
         found = self.put("close.log", _SMALL)
         for read in (0, 1, 100):
             stream = self.open(fetcher, found, 0, 100)
@@ -215,7 +215,7 @@ class RemoteStorageFetcherTests:
             stream.close()
         assert read_all(self.open(fetcher, found, 0, 100)) == _SMALL[:100]
 
-    def test_abandoned_streams_do_not_stand_in_the_way(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_abandoned_streams_do_not_block_later_reads(self, fetcher: RemoteStorageFetcher) -> None:
         found = self.put("abandoned.log", _SMALL)
         streams = [self.open(fetcher, found, 0, _SIZE) for _ in range(20)]
         assert read_all(self.open(fetcher, found, 5, 10)) == _SMALL[5:10]
@@ -234,7 +234,7 @@ class RemoteStorageFetcherTests:
         with ThreadPoolExecutor(8) as threads:
             assert all(threads.map(read_some, range(16)))
 
-    def test_closes_twice_and_serves_nothing_afterwards(self, fetcher: RemoteStorageFetcher) -> None:
+    def test_a_closed_fetcher_closes_again_and_refuses_reads(self, fetcher: RemoteStorageFetcher) -> None:
         found = self.put("closed.log", _SMALL)
         fetcher.close()
         fetcher.close()
@@ -246,7 +246,7 @@ def _dice(seed: int = _SEED) -> random.Random:
 
 
 def _secrets_in(custom_metadata: bytes) -> list[str]:
-    """What of a location must not be shown: its URL, path, query, and the values of its headers."""
+    """The secret parts of a location: its URL, path, query, and the values of its headers."""
     try:
         location = LocationMetadata.decode(custom_metadata)
     except DirectFetchError:

@@ -83,11 +83,11 @@ class MemoryStore:
         return iter([ObjectInfo(key, len(data)) for key, data in sorted(self.objects.items()) if key.startswith(prefix)])
 
     def close(self) -> None:
-        """Has nothing to release."""
+        """Does nothing: there is nothing to release."""
 
 
 class ObjectLayoutTests:
-    """Subclasses give ``layout``; where a segment is not one plain object for each file, also ``objects``."""
+    """Subclasses define ``layout``, and ``objects`` if a segment is not stored as one plain object per file."""
 
     @pytest.fixture
     def layout(self) -> ObjectLayout:
@@ -95,7 +95,7 @@ class ObjectLayoutTests:
         raise NotImplementedError("give a fixture 'layout'")
 
     def objects(self, layout: ObjectLayout, segment: StoredFiles) -> Mapping[str, bytes]:
-        """The objects that the brokers' plugin makes of a segment, by key: one for each file, as it is."""
+        """The objects that the brokers' plugin writes for a segment, by key. The default is one unchanged object per file."""
         return {layout.object_key(segment.metadata, kind): data for kind, data in segment.files.items()}
 
     def store_of(self, layout: ObjectLayout, *segments: StoredFiles) -> MemoryStore:
@@ -131,13 +131,13 @@ class ObjectLayoutTests:
             assert one.missing == frozenset()
             assert all(size > 0 for kind, size in one.sizes.items() if kind in REQUIRED)
 
-    def test_lists_one_topic_and_no_other_of_a_similar_name(self, layout: ObjectLayout) -> None:
+    def test_listing_a_topic_excludes_similar_names(self, layout: ObjectLayout) -> None:
         store = self.store_of(layout, sample_segment(_TOPIC, 0, 0), sample_segment(_SIMILAR_TOPIC, 0, 1))
         for topic in (_TOPIC, _SIMILAR_TOPIC):
             assert [one.topic_id_partition.topic for one in layout.list_segments(store, topic)] == [topic]
         assert list(layout.list_segments(store, "order")) == []
 
-    def test_ignores_objects_that_are_no_part_of_a_segment(self, layout: ObjectLayout) -> None:
+    def test_objects_outside_a_segment_are_ignored(self, layout: ObjectLayout) -> None:
         store = self.store_of(layout, sample_segment(_TOPIC, 0, 0))
         source = random.Random(_SEED)  # noqa: S311 - repeatable keys, no secrets
         for key in [*store.objects, "", "a", f"{_TOPIC}/", f"{_TOPIC}-0"]:
@@ -147,7 +147,7 @@ class ObjectLayoutTests:
             layout.topic_of(key)
         assert len(list(layout.list_segments(store))) == 1
 
-    def test_segment_that_lacks_an_object_is_not_whole(self, layout: ObjectLayout) -> None:
+    def test_a_segment_without_a_required_object_is_incomplete(self, layout: ObjectLayout) -> None:
         whole = self.store_of(layout, sample_segment(_TOPIC, 0, 0))
         for kind in REQUIRED:
             store = MemoryStore(whole.objects)
@@ -160,7 +160,7 @@ class ObjectLayoutTests:
         for kind in _INDEXES:
             assert layout.read_index(store, segment.metadata, kind) == segment.files.get(kind, b""), kind
 
-    def test_index_that_is_gone_is_an_error_and_not_empty(self, layout: ObjectLayout) -> None:
+    def test_a_missing_index_is_an_error(self, layout: ObjectLayout) -> None:
         segment = sample_segment(_TOPIC, 0, 0)
         for kind in REQUIRED - {ObjectKind.LOG}:
             store = self.store_of(layout, segment)
@@ -168,7 +168,7 @@ class ObjectLayoutTests:
             with pytest.raises((RemoteLogError, RemoteStorageError)):
                 layout.read_index(store, segment.metadata, kind)
 
-    def test_what_the_objects_tell_of_a_segment_is_right(self, layout: ObjectLayout) -> None:
+    def test_segment_metadata_from_the_objects_is_correct(self, layout: ObjectLayout) -> None:
         segment = sample_segment(_TOPIC, 0, 0)
         store = self.store_of(layout, segment)
         (listed,) = layout.list_segments(store)
@@ -215,13 +215,13 @@ class ObjectLayoutTests:
             assert tier.remarks(tier.partitions(_TOPIC)[0]) == []
         assert [row[0] for block in blocks for row in block.rows()] == list(range(2 * _RECORDS))
 
-    def test_verify_finds_a_sound_tier_sound(self, layout: ObjectLayout) -> None:
+    def test_verify_finds_no_problem_in_a_valid_tier(self, layout: ObjectLayout) -> None:
         store = self.store_of(layout, sample_segment(_TOPIC, 0, 0), sample_segment(_TOPIC, 0, 1))
         verifier = TierVerifier(SeenStore(store, [layout.prefix_of()]), inspector_of(layout), VerifyRequest())
         assert list(verifier.run()) == []
         assert verifier.summary.segments_checked == 2
 
-    def test_verify_finds_a_byte_that_changed(self, layout: ObjectLayout) -> None:
+    def test_verify_finds_a_changed_byte(self, layout: ObjectLayout) -> None:
         segment = sample_segment(_TOPIC, 0, 0)
         store = self.store_of(layout, segment)
         key = layout.object_key(segment.metadata, ObjectKind.LOG)

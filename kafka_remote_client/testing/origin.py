@@ -1,4 +1,4 @@
-"""An HTTP origin that does what a test tells it to, request by request, and remembers what it did.
+"""A scripted HTTP origin for tests: it answers each request by its script and records the exchanges.
 
 ::
 
@@ -6,15 +6,15 @@
         origin.script(error(503, "SlowDown", Retry_After="1"), Answer(ending=Ending.CUT, at=100))
         fetch(origin.url_for("segment.log"))              # 503
         fetch(origin.url_for("segment.log"))              # 100 bytes, then the end of the connection
-        fetch(origin.url_for("segment.log"))              # the script is used up: the truth
+        fetch(origin.url_for("segment.log"))              # the script is empty: the true bytes
         assert [exchange.status for exchange in origin.exchanges] == [503, 206, 206]
 
-Rules answer the requests that they match, whenever those come: ``origin.rule(gzipped(), times=1)``. What the origin did
-stands in ``exchanges``; ``fired`` has those of them that got an untrue answer, so that a test can prove that its fault fired.
+Rules answer all requests that they match: ``origin.rule(gzipped(), times=1)``. ``exchanges`` has all requests with their
+answers; ``fired`` has those with a scripted answer, so that a test can prove that its fault fired.
 
-Signatures are not checked, so that nothing stands between script and client, unless the origin was given a ``secret``: then
-``origin.signer`` makes URLs of one object, one range and one life (kafka_remote_client/shim/signing.py), and a request with
-any other is refused as S3 refuses it. Objects are found by the path of the URL, which for S3 is ``bucket/key``.
+Signatures are checked only if the origin has a ``secret``: then ``origin.signer`` signs URLs for one object, one range and
+one lifetime (kafka_remote_client/shim/signing.py), and the origin refuses any other request as S3 does. Objects
+are found by the path of the URL, which for S3 is ``bucket/key``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _REFUSALS = {
 
 @attrs.define
 class Exchange:
-    """A request and what became of it. ``sent`` counts body bytes; ``finished`` = all that the answer has was sent."""
+    """A request and its answer. ``sent`` counts body bytes; ``finished``: the whole answer was sent."""
 
     request: HttpRequest
     connection: int
@@ -64,7 +64,7 @@ class Exchange:
 
     @property
     def key(self) -> str:
-        """The object asked for."""
+        """The key of the requested object."""
         return unquote(self.request.target.partition("?")[0].removeprefix("/"))
 
 
@@ -76,10 +76,10 @@ class _Rule:
 
 
 class ScriptedOrigin(ListeningOrigin):
-    """The server. ``objects`` may be changed while it runs. ``signature`` stands in the URLs that it gives out.
+    """The server. ``objects`` may be changed while it runs. ``signature`` is part of its unsigned URLs.
 
     Answers come from :meth:`script`, first in, first out, over all connections; then from the first :meth:`rule` that matches;
-    ``otherwise`` answers the rest. ``secret`` (16 bytes or more): signed URLs are asked for, by the time of ``clock``.
+    ``otherwise`` answers the rest. With a ``secret`` (16 bytes or more), URLs must be signed and valid by ``clock``.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ScriptedOrigin(ListeningOrigin):
 
     @property
     def authority(self) -> str:
-        """``host:port``, as an allow-list has it."""
+        """``host:port``, as in an allow-list."""
         return self.url.partition("://")[2]
 
     @property
@@ -125,14 +125,14 @@ class ScriptedOrigin(ListeningOrigin):
         return f"{self.url}/{quote(key)}?X-Amz-Expires=120&X-Amz-Signature={self._signature}"
 
     def script(self, *answers: Answer) -> None:
-        """Appends what the next requests are answered with."""
+        """Appends answers for the next requests."""
         with self._changed:
             self._script.extend(answers)
 
     def rule(
         self, answer: Answer, *, matches: Callable[[HttpRequest], bool] = lambda _request: True, times: int | None = None
     ) -> None:
-        """Answers each request that ``matches`` so, or only the next ``times`` of them."""
+        """Gives this answer to each request that ``matches``, or only to the next ``times`` of them."""
         if times is not None:
             arguments.whole(times, "times", 1)
         with self._changed:
@@ -140,28 +140,28 @@ class ScriptedOrigin(ListeningOrigin):
 
     @property
     def signer(self) -> UrlSigner:
-        """Signs the URLs that this origin takes. To be taken after the start. Raises RuntimeError for one without a secret."""
+        """Signs URLs for this origin. Read it after the start. Raises RuntimeError if the origin has no secret."""
         if self._secret is None:
-            raise RuntimeError("this origin checks no signatures")
+            raise RuntimeError("the origin has no secret and checks no signatures")
         return UrlSigner(self._secret, self.url, self._clock)
 
     def use_secret(self, secret: bytes) -> None:
-        """Takes URLs signed with another secret, and no others, from now on."""
+        """Replaces the secret: only URLs signed with the new one are accepted."""
         self._secret = secret
         self._checks = UrlSigner(secret, f"{self._scheme}://origin", self._clock)
 
     @property
     def fired(self) -> list[Exchange]:
-        """The exchanges that were not answered with the truth, as far as they have been."""
+        """The exchanges with an answer other than the true one."""
         with self._changed:
             return [exchange for exchange in self.exchanges if exchange.answer != _TRUTH]
 
     def release(self) -> None:
-        """Ends every stall there is: their connections close."""
+        """Ends all stalls and closes their connections."""
         self._ended.set()
 
     def reset(self) -> None:
-        """Forgets script, rules and exchanges, ends every stall and every connection: as if just started."""
+        """Clears script, rules and exchanges, and ends all stalls and connections."""
         with self._changed:
             released, self._ended = self._ended, threading.Event()
             released.set()
@@ -171,7 +171,7 @@ class ScriptedOrigin(ListeningOrigin):
         self.cut_connections()
 
     def wait_for(self, count: int, *, finished: bool = False, timeout: float = 10.0) -> bool:
-        """Waits until that many requests were seen (or answered to the end); False when they were not in time."""
+        """Waits until that many requests arrived (or were fully answered). Returns False on a time-out."""
         arguments.whole(count, "count", 0)
         arguments.duration(timeout, "timeout")
 
@@ -220,7 +220,7 @@ class ScriptedOrigin(ListeningOrigin):
         return self.otherwise
 
     def _answer(self, connection: socket.socket, exchange: Exchange) -> bool:
-        """Says it all; True when the connection can carry another request."""
+        """Sends the answer. Returns True if the connection stays open for another request."""
         answer, released = exchange.answer, self._ended
         if answer.silent:
             released.wait()
@@ -238,7 +238,7 @@ class ScriptedOrigin(ListeningOrigin):
         return self._send_body(connection, exchange, body, released)
 
     def _refused(self, request: HttpRequest) -> tuple[int, dict[str, str], bytes] | None:
-        """The answer to a request without a valid signature, where one is required."""
+        """The refusal of a request whose required signature is not valid."""
         if self._checks is None:
             return None
         try:
@@ -268,7 +268,7 @@ class ScriptedOrigin(ListeningOrigin):
 
 
 def _truth(objects: Mapping[str, bytes], exchange: Exchange) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body that an honest store answers with."""
+    """Status, headers and body of the true answer."""
     data = objects.get(exchange.key)
     if data is None:
         return _refusal(error(404, "NoSuchKey", "The specified key does not exist."))

@@ -1,4 +1,4 @@
-"""A wrapper that takes its time. Sits directly above a real fetcher; what is below it does not see the delay."""
+"""A wrapper that delays each fetch. It wraps a real fetcher directly, which does not see the delay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SlowFetcher"]
 
 
 class SlowFetcher:
-    """Waits ``seconds`` before each fetch, as a distant store does. Closing it ends the waits, whose fetches then fail."""
+    """Waits ``seconds`` before each fetch. Closing it ends the waits, and their fetches fail."""
 
     def __init__(self, inner: RemoteStorageFetcher, seconds: float, clock: Clock | None = None) -> None:
         self.seconds = arguments.duration(seconds, "seconds")

@@ -58,7 +58,7 @@ class FixedLatency:
 
 @attrs.frozen
 class LognormalLatency:
-    """Half of the first bytes come within ``p50`` seconds, 99 of 100 within ``p99``.
+    """Half of the first bytes arrive within ``p50`` seconds, 99 of 100 within ``p99``.
 
     Raises ConfigurationError for p99 below p50.
     """
@@ -100,7 +100,7 @@ class StoreModel:
 
 
 class AnswerKind(Enum):
-    """What becomes of a request. LATE brings the same bytes as ANSWERED, LOST none, THROTTLED a 503."""
+    """The result of a request. LATE gives the same bytes as ANSWERED, LOST none, THROTTLED a 503."""
 
     ANSWERED = auto()
     LATE = auto()
@@ -145,7 +145,7 @@ class StoreSampler:
         return StoreAnswer(AnswerKind.ANSWERED, first, transfer)
 
     def _exceeds(self, limit: float, now: float) -> bool:
-        """Counts the request, unless there were as many within the last second as there may be."""
+        """Counts the request, unless the last second already has the permitted number."""
         while self._served and self._served[0] <= now - 1:
             self._served.popleft()
         if len(self._served) >= limit:

@@ -4,7 +4,7 @@
 
     with TcpFaultProxy(("127.0.0.1", 9092)) as proxy:
         client = Consumer({"bootstrap.servers": proxy.authority, ...})
-        proxy.black_hole()              # nothing passes any more, on old connections and new ones; none is closed
+        proxy.black_hole()              # no byte passes, on existing and new connections; none is closed
         assert proxy.wait_for(Passage.HELD)
         proxy.heal()                    # held bytes are forwarded, in order
 
@@ -39,7 +39,7 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER with no time to linger: close send
 
 
 class Direction(Flag):
-    """Which way bytes go."""
+    """The direction of bytes."""
 
     UP = auto()
     DOWN = auto()
@@ -47,23 +47,23 @@ class Direction(Flag):
 
 
 class Passage(Enum):
-    """What the proxy did."""
+    """Events that the proxy records."""
 
     ACCEPTED = "accepted"
-    """A connection was accepted and led on to the target."""
+    """A connection was accepted and forwarded to the target."""
     REFUSED = "refused"
     """The port stopped listening: the kernel refuses connections."""
     HELD = "held"
-    """Bytes of a direction that is a black hole were kept back."""
+    """Bytes of a direction with a black hole were held."""
     TRICKLED = "trickled"
-    """A piece was let through at the slow pace."""
+    """A piece was forwarded at the slow pace."""
     CUT = "cut"
     """A connection was ended by the proxy."""
 
 
 @attrs.frozen
 class PassageRecord:
-    """One thing that was done: to which connection (from 1; 0 = to the port), which way, at how many bytes of that way."""
+    """One event: the connection (from 1; 0 = the port), the direction, and the bytes of that direction so far."""
 
     passage: Passage
     connection: int = 0
@@ -108,32 +108,32 @@ class TcpFaultProxy:
     # -- faults ------------------------------------------------------------------------------------------------------------
 
     def heal(self) -> None:
-        """Everything passes again. Held bytes are forwarded first."""
+        """Ends the fault. Held bytes are forwarded first."""
         self._set(None)
         self._listen()
 
     def refuse(self) -> None:
-        """Connections are refused from now on; those that exist are left alone."""
+        """Refuses new connections; existing ones continue."""
         self._unlisten()
         self._record(Passage.REFUSED)
 
     def black_hole(self, direction: Direction = Direction.BOTH) -> None:
-        """Bytes vanish, in a direction or both; connections are still taken, and none is closed."""
+        """Holds all bytes of one or both directions. Connections are still accepted, and none is closed."""
         self._set(_Fault(direction, holds=True))
 
     def trickle(self, size: int, seconds: float, direction: Direction = Direction.BOTH) -> None:
-        """``size`` bytes every ``seconds``."""
+        """Forwards ``size`` bytes every ``seconds``."""
         arguments.whole(size, "size", 1)
         arguments.duration(seconds, "seconds")
         self._set(_Fault(direction, pace=(size, seconds)))
 
     def cut_after(self, count: int, direction: Direction = Direction.DOWN, *, reset: bool = False) -> None:
-        """Each connection ends after that many bytes of a direction, counted from its beginning."""
+        """Ends each connection after that many bytes of a direction, counted from its beginning."""
         arguments.whole(count, "count", 0)
         self._set(_Fault(direction, cut_at=count, reset=reset))
 
     def cut_connections(self, *, reset: bool = False) -> None:
-        """Ends every connection there is now; new ones are led on."""
+        """Ends all current connections; new ones are forwarded."""
         with self._changed:
             numbers = list(self._pairs)
         for number in numbers:
@@ -143,18 +143,18 @@ class TcpFaultProxy:
 
     @property
     def connections(self) -> int:
-        """How many connections were accepted so far."""
+        """The number of accepted connections."""
         with self._changed:
             return self._connections
 
     def count(self, passage: Passage) -> int:
-        """How often that was done."""
+        """The number of events of this kind."""
         arguments.member(Passage, passage, "passage")
         with self._changed:
             return sum(record.passage is passage for record in self.records)
 
     def wait_for(self, passage: Passage, count: int = 1, *, timeout: float = 60.0) -> bool:
-        """Waits until it was done so often; False when it was not in time."""
+        """Waits until there are that many events of this kind. Returns False on a time-out."""
         arguments.member(Passage, passage, "passage")
         arguments.whole(count, "count", 0)
         arguments.duration(timeout, "timeout")
@@ -173,7 +173,7 @@ class TcpFaultProxy:
         return self
 
     def stop(self) -> None:
-        """Ends every connection and gives the port back. May be called twice."""
+        """Ends all connections and releases the port. It can be called repeatedly."""
         self._stopping.set()
         self._unlisten()
         self._set(None)
@@ -276,7 +276,7 @@ class TcpFaultProxy:
         self._close(number)
 
     def _passes(self, number: int, direction: Direction, passed: int) -> _Fault | None:
-        """Waits while the direction is a black hole; the fault that applies to what may pass then."""
+        """Waits while the direction has a black hole. Returns the fault that applies to later bytes."""
         told = False
         with self._changed:
             while (fault := self._applying(direction)) is not None and fault.holds and number in self._pairs:
@@ -291,7 +291,7 @@ class TcpFaultProxy:
         return self._fault if self._fault is not None and direction in self._fault.direction else None
 
     def _rest(self, fault: _Fault) -> None:
-        """Lets the pace's time pass, unless the fault ends before."""
+        """Waits for one interval of the pace, or until the fault ends."""
         assert fault.pace is not None
         with self._changed:
             self._changed.wait_for(lambda: self._fault is not fault, fault.pace[1])
@@ -301,7 +301,7 @@ class TcpFaultProxy:
             self._record(Passage.CUT, number, direction, at)
 
     def _close(self, number: int, *, reset: bool = False) -> bool:
-        """Ends both halves of a connection. False where that was done before."""
+        """Ends both halves of a connection. Returns False if it had ended before."""
         with self._changed:
             pair = self._pairs.pop(number, None)
             self._changed.notify_all()
@@ -322,7 +322,7 @@ class TcpFaultProxy:
 
 
 def _allowed(fault: _Fault | None, passed: int, wanted: int) -> int:
-    """How many of ``wanted`` bytes may go now, after ``passed``."""
+    """How many of ``wanted`` bytes may pass now, after ``passed`` bytes."""
     if fault is None:
         return wanted
     if fault.cut_at is not None:
@@ -331,7 +331,7 @@ def _allowed(fault: _Fault | None, passed: int, wanted: int) -> int:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket on an address that others of this process may share."""
+    """A socket on an address that other sockets of this process can share."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""What one call costs the application's thread beside confluent-kafka's, on topics that lie on the brokers alone.
+"""CPU time of one call in the application's thread, compared with confluent-kafka, on topics without tiered records.
 
 Both consumers read the same records of one embedded cluster, in turns within one run; a figure is the median of the rounds.
 Prints a table on standard error and JSON on standard output.
@@ -55,14 +55,14 @@ from tests.support.silent_peer import SilentPeer
 __all__: list[str] = []
 
 _TOPIC_PARTITIONS = 4
-"""As many as the mock broker gives a topic."""
+"""The maximum number of partitions per topic of the mock broker."""
 _PATIENCE_SECONDS = 60.0
 _LOCATION_TIMEOUT_MS = 5_000
-"""The default of ``fetch.remote.location.timeout.ms``: as long as a call would wait that asks the shim itself."""
+"""The default of ``fetch.remote.location.timeout.ms``: the longest wait of a call that would ask the shim itself."""
 
 _LOOKS = 50
 Measure = Callable[[confluent_kafka.Consumer, int], dict[str, float]]
-"""Makes so many calls; gives each row's processor time in microseconds a call."""
+"""Makes ``calls`` calls. Returns the CPU time per call in microseconds."""
 
 
 def consume_one(consumer: confluent_kafka.Consumer, calls: int) -> dict[str, float]:
@@ -92,7 +92,7 @@ def while_the_shim_is_silent(consumer: confluent_kafka.Consumer) -> dict[str, fl
     """One call each, on a consumer that has just been made; microseconds on the clock."""
     consumer.commit(offsets=[TopicPartition("long", 0, 7)], asynchronous=False)
     found = {"assign, silent shim": _seconds(lambda: consumer.assign([TopicPartition("long", 0, OFFSET_STORED)]))}
-    consumer.consume(1, 0.3)  # the plain consumer seeks once it fetches; the direct one has nothing to give yet
+    consumer.consume(1, 0.3)  # the plain consumer can seek once it fetches; the direct one has no record yet
     found["seek, silent shim"] = _seconds(lambda: consumer.seek(TopicPartition("long", 0, 3)))
     beginning = TopicPartition("wide-0", 0, OFFSET_BEGINNING)
     found["incremental_assign, silent"] = _seconds(lambda: consumer.incremental_assign([beginning]))
@@ -128,10 +128,10 @@ def _assigned(kind: str, cluster: EmbeddedCluster, partitions: list[TopicPartiti
 
 
 def _fill_queue(consumer: confluent_kafka.Consumer) -> None:
-    """Waits for a first record, and then for librdkafka to have fetched what there is."""
+    """Waits for a first record, and then until librdkafka has fetched all records."""
     deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
     while not consumer.consume(1, 0.1):
-        assert not deadline.expired(), "nothing came"
+        assert not deadline.expired(), "no record arrived"
     time.sleep(3.0)
 
 
@@ -163,7 +163,7 @@ def _run_beside_a_silent_shim(cluster: EmbeddedCluster, rounds: int) -> dict[str
 
 
 class _IdleReader:
-    """A reader that has passed nothing, with a lock as the engine has it."""
+    """A reader without passed markers, with a lock like the engine's."""
 
     has_ready = False
 
@@ -205,7 +205,7 @@ def _flows(partitions: list[TopicPartition], event: RouteEvent) -> SubscriptionS
 
 
 def _look_at_each(flows: SubscriptionState, inner: confluent_kafka.Consumer) -> None:
-    """The former way: asks each reader, and makes an object for each partition."""
+    """The previous implementation: asks each reader, and creates an object for each partition."""
     for flow in flows:
         flow.pass_over()
     asked = [flow.bare for flow in flows if flow.delivered_by_broker]

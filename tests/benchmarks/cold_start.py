@@ -41,19 +41,19 @@ __all__ = ["figures", "missed", "row"]
 _FIRST_TRIPS, _FIRST_SECONDS = 4, 0.1
 _LAST_TRIPS, _LAST_SECONDS = 12, 1.0
 _MANY, _MANY_SECONDS = 100, 20.0
-"""From how many partitions on the last one has a fixed time."""
+"""The least number of partitions with a target for the last one."""
 _LEAST_SHARE = 0.98
 
 
 def figures(partitions: int, result: dict[str, Any]) -> dict[str, float]:
-    """What a measurement comes to. ``last_seconds`` is infinite where a partition gave nothing."""
+    """The figures of a measurement. ``last_seconds`` is infinite if a partition gave no record."""
     starts, metrics = result["started_seconds"], result["metrics"]
     fallbacks = sum(metrics["remote-fetch-fallbacks-total"].values())
     return {
         "first_seconds": starts[0] if starts else float("inf"),
         "half_seconds": starts[partitions // 2] if len(starts) > partitions // 2 else float("inf"),
         "last_seconds": starts[-1] if len(starts) == partitions else float("inf"),
-        # Records that wait to be taken count for the store, too.
+        # Queued records also count for the store.
         "share": metrics["remote-fetch-records-total"] / max(1, result["records"]),
         "gets": metrics["remote-fetch-request-total"],
         "hedges": metrics["remote-fetch-hedges-total"],

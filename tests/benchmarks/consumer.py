@@ -1,7 +1,7 @@
-"""Reads real topics through the broker (confluent-kafka) and with ours, directly through the shim, side by side.
+"""Reads real topics through the broker (confluent-kafka) and directly through the shim (this project's consumer), side by side.
 
 Both sides pay the same latency for each store request: the broker in its RemoteStorageManager (tests/java,
-DelayedTieredStorage), ours in the shim's object origin and in front of the shim's own reads. Rounds are interleaved: each
+DelayedTieredStorage), direct in the shim's object origin and in front of the shim's own reads. Rounds are interleaved: each
 visits every cell once. Prints a table on standard error and JSON on standard output; ``--json FILE`` writes the JSON to a
 file instead.
 
@@ -69,7 +69,7 @@ _OF_THE_TIER = (("broker", "default"), ("broker", "tuned"), ("direct", "default"
 
 @attrs.frozen
 class Row:
-    """What topic is read, by whom and how. ``latencies``: whether the store is asked at all."""
+    """A topic, its readers and their settings. ``latencies``: whether the row is measured with store latencies."""
 
     shape: Shape = attrs.field(factory=Shape)
     contenders: tuple[Contender, ...] = _OF_THE_TIER
@@ -107,7 +107,7 @@ class Cell:
 
     @property
     def place(self) -> tuple[str, int, int, str]:
-        """What it shares with those that it is compared with."""
+        """The conditions that compared cells share."""
         return self.row, self.record_bytes, self.latency_ms, self.api
 
 
@@ -147,7 +147,7 @@ class Bench:
 
 
 def impurity(side: str, result: dict[str, Any], *, local: bool = False, partitions: int = 1) -> str | None:
-    """Why a run did not measure its side; None when it did."""
+    """The reason why a run did not measure its side; None if it did."""
     if not result["records"]:
         return "read nothing"
     if side != "direct":
@@ -193,7 +193,7 @@ def _running(arguments: argparse.Namespace) -> Iterator[tuple[Bench, dict[tuple[
 def cells(
     rows: Sequence[str], sizes: Sequence[int], latencies: Sequence[int], apis: Sequence[str], settings: Sequence[str]
 ) -> list[Cell]:
-    """All that is to be measured in one round; each row with what makes sense for it."""
+    """All cells of one round; each row has its applicable cells."""
     found = []
     for name, size in product(rows, sizes):
         row = ROWS[name]
@@ -204,23 +204,23 @@ def cells(
 
 
 def ratios(medians: dict[Cell, dict[str, float]]) -> list[dict[str, Any]]:
-    """Ours over theirs, for each place where both were measured: of speeds, and theirs over ours of CPU time per record.
+    """Ratios for each place with both sides: direct over broker for speeds, broker over direct for CPU time per record.
 
-    ``over``: each of ours over each of theirs and over the best of them, by "ours/theirs".
+    ``over``: each direct cell over each broker cell and over the best of them, by "direct/broker".
     """
     made = []
     for place in sorted({cell.place for cell in medians}):
         here = {(cell.side, cell.settings): found for cell, found in medians.items() if cell.place == place}
-        theirs = {settings: found for (side, settings), found in here.items() if side == "broker"}
-        ours = {f"{side} {settings}": found for (side, settings), found in here.items() if side != "broker"}
-        if not theirs or not ours:
+        broker_cells = {settings: found for (side, settings), found in here.items() if side == "broker"}
+        direct_cells = {f"{side} {settings}": found for (side, settings), found in here.items() if side != "broker"}
+        if not broker_cells or not direct_cells:
             continue
         over, cpu = {}, {}
-        for mine, found in ours.items():
-            for settings, other in theirs.items():
+        for mine, found in direct_cells.items():
+            for settings, other in broker_cells.items():
                 over[f"{mine}/{settings}"] = found["mib_per_second"] / other["mib_per_second"]
                 cpu[f"{mine}/{settings}"] = other["cpu_ns_per_record"] / found["cpu_ns_per_record"]
-            over[f"{mine}/best"] = found["mib_per_second"] / max(other["mib_per_second"] for other in theirs.values())
+            over[f"{mine}/best"] = found["mib_per_second"] / max(other["mib_per_second"] for other in broker_cells.values())
         row, size, latency, api = place
         rates = {f"{side} {settings}": found["mib_per_second"] for (side, settings), found in here.items()}
         made.append(

@@ -1,4 +1,4 @@
-"""Who reads in benchmarks over a real broker, with what settings, and how one measurement is made."""
+"""Readers of benchmarks over a real broker, their settings, and one measurement of them."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def build(record_bytes: int, batch_bytes: int, codec: int, total: int) -> tuple[
 
 
 def payloads(segment: bytes, record_bytes: int) -> list[tuple[memoryview, bytearray]]:
-    """What the codec gets to see of each batch, with memory for what it holds; snappy comes in blocks of 32 KiB."""
+    """The compressed payload of each batch and its decompressed size; snappy has blocks of 32 KiB."""
     found, at, view = [], 0, memoryview(segment)
     while at < len(segment):
         end = at + 12 + int.from_bytes(segment[at + 8 : at + 12], "big")
@@ -162,7 +162,7 @@ def in_turns(jobs: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
 
 
 def two_threads(job: Callable[[], object], seconds: float, rounds: int) -> float:
-    """What two threads get done in the time that one takes for its share; each has a core of its own where that can be said.
+    """The speed-up of two threads over one; each thread has its own core where the system supports that.
 
     ``seconds`` is what the job takes once; a share is at least a quarter of a second.
     """
@@ -199,7 +199,7 @@ def control(rounds: int) -> float:
 def peak(name: str) -> None:
     """In a process of its own: prints by how many KiB it grows at most while it reads the segment from its input."""
     segment = sys.stdin.buffer.read()
-    read_batches(b"").to_arrow("topic", 0)  # what has to be loaded
+    read_batches(b"").to_arrow("topic", 0)  # load all modules first
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark begins anew
     before = resident("VmRSS:")
     result = PEAKS[name](segment)

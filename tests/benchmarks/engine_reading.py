@@ -1,7 +1,7 @@
 """One measurement of the fetch engine over a synthetic tier, in a process of its own.
 
-The engine, the presigned fetcher, HTTP, decoder and checksums are the product's. Locations come by arithmetic, after two round
-trips. The application takes blocks and looks at no record. The task comes on standard input as JSON, figures go to standard
+The engine, the presigned fetcher, HTTP, decoder and checksums are the product's. Locations are computed, after two round trips.
+The application takes blocks and reads no record. The task comes on standard input as JSON, figures go to standard
 output. ``seconds``: reading stops after that; ``warm_seconds`` of it are not counted.
 """
 
@@ -69,7 +69,7 @@ class ArithmeticSource:
         return dict.fromkeys(partitions, self._bounds)
 
     def close(self) -> None:
-        """Has nothing to release."""
+        """Does nothing: there is nothing to release."""
 
 
 @attrs.define
@@ -90,7 +90,7 @@ class _Application:
             self.readers.append(self.engine.reader(TOPIC, number, 0, isolation_level=level, borrow=True, on_ready=tell))
 
     def run(self, until: float) -> None:
-        """Until all readers ended, or until that time."""
+        """Runs until all readers have ended, or until that time."""
         while self.ended < len(self.readers) and time.perf_counter() < until:
             if not self.ready:
                 self.engine.wait(_WAIT_SECONDS)
@@ -110,7 +110,7 @@ class _Application:
 
 
 def read(task: dict[str, Any]) -> dict[str, Any]:
-    """What reading came to."""
+    """The figures of a read."""
     tier = SyntheticTier(**task["tier"])
     number = task.get("in_flight")
     options = {

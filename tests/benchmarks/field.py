@@ -128,7 +128,7 @@ _BEFORE_TARGET = Target("over_before", 0.97, latency_ms=0)
 
 
 def figures(contender: str, topic: TieredTopic, result: dict[str, Any]) -> dict[str, float]:
-    """What a measurement comes to."""
+    """The figures of a measurement."""
     found = {name: float(result[name]) for name in _OF_ALL}
     found |= {f"{name}_cpu_ns_per_record": value for name, value in result["servers"].items()}
     if contender not in (DIRECT, BEFORE):
@@ -136,7 +136,7 @@ def figures(contender: str, topic: TieredTopic, result: dict[str, Any]) -> dict[
     metrics = result["metrics"]
     taken = sum(min(position, end) for position, end in zip(result["positions"], topic.tiered, strict=True))
     found["share"] = metrics["remote-fetch-records-total"] / taken if taken else 0.0
-    if contender == BEFORE:  # its version counts fewer things
+    if contender == BEFORE:  # the earlier version has fewer counters
         return found
     ideal = sum(-(-size // _FULL_RANGE) for size in topic.segment_bytes) * taken / sum(topic.tiered)
     fallbacks = metrics["remote-fetch-fallbacks-total"]
@@ -151,7 +151,7 @@ def figures(contender: str, topic: TieredTopic, result: dict[str, Any]) -> dict[
 
 
 def rows(measured: dict[tuple[Place, str], list[dict[str, float]]]) -> list[dict[str, Any]]:
-    """A row for each place: medians of each contender's figures, and ours over theirs. Fallbacks are of the worst round."""
+    """A row for each place: medians of the figures, and direct over the others. Fallbacks are of the worst round."""
     made = []
     for place in sorted({place for place, _ in measured}):
         here = {
@@ -189,7 +189,7 @@ def missed(made: Sequence[dict[str, Any]], targets: Sequence[Target] = TARGETS) 
 
 @attrs.define
 class Bench:
-    """What runs, and how one measurement is made."""
+    """The running servers, and one measurement."""
 
     broker: KafkaBroker
     seconds: float
@@ -291,7 +291,7 @@ def _print_table(made: list[dict[str, Any]]) -> None:
                 line += f"  over-read {found['over_read_bytes']:.0f} B  fallbacks {found['fallbacks']:.0f}"
             print(line, file=sys.stderr)
         over = ", ".join(f"{name.removeprefix('over_')} {row[name]:.2f}" for name in row if name.startswith("over_"))
-        print(f"  ours over {over}" if over else "  no ratio", file=sys.stderr)
+        print(f"  direct over {over}" if over else "  no ratio", file=sys.stderr)
 
 
 def _arguments() -> argparse.Namespace:

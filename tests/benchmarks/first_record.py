@@ -124,7 +124,7 @@ def measured(shim: ShimProcess, topic: TieredTopic, latency_ms: int, count: int)
         stack.callback(engine.close)
         alone = Parts(shim, clock)
         stack.callback(alone.close)
-        for offset in _offsets(topic, 3):  # connections, and the indexes of all segments
+        for offset in _offsets(topic, 3):  # opens connections and loads the indexes of all segments
             _read(engine, topic.name, offset)
             alone.run(topic.name, offset)
         before = metrics.snapshot()

@@ -37,7 +37,7 @@ _CALLS = 200
 
 
 class Partition:
-    """A partition of ``segments`` segments with ``epochs`` leaders. The objects exist for those segments that are asked for."""
+    """A partition of ``segments`` segments with ``epochs`` leaders. Objects exist for the requested segments."""
 
     def __init__(self, segments: int, epochs: int) -> None:
         self.segments = segments
@@ -48,7 +48,7 @@ class Partition:
         self._lineage = [(n, n * self._per_epoch * _RECORDS) for n in range(-(-segments // self._per_epoch))]
         began = time.perf_counter()
         self.asked = [1 + n * (segments - 1) // _CALLS for n in range(_CALLS)]
-        for number in range(1, segments):  # the first one is gone: retention took it
+        for number in range(1, segments):  # retention deleted the first one
             self._add(number)
         self.built = time.perf_counter() - began
         for number in {*self.asked, segments - 1}:

@@ -68,7 +68,7 @@ def _milliseconds(program: str) -> dict[str, float]:
 
 
 def figures(times: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """What the times of the sides, in milliseconds by one of the two, come to."""
+    """The figures for the times of both sides, in milliseconds."""
     medians = {side: statistics.median(taken) for side, taken in times.items()}
     upstream = medians["upstream"] - medians["nothing"]
     ours = medians["consumer"] - medians["nothing"]
@@ -92,7 +92,7 @@ def main() -> int:
     )
     rounds = max(_LEAST_ROUNDS, parser.parse_args().rounds)
     times: dict[str, dict[str, list[float]]] = {kind: {side: [] for side in PROGRAMS} for kind in ("clock", "cpu")}
-    for program in PROGRAMS.values():  # the files are in the page cache, and compiled, from here on
+    for program in PROGRAMS.values():  # now all files are compiled and in the page cache
         _milliseconds(program)
     for number in range(rounds):
         sides = list(PROGRAMS)

@@ -1,4 +1,4 @@
-"""Ranges in flight and their size: what follows from measurements against every fixed setting, in virtual time.
+"""Number and size of ranges in flight: the adaptive choice compared with every fixed setting, in virtual time.
 
 Prints a line of JSON per cell: the product's throughput, the best fixed setting, and the ratio of the two. Nothing depends on
 the machine, so two runs print the same. The exit status is 1 if a ratio is below 0.9.
@@ -29,7 +29,7 @@ _NUMBERS = (4, 8, 16, 32, 64)
 
 
 def measured(store: StoreModel, partitions: int, application: float, megabytes: int = _MEGABYTES) -> Figures:
-    """What the product comes to with default settings."""
+    """The throughput of the product with default settings."""
     reading = VirtualReading(
         RemoteFetchConfig(enabled=True), store, partitions=partitions, application_bytes_per_second=application
     )

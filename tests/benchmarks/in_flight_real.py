@@ -1,4 +1,4 @@
-"""Four cells of in_flight.py in real time: what follows from measurements against fixed numbers and sizes of ranges.
+"""Four cells of in_flight.py in real time: the adaptive choice compared with fixed numbers and sizes of ranges.
 
 The engine, the presigned fetcher, HTTP, decoder and checksums are the product's; the store is an object origin in a process of
 its own that answers as the cell's model would. Each measurement is a process of its own. Rounds are interleaved and the median
@@ -39,7 +39,7 @@ _SEGMENTS, _SEGMENT_BYTES = 12, 1 << 30
 
 
 def cell_of(ours: list[float], fixed: dict[tuple[int, int], list[float]]) -> dict[str, Any]:
-    """The median of ours, the best median of the fixed settings, and the ratio of the two. All in bytes per second."""
+    """The median of the adaptive choice, the best median of the fixed settings (bytes per second), and their ratio."""
     medians = {setting: statistics.median(rates) for setting, rates in fixed.items()}
     size, number = max(medians, key=medians.__getitem__)
     best = medians[size, number]

@@ -1,4 +1,4 @@
-"""What the benchmarks of metadata topics share: the partitions that they generate, look-ups, and targets."""
+"""Shared by the benchmarks of metadata topics: generated partitions, look-ups, and targets."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class MinioTier:
         return {"minio": self._server.pid, "proxy": self.proxy.pid}
 
     def add(self, topic: TieredTopic) -> None:
-        """Copies what is tiered of a topic."""
+        """Copies the tiered objects of a topic."""
         root = self._broker.store_directory
         files = (path for path in root.glob(f"*/{topic.name}-*/*") if path.is_file())
         self._server.put(self._bucket, ((path.relative_to(root).as_posix(), path.read_bytes()) for path in files))

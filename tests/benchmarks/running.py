@@ -1,4 +1,4 @@
-"""What benchmarks over a real broker run beside it, and where they run."""
+"""Processes and machine data of benchmarks over a real broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @attrs.frozen
 class OriginCounts:
-    """What a shim's object origin has answered since it was started."""
+    """The answers of a shim's object origin since its start."""
 
     requests: int
     bytes_sent: int
@@ -60,7 +60,7 @@ class ShimProcess(AskedProcess):
         self.behave_like(StoreModel(FixedLatency(milliseconds / 1000)))
 
     def behave_like(self, model: StoreModel) -> None:
-        """The store of the origin and of the shim's own reads, from now on."""
+        """Sets the store model of the origin and of the shim's own reads."""
         self._model = model
         self.counts()
 
@@ -89,7 +89,7 @@ class SessionCpu:
         self._thread.start()
 
     def seconds(self) -> float:
-        """What its processes took so far."""
+        """The CPU seconds of its processes so far."""
         with self._lock:
             self._look()
             return sum(self._ticks.values()) / _TICKS

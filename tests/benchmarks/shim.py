@@ -1,4 +1,4 @@
-"""What a shim costs: added latency, requests and bytes for each second of a core, grants, and memory of idle connections.
+"""The cost of a shim: added latency, requests and bytes for each second of a core, grants, and memory of idle connections.
 
     python -m tests.benchmarks.shim [--json FILE] [--seconds 1.5] [--idle 1000] [--grants 1 100 1000]
 
@@ -67,7 +67,7 @@ def missed(figures: dict[str, float]) -> list[str]:
 
 
 class _Client(asyncio.Protocol):
-    """Is admitted by one request; told to, asks the same again and again, and counts whole answers."""
+    """A client that is admitted by one request. On command, it repeats that request and counts whole answers."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -104,7 +104,7 @@ class _Client(asyncio.Protocol):
 
 
 async def _connected(port: int, count: int, tls: ssl.SSLContext | None = None) -> list[_Client]:
-    """Clients that are admitted, and ask nothing."""
+    """Admitted idle clients."""
     made: list[_Client] = []
     loop = asyncio.get_running_loop()
     for first in range(0, count, _AT_ONCE):

@@ -1,4 +1,4 @@
-"""What a consumer through the shim keeps of its throughput while 1,000 peers misuse the shim.
+"""Throughput of a consumer through the shim while 1,000 peers misuse the shim, relative to its undisturbed throughput.
 
     python -m tests.benchmarks.shim_hostile [--json FILE] [--peers 1000] [--seconds 3] [--rounds 3] [--tls] [--kinds slow …]
         [--addresses 1]
@@ -64,7 +64,7 @@ def missed(figures: dict[str, float]) -> list[str]:
 
 
 class _Honest:
-    """Reads the topic again and again."""
+    """Reads the topic repeatedly."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._consumer = Consumer(

@@ -8,7 +8,7 @@ from tests.benchmarks.arrow_consumer import WAYS, measured, ratios
 from tests.support.batches import Rec, batch
 
 
-def test_ways_that_need_no_cluster_read_all_segments(tmp_path: Path) -> None:
+def test_decoders_without_a_cluster_read_all_segments(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.log").write_bytes(batch(0, [Rec(n, None, b"value") for n in range(5)]))
     task = {"topic": "t", "directory": str(tmp_path)}
@@ -19,7 +19,7 @@ def test_ways_that_need_no_cluster_read_all_segments(tmp_path: Path) -> None:
         assert measured({**task, "way": way}).keys() == {"seconds", "cpu_seconds"}
 
 
-def test_a_ratio_above_one_says_that_consume_arrow_is_faster() -> None:
+def test_a_ratio_above_one_means_consume_arrow_is_faster() -> None:
     found = {
         "consume": {"seconds": 3.0, "cpu_seconds": 2.0},
         "consume_arrow": {"seconds": 1.0, "cpu_seconds": 0.5},

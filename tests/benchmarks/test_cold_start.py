@@ -21,7 +21,7 @@ def result(*starts: float, store: int = 10, fallbacks: dict[str, int] | None = N
     return {"started_seconds": list(starts), "records": 10, "metrics": metrics}
 
 
-def test_a_partition_that_gave_nothing_never_started() -> None:
+def test_a_partition_without_a_record_counts_as_not_started() -> None:
     found = figures(4, result(0.1, 0.2, 0.3))
     assert (found["first_seconds"], found["half_seconds"], found["last_seconds"]) == (0.1, 0.3, math.inf)
     assert figures(1, result())["first_seconds"] == math.inf

@@ -45,7 +45,7 @@ def test_direct_run_that_the_broker_served_in_part_does_not_count(result: dict[s
     assert impurity("direct", result) is not None
 
 
-def test_of_many_partitions_the_broker_may_serve_few_records() -> None:
+def test_with_many_partitions_the_broker_may_serve_a_few_records() -> None:
     assert impurity("direct", _direct(from_store=90, from_broker=10), partitions=24) is not None
 
 
@@ -59,7 +59,7 @@ def test_run_of_the_broker_needs_no_metrics_but_records() -> None:
     assert impurity("broker", {"records": 0, "metrics": {}}) == "read nothing"
 
 
-def test_rows_get_the_cells_that_make_sense_for_them() -> None:
+def test_each_row_gets_its_applicable_cells() -> None:
     wanted = cells(["plain", "local", "queue", "disabled"], [100], [0, 20], ["consume", "poll"], ["default"])
     assert {cell.latency_ms for cell in wanted if cell.row == "plain"} == {0, 20}
     assert {cell.latency_ms for cell in wanted if cell.row != "plain"} == {0}
@@ -68,7 +68,7 @@ def test_rows_get_the_cells_that_make_sense_for_them() -> None:
     assert {cell.settings for cell in wanted if cell.row == "plain"} == {"default"}
 
 
-def test_ratio_is_ours_over_theirs_and_skips_what_has_no_counterpart() -> None:
+def test_ratios_compare_direct_with_broker_cells_of_one_place() -> None:
     place = ("plain", 100, 0, "consume")
     ours = {Cell(*place, "direct", "default"): _measured(4.0, cpu=100.0)}
     assert ratios(ours) == []

@@ -39,7 +39,7 @@ def _run(speed: float, **more: float) -> dict[str, float]:
     return {"mib_per_second": speed, **more}
 
 
-def test_share_is_of_the_records_that_are_in_the_tier() -> None:
+def test_the_share_counts_tiered_records_only() -> None:
     assert figures("direct default", TOPIC, _result([100, 50], 150))["share"] == 1.0
     assert figures("direct default", TOPIC, _result([100, 50], 75))["share"] == 0.5
     assert figures("direct default", TOPIC, _result([130, 50], 150))["share"] == 1.0, "30 records were never in the tier"
@@ -58,13 +58,13 @@ def test_fallbacks_are_counted_and_those_of_locations_apart() -> None:
     assert (found["fallbacks"], found["location_fallbacks"]) == (7, 3)
 
 
-def test_the_broker_path_has_the_clocks_figures_only() -> None:
+def test_the_broker_path_has_only_wall_clock_figures() -> None:
     found = figures("broker tuned", TOPIC, {**_result([9, 0], 9), "metrics": {}})
     servers = {"servers_cpu_ns_per_record": 600.0, "minio_cpu_ns_per_record": 400.0, "proxy_cpu_ns_per_record": 200.0}
     assert found == {"first_seconds": 0.5, "mib_per_second": 100.0, "cpu_ns_per_record": 300.0, **servers}
 
 
-def test_an_earlier_version_is_compared_by_what_it_counts() -> None:
+def test_an_earlier_version_is_compared_by_its_own_counters() -> None:
     result = _result([100, 50], 120)
     del result["metrics"]["remote-fetch-hedges-total"]
     assert figures("direct before", TOPIC, result)["share"] == 0.8

@@ -7,7 +7,7 @@ import ast
 from tests.benchmarks.import_time import PROGRAMS, TARGET_MS, figures, missed
 
 
-def test_both_sides_count_without_the_interpreters_own_time() -> None:
+def test_interpreter_start_time_is_subtracted_from_both_sides() -> None:
     times = {
         "nothing": [10.0, 90.0, 20.0],
         "upstream": [60.0, 70.0, 80.0],

@@ -19,7 +19,7 @@ def test_each_target_of_the_follower_can_be_missed(name: str) -> None:
     assert line.startswith(f"missed: {name} is ")
 
 
-def test_generated_records_are_a_segments_two_events() -> None:
+def test_two_events_are_generated_for_each_segment() -> None:
     serde, segment_id = RemoteLogMetadataSerde(), UUID(int=5)
     for number, template in enumerate(templates(101)):
         first, second = map(serde.deserialize, template.records(7, segment_id.bytes))

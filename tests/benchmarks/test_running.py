@@ -20,7 +20,7 @@ input()
 """
 
 
-def test_time_of_a_process_that_nobody_waits_for_counts() -> None:
+def test_cpu_time_of_an_unwaited_process_counts() -> None:
     command = [sys.executable, "-c", _PARENT]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as parent:

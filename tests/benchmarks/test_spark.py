@@ -31,7 +31,7 @@ def test_a_run_counts_only_for_the_side_that_read_the_tier(source: str, result: 
     assert (impurity(source, result, STORED) is None) is counts
 
 
-def test_ratios_are_of_ours_to_each_of_theirs() -> None:
+def test_ratios_compare_direct_with_each_other_source() -> None:
     rates = {"kafka": 10.0, "kafka-tuned": 20.0, "direct": 60.0, "one-split": 40.0}
     cells: dict[Cell, float] = {(100, "lz4", 20, reader): rate for reader, rate in rates.items()}
     (row,) = ratios(cells)
@@ -40,7 +40,7 @@ def test_ratios_are_of_ours_to_each_of_theirs() -> None:
     assert set(row["mb_per_second"]) == set(READERS)
 
 
-def test_what_was_not_measured_has_no_ratio() -> None:
+def test_a_missing_measurement_has_no_ratio() -> None:
     (row,) = ratios({(1024, "none", 0, "kafka"): 10.0, (1024, "none", 0, "direct"): 30.0})
     assert (row["over_default"], row["over_tuned"], row["over_better"], row["many_over_one"]) == (3.0, None, None, None)
 

@@ -73,7 +73,7 @@ def test_blocks_arrow_and_rows_keep_the_whole_name(cluster: EmbeddedCluster) -> 
     assert [message.headers()[0][0] for message in block.messages(TOPIC, 0)] == list(NAMES.values())
 
 
-def test_names_that_are_not_utf8_can_be_read_here_only(cluster: EmbeddedCluster) -> None:
+def test_names_that_are_not_utf8_are_read_only_by_this_client(cluster: EmbeddedCluster) -> None:
     """confluent_kafka's ``headers()`` raises SystemError, which is a defect of the binding and is not repeated."""
     with confluent_kafka.Consumer(plain_settings(cluster)) as plain:
         (message,) = polled(plain, NO_UTF8, 1)

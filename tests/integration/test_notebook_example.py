@@ -18,7 +18,7 @@ print(json.dumps({"records": records, "count": count, "partitions": partitions.f
 """
 
 
-def test_its_cells_run_and_give_the_consumer_s_records() -> None:
+def test_notebook_cells_give_the_consumers_records() -> None:
     cells = json.loads(_NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     assert not any(cell.get("outputs") for cell in cells), "the notebook is kept without outputs"
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]

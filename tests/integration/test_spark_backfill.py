@@ -1,4 +1,4 @@
-"""examples/spark_backfill.py: killed half way it goes on where it was, and each record is there once."""
+"""examples/spark_backfill.py: killed in the middle, it resumes, and each record is copied once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOBS = "tests.support.spark_backfill"
 VICTIM = 20
 
 
-def test_each_record_is_there_once_though_all_of_spark_is_killed_half_way(
+def test_a_backfill_resumes_without_duplicates_after_spark_is_killed(
     spark_killed: SparkDriver, spark_beside: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path
 ) -> None:
     topic = write_codec_topic(kafka_broker, "spark-backfill")
@@ -28,17 +28,17 @@ def test_each_record_is_there_once_though_all_of_spark_is_killed_half_way(
     with pytest.raises(RuntimeError, match="the driver ended"):
         spark_killed(f"{JOBS}:killed_in", options=options | {"minPartitions": "40"}, target=target, split=VICTIM)
     before = finished(tmp_path / "copy")
-    assert 16 <= len(before) < 40  # the first sixteen were said to be done; of the others some
-    assert len(list((tmp_path / "copy" / "data").glob("*.parquet"))) > len(before)  # what the crash left half written
+    assert 16 <= len(before) < 40  # the first sixteen were reported as finished, and some of the others
+    assert len(list((tmp_path / "copy" / "data").glob("*.parquet"))) > len(before)  # the incomplete file of the crash
 
     said, splits = spark_beside(f"{JOBS}:copied", options=options | {"minPartitions": "40"}, target=target)
     assert said[0].startswith(f"{splits - len(before)} splits to copy")
     assert said[-1].startswith(f"{splits - len(before)} of {splits - len(before)} splits")
     expected = spark_beside("digest", source="kafka", options=through_the_broker(kafka_broker, subscribe=topic))
     assert spark_beside(f"{JOBS}:stored", target=target) == expected
-    assert finished(tmp_path / "copy").items() >= before.items()  # nothing was done twice
+    assert finished(tmp_path / "copy").items() >= before.items()  # no split was copied twice
 
-    # Later, with what is new and another plan.
+    # Later, with new records and another plan.
     append(kafka_broker, topic, ["zstd"])
     arguments = ["--target", target, *(f"{name}={value}" for name, value in options.items())]
     assert "2 of 2 splits" in printed_by("examples/spark_backfill.py", *arguments)

@@ -1,4 +1,4 @@
-"""``format("kafka-remote")`` beside Spark's own ``format("kafka")``, in one session, on the real broker."""
+"""``format("kafka-remote")`` compared with Spark's ``format("kafka")``, in one session on the real broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spark(spark_beside: SparkDriver) -> SparkDriver:
 
 @pytest.fixture(scope="module")
 def topics(running_broker: KafkaBroker, transactional_topic: TransactionalTopic) -> dict[str, str]:
-    """Names of topics by what is special about them."""
+    """Names of topics by their special property."""
     return {
         "transactions, deleted records, two epochs": transactional_topic.topic,
         "codecs": write_codec_topic(running_broker, "spark-codecs"),
@@ -36,7 +36,7 @@ def topics(running_broker: KafkaBroker, transactional_topic: TransactionalTopic)
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("what", ["transactions, deleted records, two epochs", "codecs", "log append time"])
-def test_rows_are_those_of_spark_s_own_source(
+def test_rows_equal_sparks_source(
     spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, topics: dict[str, str], what: str, isolation: str
 ) -> None:
     more = {"subscribe": topics[what], "kafka.isolation.level": isolation}
@@ -46,7 +46,7 @@ def test_rows_are_those_of_spark_s_own_source(
     assert spark_shim.metrics()["ranges_granted"] > 3
 
 
-def test_the_schema_is_that_of_spark_s_own_source(
+def test_the_schema_equals_sparks_source(
     spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, topics: dict[str, str]
 ) -> None:
     for headers in ("true", "false"):
@@ -55,7 +55,7 @@ def test_the_schema_is_that_of_spark_s_own_source(
         assert ours == spark("schema", source=THEIRS, options=through_the_broker(kafka_broker, **more))
 
 
-def test_registration_of_a_source_that_spark_has_found_changes_nothing(spark: SparkDriver, spark_shim: Shim) -> None:
+def test_registering_a_discovered_source_changes_nothing(spark: SparkDriver, spark_shim: Shim) -> None:
     columns = spark("registered", source=OURS, options=directly(spark_shim, subscribe="any", includeHeaders="false"))
     assert columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
@@ -71,7 +71,7 @@ def test_registration_of_a_source_that_spark_has_found_changes_nothing(spark: Sp
     ],
     ids=["offsets", "timestamps", "timestamps-by-partition", "no-match", "empty"],
 )
-def test_bounds_mean_what_they_mean_to_spark_s_own_source(
+def test_bounds_behave_as_in_sparks_source(
     spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, topics: dict[str, str], bounds: dict[str, str]
 ) -> None:
     topic = topics["codecs"]
@@ -80,7 +80,7 @@ def test_bounds_mean_what_they_mean_to_spark_s_own_source(
     assert ours == spark("digest", source=THEIRS, options=through_the_broker(kafka_broker, **more))
 
 
-def test_a_start_after_the_end_fails_as_with_spark_s_own_source(
+def test_a_start_after_the_end_fails_as_in_sparks_source(
     spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, topics: dict[str, str]
 ) -> None:
     topic = topics["codecs"]
@@ -108,7 +108,7 @@ def test_a_split_keeps_the_order_of_offsets(spark: SparkDriver, spark_shim: Shim
     "failOnDataLoss=false should not return duplicated records: batch v1",
     "failOnDataLoss=false should not return duplicated records: batch v2",
 )
-def test_records_that_are_gone_fail_or_are_said_to_be(
+def test_deleted_records_fail_or_are_reported(
     spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, transactional_topic: TransactionalTopic
 ) -> None:
     topic = transactional_topic.topic

@@ -1,5 +1,5 @@
-"""Checkpoints of ``format("kafka-remote")``: handed over between sources and versions of Spark, with a batch that was not
-committed, and by queries that end at the end of the log as it was when they began.
+"""Checkpoints of ``format("kafka-remote")``: handed over between sources and versions of Spark, with an uncommitted batch,
+and by queries that end at the log end of their start.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ THIRD = [[0, 750, 874, 125], [1, 750, 874, 125]]
 
 
 class Query:
-    """A topic of 625 records in each of two partitions, and a checkpoint with which any source goes on."""
+    """A topic of 625 records in each of two partitions, and a checkpoint from which either source continues."""
 
     def __init__(self, broker: KafkaBroker, spark_shim: Shim, checkpoint: Path) -> None:
         self.topic = write_codec_topic(broker, f"spark-checkpoint-{uuid4()}")
@@ -38,7 +38,7 @@ class Query:
         self._options = {OURS: directly(spark_shim, **more, **SECRETS), THEIRS: through_the_broker(broker, **more)}
 
     def append(self) -> None:
-        """125 records more in each partition."""
+        """Appends 125 records to each partition."""
         append(self._broker, self.topic, ["lz4"])
 
     def run(self, driver: SparkDriver, source: str, *, options: dict[str, str] | None = None, **more: Any) -> Any:
@@ -53,7 +53,7 @@ class Query:
         return {"append_to": [self._broker.bootstrap_servers, self.topic]}
 
     def logged(self, what: str) -> list[int]:
-        """The batches that a log of the checkpoint has."""
+        """The batches in a log of the checkpoint."""
         return sorted(int(path.name) for path in (self.checkpoint / what).iterdir() if path.name.isdecimal())
 
     def check_no_secret(self) -> None:
@@ -67,15 +67,15 @@ def query(kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path) -> Query:
     return Query(kafka_broker, spark_shim, tmp_path / "checkpoint")
 
 
-def test_our_source_runs_the_very_batch_that_theirs_did_not_commit(spark_beside: SparkDriver, query: Query) -> None:
+def test_direct_source_repeats_the_uncommitted_batch_of_sparks(spark_beside: SparkDriver, query: Query) -> None:
     move_in_the_middle_of_a_batch(query, (spark_beside, THEIRS), (spark_beside, OURS))
 
 
-def test_their_source_runs_the_very_batch_that_ours_did_not_commit(spark_beside: SparkDriver, query: Query) -> None:
+def test_sparks_source_repeats_the_uncommitted_batch_of_direct(spark_beside: SparkDriver, query: Query) -> None:
     move_in_the_middle_of_a_batch(query, (spark_beside, OURS), (spark_beside, THEIRS))
 
 
-def test_our_source_on_the_newest_spark_continues_with_their_checkpoint(
+def test_direct_source_continues_from_sparks_checkpoint(
     spark_beside: SparkDriver, spark_newest: SparkDriver, query: Query
 ) -> None:
     move_in_the_middle_of_a_batch(query, (spark_beside, THEIRS), (spark_newest, OURS))
@@ -86,11 +86,11 @@ def move_in_the_middle_of_a_batch(query: Query, first: tuple[SparkDriver, str], 
     query.append()
     assert query.run(*first, fail_at=1) == {}
     assert (query.logged("offsets"), query.logged("commits")) == ([0, 1], [0])
-    # What came since then is not of the batch that is under way.
+    # Later records do not belong to the batch in progress.
     query.append()
     found = query.run(*second)
     if second[1] == OURS and second[0] is first[0]:
-        # Of a Python source Spark 4.0 runs one batch, and this was it.
+        # Spark 4.0 runs only one batch of a Python source.
         assert found == {1: SECOND}
         found |= query.run(*second)
     assert found == {1: SECOND, 2: THIRD}
@@ -100,7 +100,7 @@ def move_in_the_middle_of_a_batch(query: Query, first: tuple[SparkDriver, str], 
 
 
 @pytest.mark.parametrize("version", ["beside", "newest"])
-def test_available_now_ends_where_the_log_ended_when_it_began(
+def test_available_now_ends_at_the_log_end_of_its_start(
     spark_beside: SparkDriver, spark_newest: SparkDriver, query: Query, version: str
 ) -> None:
     driver = {"beside": spark_beside, "newest": spark_newest}[version]
@@ -109,12 +109,12 @@ def test_available_now_ends_where_the_log_ended_when_it_began(
     assert query.run(driver, OURS) == {}
 
 
-def test_available_now_with_a_limit_ends_where_the_log_ended_when_it_began(spark_newest: SparkDriver, query: Query) -> None:
+def test_limited_available_now_ends_at_the_log_end_of_its_start(spark_newest: SparkDriver, query: Query) -> None:
     options = {"maxOffsetsPerTrigger": "400"}
     thirds = {n: [[p, 200 * n, 200 * n + 199, 200] for p in (0, 1)] for n in range(3)}
     found = query.run(spark_newest, OURS, options=options, fail_at=2, **query.appended_meanwhile)
     assert found == {0: thirds[0], 1: thirds[1]}
-    # Begun anew, it runs the batch that was under way, and goes on to where the log ends now.
+    # Restarted, it repeats the batch in progress and continues to the current log end.
     query.append()
     found = query.run(spark_newest, OURS, options=options, **query.appended_meanwhile)
     assert found == {2: thirds[2], 3: [[0, 600, 759, 160], [1, 600, 749, 150]]}

@@ -75,7 +75,7 @@ class Cluster:
     page: str
 
     def ready(self) -> None:
-        """Waits until both executors are there: one that was killed comes back."""
+        """Waits until both executors run: Spark replaces a killed one."""
         wait_until(lambda: self.driver("executors") == 2 == len(self.standalone.executors()), "two executors")
 
     def tasks(self, since: int) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ class Cluster:
         ]
 
     def tasks_by_now(self, since: int) -> list[dict[str, Any]]:
-        """The same with attempts that end after their query: Spark writes those out when another job ends."""
+        """The same with attempts that end after their query: Spark logs those at the end of another job."""
         self.driver("packages")
         return self.tasks(since)
 
@@ -177,7 +177,7 @@ def options_for(held: HeldOrigin, bootstrap_servers: str, **more: str) -> dict[s
         "remote.storage.fetcher.allowed.hosts": held.url.partition("//")[2],
         "remote.storage.fetcher.allow.http": "true",
         "remote.storage.fetcher.allow.private.addresses": "true",
-        # Each segment is a split, so that there are more than cores.
+        # Each segment is a split, so that there are more splits than cores.
         "remote.splitBytes": "1",
         **{name: str(value) for name, value in PATIENT.items()},
         **SECRETS,
@@ -191,13 +191,13 @@ def expected(cluster: Cluster, running_broker: KafkaBroker, wide_topic: str) -> 
 
 
 def broker_took_over(cluster: Cluster) -> Counter[str]:
-    """What executors said of it so far."""
+    """The output of executors about it so far."""
     return Counter(
         line for text in cluster.standalone.logs().values() for line in text.splitlines() if "direct fetch disabled" in line
     )
 
 
-def test_rows_come_from_both_workers_and_are_those_of_spark_s_own_source(
+def test_rows_of_both_workers_equal_sparks_source(
     wide_topic: str, cluster: Cluster, kafka_broker: KafkaBroker, held: HeldOrigin, expected: Any
 ) -> None:
     cluster.ready()
@@ -210,7 +210,7 @@ def test_rows_come_from_both_workers_and_are_those_of_spark_s_own_source(
             source=OURS,
             options=options_for(held, shim.bootstrap_servers, subscribe=wide_topic, minPartitions="8"),
         )
-        # One core each: two that read at once are on both.
+        # One core each: two concurrent tasks run on both workers.
         held.wait_for_readers(2)
         held.let_go()
         assert job.result() == expected
@@ -219,7 +219,7 @@ def test_rows_come_from_both_workers_and_are_those_of_spark_s_own_source(
     assert len(ended) >= 8
 
 
-def test_executors_have_the_code_from_the_archive_alone(cluster: Cluster) -> None:
+def test_executors_load_the_code_only_from_the_archive(cluster: Cluster) -> None:
     python, package, kernel, path = cluster.driver("packages")
     assert python.endswith("/environment/bin/python")
     for file in (package, kernel):
@@ -228,9 +228,7 @@ def test_executors_have_the_code_from_the_archive_alone(cluster: Cluster) -> Non
     assert str(ROOT) not in path
 
 
-def test_tasks_of_the_source_run_the_archive_s_python(
-    wide_topic: str, cluster: Cluster, kafka_broker: KafkaBroker, held: HeldOrigin
-) -> None:
+def test_tasks_run_the_archives_python(wide_topic: str, cluster: Cluster, kafka_broker: KafkaBroker, held: HeldOrigin) -> None:
     cluster.ready()
     with shim_of(kafka_broker, held) as shim, ThreadPoolExecutor(1) as aside:
         held.hold(after=_PREFLIGHT)
@@ -244,7 +242,7 @@ def test_tasks_of_the_source_run_the_archive_s_python(
 
 
 @pytest.mark.fault("F75")
-def test_a_killed_executor_s_task_is_repeated_and_no_row_comes_twice(
+def test_a_killed_executors_task_is_repeated_without_duplicates(
     wide_topic: str, cluster: Cluster, kafka_broker: KafkaBroker, held: HeldOrigin, expected: Any
 ) -> None:
     cluster.ready()
@@ -363,7 +361,7 @@ def test_no_log_page_or_plan_shows_a_secret_or_a_location(
 
 
 def leaks(text: str) -> list[str]:
-    """What must not be there, with what stands before it."""
+    """The secret, with the text before it."""
     found = re.finditer(rf"{CANARY}|signature=[0-9a-f]{{8}}|expires=\d{{8}}", text)
     return [text[max(0, match.start() - 80) : match.end()] for match in found]
 
@@ -385,7 +383,7 @@ def pages(url: str) -> dict[str, str]:
     return {path: get(path) for path in paths}
 
 
-def test_the_page_s_commands_run_its_code_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_pages_commands_run_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     code = re.findall(r"^```python\n(.*?)^```$", _PAGE, re.DOTALL | re.MULTILINE)[0].replace('.master("local[2]")', "")
     for name in ("environment", "environment.tar.gz"):
         (tmp_path / name).symlink_to(cluster.environment / name)
@@ -399,7 +397,7 @@ def test_the_page_s_commands_run_its_code_on_a_cluster(cluster: Cluster, tmp_pat
     local = {"spark.driver.host": HOST, "spark.executor.cores": "1", "spark.local.dir": str(tmp_path / "local")}
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in (small | local).items()))
     with EmbeddedCluster(tmp_path / "tier", segment_bytes=20_000, expire_local=True) as kafka:
-        # Each call makes batches of its own: a segment ends between batches.
+        # Each call produces separate batches: a segment ends between batches.
         for partition, _ in product(range(kafka.partitions), range(8)):
             kafka.produce("orders", [(b"key-%d" % n, b"value-%d " % n * 10) for n in range(50)], partition=partition)
         assert kafka.archive() > 0

@@ -1,4 +1,4 @@
-"""A stream on real Spark opens its connections once: micro-batches open none, however long the query runs."""
+"""A stream on real Spark opens its connections once: micro-batches open none, for any duration of the query."""
 
 from __future__ import annotations
 

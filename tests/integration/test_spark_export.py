@@ -1,4 +1,4 @@
-"""Exports by real Spark's executors: the consumer's records once each, whatever happens to attempts."""
+"""Exports by real Spark's executors: each record of the consumer once, also after failed attempts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def expected(rows: list[Row]) -> list[Row]:
     return [row for place in sorted(ends) for row in expected_rows(*place, "read_committed") if row["offset"] <= ends[place]]
 
 
-def test_attempts_that_fail_or_are_killed_leave_no_trace(spark_repeating: SparkDriver, tmp_path: Path) -> None:
+def test_failed_or_killed_attempts_leave_no_files(spark_repeating: SparkDriver, tmp_path: Path) -> None:
     whole = spark_repeating(f"{JOBS}:exported", **wanted(tmp_path / "whole"))
     rows = found(tmp_path / "whole")
     assert rows == expected(rows)

@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 # The first test waits for the cluster and a session.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 
-# A twin starts when 90 % of the tasks have ended, so of these exports only for the task that a test holds.
+# A speculative twin starts when 90 % of the tasks have ended, so here only for the task that a test holds.
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -44,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExportCluster]
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """Stands for the broker, which no export may ask."""
+    """A listener in place of the broker, which no export may contact."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening
         assert connections(listening) == 0
@@ -74,7 +74,7 @@ def check(cluster: ExportCluster, table: ExportedTable, done: dict[str, int]) ->
     table.check_rows()
 
 
-def test_speculative_twins_write_a_split_at_the_same_time(
+def test_concurrent_speculative_attempts_export_a_split_once(
     cluster: ExportCluster, listener: socket.socket, tmp_path: Path
 ) -> None:
     table = table_of("local", listener, tmp_path)
@@ -83,14 +83,12 @@ def test_speculative_twins_write_a_split_at_the_same_time(
     begun = [entry for entry in first if is_data(entry, "open")]
     assert {entry["attempt"] for entry in begun} >= {0, 1}
     assert len({entry["executor"] for entry in begun}) == 2
-    # Both had begun their file when the first of them ended.
+    # Both had begun their file before the first one ended.
     assert len({entry["task"] for entry in first[: first.index(next(e for e in first if is_record(e)))]}) == 2
     check(cluster, table, done)
 
 
-def test_a_split_that_two_tasks_of_a_job_write_is_there_once(
-    cluster: ExportCluster, listener: socket.socket, tmp_path: Path
-) -> None:
+def test_a_split_written_by_two_tasks_is_exported_once(cluster: ExportCluster, listener: socket.socket, tmp_path: Path) -> None:
     table = table_of("delta", listener, tmp_path)
     done = cluster.export(table, session="twice")
     tasks = recorded(operations(table))
@@ -99,7 +97,7 @@ def test_a_split_that_two_tasks_of_a_job_write_is_there_once(
     check(cluster, table, done)
 
 
-def test_a_stage_that_runs_again_changes_no_row(cluster: ExportCluster, listener: socket.socket, tmp_path: Path) -> None:
+def test_a_repeated_stage_changes_no_row(cluster: ExportCluster, listener: socket.socket, tmp_path: Path) -> None:
     table = table_of("iceberg", listener, tmp_path)
     known = cluster.executor_ids()
     done = cluster.export(table, session="again")
@@ -109,7 +107,7 @@ def test_a_stage_that_runs_again_changes_no_row(cluster: ExportCluster, listener
     check(cluster, table, done)
 
 
-def test_a_lost_executor_s_splits_are_written_by_another(
+def test_splits_of_a_lost_executor_are_written_by_another(
     cluster: ExportCluster, listener: socket.socket, tmp_path: Path
 ) -> None:
     table = table_of("objects", listener, tmp_path)
@@ -121,17 +119,19 @@ def test_a_lost_executor_s_splits_are_written_by_another(
     wait_until(lambda: set(known) - set(cluster.executor_ids()), "the driver to know of the loss")
     before = found[: found.index(lost)]
     assert len([entry for entry in before if is_record(entry) and entry["executor"] == lost["executor"]]) >= 2
-    # The split that it was writing was written again.
+    # The interrupted split was written again.
     assert len({entry["task"] for entry in found if entry["split"] == lost["split"] and is_data(entry, "open")}) >= 2
     check(cluster, table, done)
 
 
-def test_a_killed_driver_s_export_is_completed_once(cluster: ExportCluster, listener: socket.socket, tmp_path: Path) -> None:
+def test_a_rerun_completes_the_export_of_a_killed_driver(
+    cluster: ExportCluster, listener: socket.socket, tmp_path: Path
+) -> None:
     table = ExportedTable(tmp_path / "iceberg", "iceberg", f"127.0.0.1:{listener.getsockname()[1]}")
     # Of 60 operations after the commit plan.
     assert survives(cluster, table, Point("driver", commits=True, operation=39)) == []
     found = operations(table)
     planned = next(number for number, entry in enumerate(found) if is_commit(entry))
-    # Of the table, and of three of its pieces; the last did not happen.
+    # Commits of the table and of three pieces; the last one did not happen.
     assert [entry["operation"] for entry in found[planned:]].count("commit") == 4
     assert recorded(operations(table, 1)) == {}

@@ -1,4 +1,4 @@
-"""Spark's readers, without Spark, where the tier cannot be read: one time-out, one message, or one error before any task."""
+"""Spark's readers, without Spark, with an unreadable tier: one time-out, one message, or one error before any task."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ cluster = filled_cluster("orders", COUNT, partitions=(0, 1))
 
 @pytest.fixture(autouse=True)
 def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is known from the test before."""
+    """Clears the state of earlier tests."""
     forget_tasks()
     monkeypatch.setattr(split_reader._worker_fallbacks, "_told", {})
     yield
@@ -74,7 +74,7 @@ def read_all(given: Mapping[str, str]) -> tuple[int, list[tuple[int, int]]]:
 
 EVERY = [(partition, offset) for partition in (0, 1) for offset in range(COUNT)]
 
-# What is wrong, and what the message has to say.
+# The mistake and the expected message.
 MISTAKES: Mapping[str, tuple[dict[str, str | None], str]] = {
     "another host is allowed": ({"remote.storage.fetcher.allowed.hosts": "store.example:9000"}, "allowed.hosts"),
     "http is not allowed": ({"remote.storage.fetcher.allow.http": None}, "allow.http"),
@@ -92,7 +92,9 @@ def mistake(request: pytest.FixtureRequest, cluster: EmbeddedCluster, silent: Si
     return options(cluster, **{"fetch.remote.location.timeout.ms": "500"}, **wrong), text.replace("SILENT", silent.address)
 
 
-def test_a_mistake_is_one_warning_of_the_driver(mistake: tuple[dict[str, str], str], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_mistake_logs_one_warning_in_the_driver(
+    mistake: tuple[dict[str, str], str], caplog: pytest.LogCaptureFixture
+) -> None:
     given, text = mistake
     with caplog.at_level(logging.WARNING):
         splits, rows = read_all(given)
@@ -130,7 +132,7 @@ def test_a_shim_that_never_answers_is_asked_once(cluster: EmbeddedCluster, silen
     assert silent.connections == 1
 
 
-def test_a_stream_asks_and_warns_once_where_the_shim_never_answers(
+def test_a_stream_asks_an_unresponsive_shim_once_and_warns_once(
     cluster: EmbeddedCluster, silent: SilentPeer, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = fill_topic(cluster, "unanswered", COUNT)
@@ -173,7 +175,7 @@ def test_micro_batches_open_no_new_connections(cluster: EmbeddedCluster) -> None
         return len(query.batch() or ())
 
     try:
-        assert batch() == 2 * (COUNT + 5)  # opens what there is to open
+        assert batch() == 2 * (COUNT + 5)  # opens all connections
         assert batch() == 10
         wait_until(lambda: len(opened()) >= 2 + 2 + 2 * 3, "all connections")
         first, before = opened(), cluster.metrics()["connections"]

@@ -40,7 +40,7 @@ def table_of(tmp_path: Path) -> list[dict[str, object]]:
         catalog.close()
 
 
-def test_one_machine_fills_the_table_and_says_where_a_stream_continues(tmp_path: Path) -> None:
+def test_a_local_backfill_prints_the_offsets_for_a_stream(tmp_path: Path) -> None:
     store = (golden_local() / "remote").as_uri()
     command = [sys.executable, PROGRAM, "--store", store, "--topic", "epochs", "--catalog", "lake", "--table", TABLE]
     for _ in range(2):  # a second start has nothing to do
@@ -56,7 +56,7 @@ def test_one_machine_fills_the_table_and_says_where_a_stream_continues(tmp_path:
 
 @pytest.mark.spark
 @pytest.mark.timeout(580)
-def test_a_stream_continues_behind_the_table_of_executors(kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path) -> None:
+def test_a_stream_continues_after_the_executors_table(kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path) -> None:
     topic = write_codec_topic(kafka_broker, "spark-iceberg-backfill")
     place = ["--store", kafka_broker.store_url, "--topic", topic, "--catalog", "lake", "--table", TABLE]
     offsets = printed_by(PROGRAM, "--spark", *place).splitlines()[-1]

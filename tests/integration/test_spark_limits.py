@@ -1,4 +1,4 @@
-"""What leaves records out of a query of the newest PySpark: filters that are pushed, and a limit in bytes for each batch."""
+"""Pushed filters and a limit in bytes per batch, on the newest PySpark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOBS = "tests.support.spark_filters"
 
 @pytest.fixture(scope="module")
 def topic(running_broker: KafkaBroker) -> str:
-    """Two partitions of some six segments each."""
+    """A topic of two partitions with about six segments each."""
     name = "spark-limits"
     running_broker.create_topic(name, partitions=2, segment_bytes=12_000)
     append(running_broker, name, ["none"] * 5)
@@ -66,20 +66,20 @@ def test_pushed_filters_leave_the_same_rows_and_fewer_gets(
         assert evaluated_columns(plan) == evaluated
 
 
-def test_filters_that_leave_nothing_read_nothing(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
+def test_filters_without_a_match_read_nothing(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
     options = directly(spark_shim, **{"subscribe": topic, "remote.pushFilters": "true"})
     digest, _ = spark_newest(f"{JOBS}:pushed", options=options, where="partition > 7")
     assert digest == []
     assert spark_shim.metrics().get("ranges_granted", 0) == 0
 
 
-def test_spark_says_which_of_its_settings_is_needed(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
+def test_a_missing_spark_setting_is_named(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
     options = directly(spark_shim, **{"subscribe": topic, "remote.pushFilters": "true"})
     with pytest.raises(SparkJobError, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
         spark_newest(f"{JOBS}:pushed", options=options, where="partition > 0", setting=False)
 
 
-def test_progress_is_that_of_the_tasks(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
+def test_progress_equals_that_of_the_tasks(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
     options = directly(spark_shim, subscribe=topic, minPartitions="7")
     count, shown, told = spark_newest(f"{JOBS}:watched", options=options)
     assert count == 1250

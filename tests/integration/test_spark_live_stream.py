@@ -1,4 +1,4 @@
-"""examples/spark_live_stream.py: it starts in the tier, goes on after a kill, stays with the log: each record once."""
+"""examples/spark_live_stream.py: it starts in the tier, resumes after a kill and follows the log: each record once."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def shim(kafka_broker: KafkaBroker, held: HeldOrigin) -> Iterator[Shim]:
 
 
 @pytest.mark.fault("F75")
-def test_a_killed_driver_continues_in_the_tier_and_stays_with_the_log(
+def test_a_killed_stream_resumes_in_the_tier_and_follows_the_log(
     spark_beside: SparkDriver, kafka_broker: KafkaBroker, shim: Shim, held: HeldOrigin, tmp_path: Path
 ) -> None:
-    """It is killed in the middle of its first batch. Started again, it repeats that, then follows what is produced."""
+    """Killed in the middle of its first batch and restarted, it repeats that batch, then follows new records."""
     topic = write_codec_topic(kafka_broker, "spark-live-stream")
     target, checkpoint, log = tmp_path / "copy", tmp_path / "checkpoint", tmp_path / "log"
     options = directly(shim, subscribe=topic)
     arguments = [*("--target", str(target), "--checkpoint", str(checkpoint)), *(f"{n}={v}" for n, v in options.items())]
     planned, committed = checkpoint / "offsets" / "0", checkpoint / "commits" / "0"
-    held.hold(after=1)  # what the driver itself asks for
+    held.hold(after=1)  # the driver's own requests
     with running_example(PROGRAM, *arguments, log=tmp_path / "log of the killed one") as killed:
         held.wait_for_readers(1)
         assert killed.poll() is None

@@ -1,4 +1,4 @@
-"""``format("kafka-remote")`` on the newest PySpark. It has no Kafka source to compare with: a plain consumer is the judge."""
+"""``format("kafka-remote")`` on the newest PySpark. There is no Kafka source for it, so the oracle is a plain consumer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def as_shown(headers: Any) -> Any:
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_rows_are_those_of_a_plain_consumer(
+def test_rows_equal_a_plain_consumers(
     transactional_topic: TransactionalTopic, spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, isolation: str
 ) -> None:
     topic = transactional_topic.topic
@@ -52,7 +52,7 @@ def test_rows_are_those_of_a_plain_consumer(
     assert spark_shim.metrics()["ranges_granted"] > 3
 
 
-def test_the_schema_and_the_plan_come_from_the_options(
+def test_options_determine_schema_and_plan(
     transactional_topic: TransactionalTopic, spark: SparkDriver, spark_shim: Shim
 ) -> None:
     more = {"subscribe": transactional_topic.topic, "remote.includeValue": "false", "includeHeaders": "false"}

@@ -1,4 +1,4 @@
-"""``read_segments`` and exports on the oldest supported PySpark, which has no Python data sources. A plain consumer judges."""
+"""``read_segments`` and exports on the oldest PySpark, without Python data sources. The oracle is a plain consumer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEGMENTS, EXPORTS = "tests.support.spark_segments", "tests.support.spark_exports
 TIER, BROKER = "remote-fetch-records-total", "broker-fetch-records-total"
 
 
-def test_segments_have_the_records_of_a_plain_consumer(
+def test_segments_equal_a_plain_consumers_records(
     transactional_topic: TransactionalTopic,
     spark_oldest: SparkDriver,
     kafka_broker: KafkaBroker,
@@ -49,7 +49,7 @@ def test_segments_have_the_records_of_a_plain_consumer(
         for offset, _, _, key, value, *_ in expected
     ]
     assert len(done["ids"]) >= 4
-    # Each split was read twice, as messages and as Arrow; attempts that failed do not count.
+    # Each split was read twice, as messages and as Arrow; failed attempts are not counted.
     assert done["counters"][TIER] + done["counters"][BROKER] == 2 * len(expected)
     assert done["counters"][TIER] > 0
     assert sum(count for _, count in spark_oldest(f"{SEGMENTS}:sizes", options=options)) == len(expected)
@@ -86,6 +86,6 @@ def test_executors_export_to_iceberg_and_delta(spark_oldest: SparkDriver, tmp_pa
     assert min(done["splits"]) > 1
 
 
-def test_the_source_says_what_it_needs(spark_oldest: SparkDriver) -> None:
+def test_an_unsupported_spark_version_is_named(spark_oldest: SparkDriver) -> None:
     with pytest.raises(SparkJobError, match=r"has no Python data sources; 4\.0 is the oldest version with them"):
         spark_oldest("registered", source="kafka-remote", options={})

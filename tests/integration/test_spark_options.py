@@ -1,4 +1,4 @@
-"""The table of options beside Spark's own Kafka source: the names that its class file holds."""
+"""The table of options compared with Spark's Kafka source: the names in its class file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.spark import connector_jars
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 
 _PROVIDER = "org/apache/spark/sql/kafka010/KafkaSourceProvider$.class"
-# Other text of that class: of the sink, of the consumers that it makes, values.
+# Other strings of that class: options of the sink, settings of its consumers, values.
 _NO_OPTIONS = (
     {"earliest", "executor", "false", "kafka.", "latest", "none", "source"}
     | {"auto.offset.reset", "enable.auto.commit", "group.id", "max.poll.records", "receive.buffer.bytes"}
@@ -42,11 +42,11 @@ def texts(class_file: bytes) -> Iterator[str]:
             if tag == 8:
                 strings.append(*struct.unpack_from(">H", class_file, at + 1))
             at += 1 + _WIDTHS[tag]
-        number += 2 if tag in {5, 6} else 1  # long and double take two places
+        number += 2 if tag in {5, 6} else 1  # long and double take two entries
     return (names[each] for each in strings)
 
 
-def test_the_table_has_every_option_of_spark_s_own_source() -> None:
+def test_the_table_has_every_option_of_sparks_source() -> None:
     try:
         jars = connector_jars()
     except MissingPartError as error:

@@ -1,4 +1,4 @@
-"""docs/spark.md, taken at its word: its code runs on the newest PySpark, and what it says of parts and options is so."""
+"""docs/spark.md: its code runs on the newest PySpark, and its statements about extras and options are true."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.artifacts import ROOT, MissingPartError, java
 from tests.support.spark import NEWEST, environment, pyspark_home
 from tests.support.spark_examples import output_of
 
-# PySpark is fetched first where it is not there yet.
+# The first run downloads PySpark.
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 
 PAGE = (ROOT / "docs" / "spark.md").read_text()
@@ -37,7 +37,7 @@ def blocks(language: str) -> list[str]:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """A topic ``orders`` of 2,000 records, most of it tiered."""
     with EmbeddedCluster(tmp_path_factory.mktemp("tier"), segment_bytes=20_000, expire_local=True) as running:
-        # Each call makes batches of its own: a segment ends between batches.
+        # Each call produces separate batches: a segment ends between batches.
         for partition, _ in product(range(running.partitions), range(10)):
             running.produce("orders", [(b"key-%d" % n, b"value-%d " % n * 10) for n in range(50)], partition=partition)
         assert running.archive() > 0
@@ -63,13 +63,13 @@ def test_the_code_runs_and_most_records_come_from_the_store(cluster: EmbeddedClu
     assert "value-0 value-0" in printed
     assert re.findall(r"^\|\s+(\d)\|\s+500\|\s+499\|$", printed, re.MULTILINE) == ["0", "1", "2", "3"]
     assert re.search(r"^\|\s+2000\|$", printed, re.MULTILINE)
-    assert re.search(r"^gets +\d+ +\d+$", printed, re.MULTILINE), "what was planned beside what was counted"
+    assert re.search(r"^gets +\d+ +\d+$", printed, re.MULTILINE), "no line with planned and counted requests"
     assert "2000 records counted" in printed
     assert "50 records are left by the filters" in printed
     assert cluster.metrics()["origin_requests"] > 0
 
 
-def test_what_is_installed_exists() -> None:
+def test_documented_extras_exist() -> None:
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
     named = re.findall(r"pip install 'kafka-remote-client\[(.*?)\]'", "".join(blocks("console")))
     assert {extra for names in named for extra in names.split(",")} <= extras

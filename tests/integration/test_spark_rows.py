@@ -1,4 +1,4 @@
-"""``format("kafka-remote")`` gives the rows of ``format("kafka")``, in all columns: odd records, and Aiven's layout on S3.
+"""``format("kafka-remote")`` gives the rows of ``format("kafka")``, in all columns: unusual records, and Aiven's layout on S3.
 
 What Spark's own source reads is digested once for each topic and isolation level. What ours reads below the local log has to
 come from the store: its tasks count that.
@@ -33,7 +33,7 @@ _SMALL_SPLITS = {"remote.splitBytes": "60000"}
 
 @pytest.fixture(scope="module")
 def theirs(running_broker: KafkaBroker, spark_beside: SparkDriver) -> Callable[[str, str], Digest]:
-    """What Spark's own source reads of topics at an isolation level."""
+    """The rows of Spark's source for topics at an isolation level."""
     known: dict[tuple[str, str], Digest] = {}
 
     def read(topics: str, isolation: str) -> Digest:
@@ -52,13 +52,13 @@ def odd_topic(running_broker: KafkaBroker) -> str:
 
 @pytest.fixture(scope="module")
 def both_topics(transactional_topic: TransactionalTopic, wide_topic: str) -> str:
-    """The subscription: the topics of the tiers in Aiven's layout."""
+    """The subscription to the topics of the tiers in Aiven's layout."""
     return f"{transactional_topic.topic},{wide_topic}"
 
 
 @pytest.fixture(scope="module")
 def buckets(s3_server: S3Server, aiven_tier: Callable[[str], AivenTier]) -> Callable[[str], str]:
-    """The URL of a tier in a mode; each is put there once."""
+    """The URL of a tier in a mode; each tier is uploaded once."""
     known: dict[str, str] = {}
 
     def url(mode: str) -> str:
@@ -70,12 +70,12 @@ def buckets(s3_server: S3Server, aiven_tier: Callable[[str], AivenTier]) -> Call
 
 
 def tiered(broker: KafkaBroker, digest: Digest) -> int:
-    """Fewer records than those of the topics that lie in the tier alone: offsets, less a fifth for what is no record."""
+    """A lower bound of the records that are only in the tier: 80 % of the offsets, because some are not records."""
     return sum((broker.offsets(topic, partition).earliest_local - first) * 4 // 5 for topic, partition, _, first, *_ in digest)
 
 
 def check(spark: SparkDriver, broker: KafkaBroker, options: Mapping[str, str], expected: Digest, directory: Path) -> None:
-    """The rows are those, and what is tiered came from the store."""
+    """Asserts that the rows are equal and that tiered records came from the store."""
     counted = {"remote.countersDirectory": str(directory / "counters")}
     assert spark("digest", source=OURS, options={**options, **counted}) == expected
     counters = load_counters(counted["remote.countersDirectory"]).counters
@@ -84,7 +84,7 @@ def check(spark: SparkDriver, broker: KafkaBroker, options: Mapping[str, str], e
 
 
 @pytest.mark.parametrize("version", ["spark_beside", "spark_newest"])
-def test_odd_records_are_those_of_spark_s_own_source(
+def test_unusual_records_equal_sparks_source(
     request: pytest.FixtureRequest,
     kafka_broker: KafkaBroker,
     spark_shim: Shim,
@@ -101,7 +101,7 @@ def test_odd_records_are_those_of_spark_s_own_source(
 
 @contextmanager
 def by_urls(broker: KafkaBroker, tier: AivenTier, url: str, server: S3Server) -> Iterator[dict[str, str]]:
-    """Options to read through a shim, by URLs of the store that it signs."""
+    """Options to read through a shim, by signed URLs of the store."""
     with aiven_shim(broker, tier, url, store_options=server.options, allow_plaintext_data_keys=True) as spark_shim:
         yield {
             "kafka.bootstrap.servers": spark_shim.bootstrap_servers,
@@ -113,7 +113,7 @@ def by_urls(broker: KafkaBroker, tier: AivenTier, url: str, server: S3Server) ->
 
 @contextmanager
 def without_a_shim(broker: KafkaBroker, tier: AivenTier, url: str, server: S3Server) -> Iterator[dict[str, str]]:
-    """Options to read with credentials of one's own, by the tier's metadata topic."""
+    """Options to read with the user's credentials, by the tier's metadata topic."""
     yield {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "fetch.remote.location.source": "metadata-topic",
@@ -142,7 +142,7 @@ def without_a_shim(broker: KafkaBroker, tier: AivenTier, url: str, server: S3Ser
         (without_a_shim, "zstd-aes", "read_committed", "spark_newest"),
     ],
 )
-def test_rows_of_aiven_s_layout_on_s3_are_those_of_spark_s_own_source(
+def test_rows_of_aivens_layout_on_s3_equal_sparks_source(
     request: pytest.FixtureRequest,
     kafka_broker: KafkaBroker,
     s3_environment: S3Server,

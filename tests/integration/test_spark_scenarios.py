@@ -31,7 +31,7 @@ NUMBERS, TIMES, HEADERS, GOING, EMPTY, TRANSACTIONS = (
     f"scenarios-{what}" for what in ("numbers", "times", "headers", "going", "empty", "transactions")
 )
 _PATIENCE = 60
-_TRANSACTION = 200  # the broker answers late where many other processes run
+_TRANSACTION = 200  # the broker answers late on a loaded machine
 _OF_TRANSACTIONS = ("committed", "uncommitted")
 
 
@@ -94,7 +94,7 @@ FRAMES: Mapping[str, dict[str, str]] = {
 
 @attrs.frozen
 class Collected:
-    """What the frames of both sources gave: by step and frame, one answer for each source."""
+    """The results of both sources: by step and frame, one for each source."""
 
     answers: list[dict[str, list[Any]]] = attrs.field(factory=list)
 
@@ -189,7 +189,7 @@ def both(running_broker: KafkaBroker, spark_beside: SparkDriver) -> Collected:
 def test_from_the_start_to_the_end(both: Collected) -> None:
     both.check("ends", range(21))
     both.check("defaults", range(21))
-    # The end is that of the time when the frame is used.
+    # The end is looked up when the frame is used.
     both.check("ends", range(40), step=1)
 
 
@@ -205,7 +205,7 @@ def test_a_frame_twice_in_one_query(both: Collected) -> None:
 
 
 @scenario("KafkaRelationSuite", "test late binding start offsets")
-def test_the_start_is_that_of_the_time_when_the_frame_is_used(both: Collected) -> None:
+def test_the_start_is_looked_up_when_the_frame_is_used(both: Collected) -> None:
     both.check("going", range(10))
     both.check("going", range(10, 20), step=1)
 
@@ -218,7 +218,7 @@ def test_headers(both: Collected) -> None:
 
 
 @scenario("KafkaRelationSuite", "SPARK-30656: minPartitions")
-def test_at_least_so_many_tasks(both: Collected) -> None:
+def test_min_partitions_sets_the_least_number_of_tasks(both: Collected) -> None:
     both.check("many", range(21))
     both.check("many", range(40), step=1)
     assert all(answer["tasks"] >= 6 for answer in chain(both.answers[0]["many"], both.answers[1]["many"]))
@@ -267,7 +267,7 @@ def test_timestamps(both: Collected, frame: str, values: Iterable[int]) -> None:
         ("after-latest", "offset 1 is ", "startingOffsets begins at offset 1, after the end at 0"),
     ],
 )
-def test_starts_that_cannot_be(both: Collected, frame: str, theirs: str, ours: str) -> None:
+def test_impossible_starts_are_refused(both: Collected, frame: str, theirs: str, ours: str) -> None:
     of_spark, of_ours = both.errors(frame)
     assert theirs in of_spark
     assert re.search(ours, of_ours)
@@ -300,17 +300,17 @@ def test_transactions(both: Collected) -> None:
         ("lost", range(3, 10)),
     ],
 )
-def test_options_mean_what_they_mean_to_spark_s_own_source(both: Collected, frame: str, values: Iterable[int]) -> None:
+def test_options_behave_as_in_sparks_source(both: Collected, frame: str, values: Iterable[int]) -> None:
     both.check(frame, values)
 
 
-def test_records_that_are_gone_are_left_out_or_fail_the_query(both: Collected) -> None:
+def test_deleted_records_are_skipped_or_fail_the_query(both: Collected) -> None:
     both.check("lost", range(10, 20), step=1)
     _, ours = both.errors("lost-strictly", step=1)
     assert "the offsets 3 to 9 were deleted; the log starts at 10" in ours
 
 
-def test_timestamps_below_zero_mean_what_they_mean_to_spark_s_own_source(both: Collected) -> None:
+def test_negative_timestamps_behave_as_in_sparks_source(both: Collected) -> None:
     of_spark, of_ours = both.values("ends-as-times")
     assert of_ours == of_spark
 

@@ -36,7 +36,7 @@ T1, T2, T3 = (TopicPartition(f"t{number}", 1) for number in (1, 2, 3))
 Bounds = list[tuple[TopicPartition, int, int]]
 
 
-def test_every_scenario_is_restated_or_said_not_to_be_here() -> None:
+def test_every_scenario_is_covered_or_listed_as_not_covered() -> None:
     for module in ("batch", "scenarios", "scenarios_streams", "stream"):
         import_module(f"tests.integration.test_spark_{module}")
     known = {(suite, name) for suite, names in SCENARIOS.items() for name in names}
@@ -290,7 +290,7 @@ def tiled(partition: TopicPartition, *bounds: int) -> Bounds:
         (1, None, [(T1, 1, 5), (T2, 1, 21)], [(T1, 1, 5), (T2, 1, 21)]),
         (3, None, [(T1, 1, 11)], tiled(T1, 1, 4, 7, 11)),
         (4, None, [(T1, 1, 5), (T2, 1, 21), (T3, 1, 1)], [(T1, 1, 5), *tiled(T2, 1, 7, 14, 21)]),
-        # Spark makes seven of these: it rounds the parts of each partition up. No offset is dropped in either way.
+        # Spark makes seven splits, because it rounds up for each partition. Both ways keep all offsets.
         (6, None, [(T1, 0, 10), (T2, 0, 10), (T3, 0, 1)], [*tiled(T1, 0, 3, 6, 10), *tiled(T2, 0, 5, 10), (T3, 0, 1)]),
         (
             9,
@@ -334,7 +334,7 @@ def test_ranges_without_known_segments_are_cut_as_by_sparks_own_source(
 
 
 class Log(FakeCluster):
-    """A cluster whose logs begin at 0 and end where the test says."""
+    """A fake cluster whose logs begin at 0; the test sets their ends."""
 
     def __init__(self, *ends: int) -> None:
         super().__init__()
@@ -409,7 +409,7 @@ def test_splits_of_a_micro_batch() -> None:
 
 
 class ReadAllAvailable:
-    """PySpark 4.2's."""
+    """Stand-in for PySpark 4.2's ReadAllAvailable."""
 
 
 class Stream:
@@ -424,7 +424,7 @@ class Stream:
         self.at = self.reader.initialOffset()
 
     def batch(self, limit: object = None) -> list[int]:
-        """How many offsets the next batch has of each partition."""
+        """The number of offsets of each partition in the next batch."""
         end = self.reader.latestOffset(self.at, limit)
         counts = [end["t"][number] - offset for number, offset in self.at["t"].items()]
         self.at = end

@@ -33,7 +33,7 @@ SUBSCRIPTIONS: Mapping[str, Callable[[str], str]] = {
     "subscribePattern": lambda topic: topic.replace("suffix", ".*"),
 }
 _PATIENCE = 60
-_TRANSACTION = 200  # the broker answers late where many other processes run
+_TRANSACTION = 200  # the broker answers late on a loaded machine
 _SIDE_BY_SIDE = 3
 
 Messages = Mapping[int, list[int | None]]
@@ -42,7 +42,7 @@ _numbers = count()
 
 @pytest.fixture
 def topic(kafka_broker: KafkaBroker) -> Iterator[str]:
-    """A name that no other topic has, nor begins with."""
+    """A name that is unique and not a prefix of another topic."""
     name = f"scenario-{next(_numbers)}-suffix"
     yield name
     if name in kafka_broker.admin.list_topics(timeout=_PATIENCE).topics:
@@ -51,7 +51,7 @@ def topic(kafka_broker: KafkaBroker) -> Iterator[str]:
 
 @pytest.fixture
 def one_row_limits(monkeypatch: pytest.MonkeyPatch) -> object:
-    """As on PySpark 4.2, with a limit that is none of those that mean everything."""
+    """As on PySpark 4.2, with a real limit."""
     monkeypatch.setattr(pyspark_api, "READ_LIMITS", SimpleNamespace(ReadAllAvailable=type("ReadAllAvailable", (), {})))
     return object()
 
@@ -98,7 +98,7 @@ class Queries:
         }
 
     def expect(self, *values: int, unassigned: tuple[int, ...] = ()) -> None:
-        """What is new for all of them; ``unassigned``: for those that are not assigned five partitions."""
+        """The new values for all queries; ``unassigned``: for those without an assignment of five partitions."""
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
             found = dict(zip(self._all, threads.map(lambda query: query.values(), self._all.values()), strict=True))
         assert found == {(how, fail): sorted(values + (() if how == "assign" else unassigned)) for how, fail in self._all}
@@ -125,7 +125,7 @@ def grow(broker: KafkaBroker, topic: str) -> None:
 
 
 def then_it_grows(broker: KafkaBroker, topic: str, queries: Queries) -> None:
-    """More while the query is stopped, and more in partitions that are new."""
+    """More records while the query is stopped, also in new partitions."""
     queries.restart()
     queries.expect()
     queries.stop()
@@ -171,7 +171,7 @@ def test_streams_from_specific_offsets(kafka_broker: KafkaBroker, topic: str) ->
 
 
 def write_two_times(broker: KafkaBroker, topic: str) -> None:
-    """Nothing in the last partition is of the second time."""
+    """The last partition has no record at or after the second time."""
     create(broker, topic)
     send(broker, topic, {0: [-20], 1: [-10], 2: [0, 1], 3: [10, 11], 4: [20, 21, 22]}, FIRST)
     send(broker, topic, {0: [-21, -22], 1: [-11, -12], 2: [2], 3: [12]}, SECOND)
@@ -245,7 +245,7 @@ def test_streams_from_ends_of_whole_topics(kafka_broker: KafkaBroker, topic: str
 
 
 @scenario("KafkaMicroBatchSourceSuite", "topic-level offsets tolerate a new topic matching subscribePattern after the start")
-def test_a_topic_that_comes_later_is_read_from_its_start(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_a_topic_created_later_is_read_from_its_start(kafka_broker: KafkaBroker, topic: str) -> None:
     other = topic.replace("suffix", "other")
     create(kafka_broker, topic, 1)
     send(kafka_broker, topic, {0: [1]})
@@ -264,7 +264,7 @@ def test_a_topic_that_comes_later_is_read_from_its_start(kafka_broker: KafkaBrok
     "subscribing topic by pattern with topic deletions",
     "SPARK-41375: empty partitions should not record to latest offset",
 )
-def test_topics_of_a_pattern_that_go_and_come(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_topics_of_a_pattern_are_deleted_and_recreated(kafka_broker: KafkaBroker, topic: str) -> None:
     other = topic.replace("suffix", "other")
     create(kafka_broker, topic)
     send(kafka_broker, topic, {0: [-1]})
@@ -304,7 +304,7 @@ def test_a_recreated_topic_fails_the_query(kafka_broker: KafkaBroker, topic: str
 
 @scenario("KafkaMicroBatchSourceSuite", "delete a topic when a Spark job is running")
 @pytest.mark.parametrize("again", [True, False], ids=["made-anew", "gone"])
-def test_a_topic_that_is_deleted_before_its_tasks_read_it(kafka_broker: KafkaBroker, topic: str, again: bool) -> None:
+def test_a_topic_is_deleted_before_its_tasks_read_it(kafka_broker: KafkaBroker, topic: str, again: bool) -> None:
     create(kafka_broker, topic, 1)
     send(kafka_broker, topic, {0: list(range(10))})
     delete = partial(create_anew, kafka_broker, topic, 1) if again else partial(kafka_broker.delete_topic, topic)
@@ -319,7 +319,7 @@ def test_a_topic_that_is_deleted_before_its_tasks_read_it(kafka_broker: KafkaBro
     "failOnDataLoss=false should not return duplicated records: microbatch v1",
     "failOnDataLoss=false should not return duplicated records: microbatch v2",
 )
-def test_records_that_are_gone_are_left_out_and_the_others_come_once(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_deleted_records_are_skipped_and_others_delivered_once(kafka_broker: KafkaBroker, topic: str) -> None:
     create(kafka_broker, topic, 1)
     send(kafka_broker, topic, {0: list(range(50))})
     kafka_broker.delete_records(topic, 20)
@@ -360,7 +360,7 @@ class Transactions:
         assert self.producer.flush(_PATIENCE) == 0
 
     def finish(self, offset: int, *, commit: bool = True) -> None:
-        """``offset``: where the log ends with the marker."""
+        """``offset``: the log end after the marker."""
         (self.producer.commit_transaction if commit else self.producer.abort_transaction)(_TRANSACTION)
         wait_until(lambda: self.broker.offsets(self.topic).last_stable == offset, f"the marker before {offset}")
 
@@ -409,7 +409,7 @@ def transactional(broker: KafkaBroker, topic: str, limit: object, isolation: str
 
 
 @scenario("KafkaMicroBatchSourceSuite", "SPARK-25495: FetchedData.reset should reset all fields")
-def test_what_comes_while_a_batch_is_read_is_the_next_batch(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_records_produced_during_a_batch_are_in_the_next_one(kafka_broker: KafkaBroker, topic: str) -> None:
     create(kafka_broker, topic, 1)
     transactions = Transactions(kafka_broker, topic)
     transactions.write(5, 0, 1, 2, 3)
@@ -456,7 +456,7 @@ def test_more_splits_than_partitions(kafka_broker: KafkaBroker, topic: str) -> N
 
 
 @scenario("KafkaMicroBatchSourceSuite", "SPARK-53560: no crash looping during uncommitted batch retry in AvailableNow trigger")
-def test_a_batch_that_failed_is_repeated_although_partitions_have_come(
+def test_a_failed_batch_is_repeated_despite_new_partitions(
     kafka_broker: KafkaBroker, topic: str, one_row_limits: object
 ) -> None:
     create(kafka_broker, topic, 1)

@@ -1,4 +1,4 @@
-"""``read_segments`` in real tasks beside Spark's own source: where tasks are repeated, and on Spark Connect; exports there."""
+"""``read_segments`` compared with Spark's source: with repeated tasks, and on Spark Connect, also for exports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIER, BROKER = "remote-fetch-records-total", "broker-fetch-records-total"
 
 @pytest.fixture(scope="module")
 def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
-    """A session of Spark Connect, with a server of its own at a port that it picks itself."""
+    """A Spark Connect session with its own server at a free port."""
     directory = tmp_path_factory.mktemp("connect")
     try:
         driver = SparkDriver(NEWEST, directory, settings={"spark.remote": "local[2,4]"}, variables={"SPARK_TESTING": "1"})
@@ -50,7 +50,7 @@ def topic(running_broker: KafkaBroker) -> str:
 
 @pytest.fixture(scope="module")
 def expected(spark_beside: SparkDriver, running_broker: KafkaBroker, topic: str) -> list[Any]:
-    """The rows of Spark's own source, without the number of the task."""
+    """The rows of Spark's source without the task number."""
     found = spark_beside("rows", source="kafka", options=through_the_broker(running_broker, subscribe=topic))
     return sorted((row[1:] for row in found), key=place)
 
@@ -60,12 +60,12 @@ def place(row: list[Any]) -> tuple[int, int]:
 
 
 def read(directory: Path) -> tuple[list[str], list[Any]]:
-    """Which attempts at which splits were through, and what they read."""
+    """Completed attempts by split, and their records."""
     files = sorted(directory.iterdir())
     return [file.name for file in files], sorted((row for file in files for row in json.loads(file.read_text())), key=place)
 
 
-def test_a_task_that_is_repeated_gets_the_same_split_as_a_whole(
+def test_a_repeated_task_gets_the_same_whole_split(
     repeating: SparkDriver, spark_shim: Shim, topic: str, expected: list[Any], tmp_path: Path
 ) -> None:
     trouble = {"1": "raise", "3": "kill"}
@@ -77,14 +77,14 @@ def test_a_task_that_is_repeated_gets_the_same_split_as_a_whole(
     assert len(ids) >= 8
     assert {name.rpartition(".")[0] for name in attempts} == set(ids)
     assert {f"{ids[1]}.0", f"{ids[3]}.0"}.isdisjoint(attempts)
-    # Only attempts that were through are counted; each split was read twice, as messages and as Arrow.
+    # Only completed attempts are counted; each split was read twice, as messages and as Arrow.
     assert done["counters"][TIER] + done["counters"][BROKER] == 2 * len(expected)
     assert done["counters"][TIER] > done["counters"][BROKER] > 0
     assert done["counters"]["remote-fetch-fallbacks-total"] == {}
     assert spark_shim.metrics()["ranges_granted"] > 3
 
 
-def test_a_handler_s_own_error_fails_the_job(repeating: SparkDriver, spark_shim: Shim, topic: str) -> None:
+def test_an_error_of_the_handler_fails_the_job(repeating: SparkDriver, spark_shim: Shim, topic: str) -> None:
     with pytest.raises(SparkJobError, match=rf"RuntimeError: the table of {topic}-0-0-\d+ is gone"):
         repeating(f"{JOBS}:failing", options=directly(spark_shim, assign=f'{{"{topic}": [0]}}'))
 
@@ -99,7 +99,7 @@ def test_dataframe_of_unfinished_segments_has_the_rows_of_sparks_source(
     assert found["counters"][TIER] + found["counters"][BROKER] == sum(count for _, _, count, *_ in found["digest"])
 
 
-def test_all_of_it_works_on_spark_connect(
+def test_read_segments_works_on_spark_connect(
     connect: SparkDriver, spark_shim: Shim, topic: str, expected: list[Any], tmp_path: Path
 ) -> None:
     options = directly(spark_shim, subscribe=topic, **SPLITS)
@@ -119,7 +119,7 @@ def test_all_of_it_works_on_spark_connect(
     assert left["counters"] == {}
 
 
-def test_an_export_on_spark_connect_has_the_consumer_s_rows_once(connect: SparkDriver, tmp_path: Path) -> None:
+def test_a_spark_connect_export_has_the_consumers_rows_once(connect: SparkDriver, tmp_path: Path) -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     with listening:
         broker = f"127.0.0.1:{listening.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""What Spark's tasks run, without Spark: splits of a real tier by every location source, held against a plain consumer."""
+"""The code of Spark's tasks, without Spark: splits of a real tier by every location source equal a plain consumer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(options: dict[str, str]) -> tuple[int, list[Row]]:
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("source", ["broker", "metadata-topic", "listing"])
-def test_splits_of_every_source_are_what_a_plain_consumer_reads(
+def test_splits_of_every_location_source_equal_a_plain_consumer(
     transactional_topic: TransactionalTopic,
     kafka_broker: KafkaBroker,
     caplog: pytest.LogCaptureFixture,
@@ -61,7 +61,7 @@ def test_splits_of_every_source_are_what_a_plain_consumer_reads(
     assert splits >= 5
     assert (asked > 0) == (source == "broker")
     taken_over = [record.getMessage() for record in caplog.records if "the broker takes over" in record.getMessage()]
-    # At the end of the tier the broker is the one to ask; before it, nothing goes wrong.
+    # Only the end of the tier needs the broker; there is no fallback before it.
     tiered_end = transactional_topic.offsets.latest_tiered + 1
     assert [line for line in taken_over if int(line.split("offset ")[1].split(":")[0]) < tiered_end] == []
 

@@ -1,4 +1,4 @@
-"""``readStream`` beside Spark's own Kafka source: a query moves between the two at a checkpoint, and each record comes once."""
+"""``readStream`` and Spark's Kafka source: a query switches between them at a checkpoint and gets each record once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows(batches: list[tuple[int, int | None]]) -> int:
 
 @scenario("KafkaMicroBatchSourceSuite", "input row metrics")
 @pytest.mark.parametrize(("first", "second"), [(OURS, THEIRS), (THEIRS, OURS)], ids=["to-theirs", "to-ours"])
-def test_a_query_moves_between_the_sources_at_a_checkpoint(
+def test_a_query_switches_sources_at_a_checkpoint(
     spark: SparkDriver, kafka_broker: KafkaBroker, spark_shim: Shim, tmp_path: Path, first: str, second: str
 ) -> None:
     topic = write_codec_topic(kafka_broker, f"spark-stream-{first}")
@@ -40,7 +40,7 @@ def test_a_query_moves_between_the_sources_at_a_checkpoint(
     assert rows(spark("stream", source=first, options=options[first], **places)) == 1250
     append(kafka_broker, topic, ["lz4"])
     assert rows(spark("stream", source=second, options=options[second], **places)) == 250
-    # And back, with nothing new.
+    # Switch back, without new records.
     assert rows(spark("stream", source=first, options=options[first], **places)) == 0
     assert spark("stored", directory=places["directory"]) == [[topic, *place] for place in product((0, 1), range(750))]
 

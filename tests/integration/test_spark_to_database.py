@@ -1,4 +1,4 @@
-"""examples/spark_to_database.py: each record is in the database exactly once, whatever happens to tasks and to the job."""
+"""examples/spark_to_database.py: each record is stored exactly once, also when tasks or the job fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(580)]
 COPIED = "tests.support.spark_segments:copied"
 
 
-# PostgreSQL where there is one: nothing is skipped where there is none.
+# Use PostgreSQL if it is installed, otherwise SQLite: no test is skipped.
 @pytest.fixture(params=["sqlite", *(["postgresql"] if postgres_programs() else [])])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
@@ -37,7 +37,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def topic(running_broker: KafkaBroker) -> str:
-    """It grows with each test."""
+    """Each test appends records."""
     return write_codec_topic(running_broker, "spark-to-database")
 
 
@@ -63,7 +63,7 @@ def of_spark_s_own_source(spark: SparkDriver, broker: KafkaBroker, topic: str) -
     return sorted((tuple(row[1:7]) for row in found), key=lambda row: row[2:5])
 
 
-def test_each_record_is_stored_once_though_tasks_fail_and_are_killed(
+def test_each_record_is_stored_once_when_tasks_fail(
     spark_repeating: SparkDriver,
     spark_beside: SparkDriver,
     kafka_broker: KafkaBroker,
@@ -76,7 +76,7 @@ def test_each_record_is_stored_once_though_tasks_fail_and_are_killed(
     split = {"minPartitions": "8"}
     assert spark_repeating(COPIED, options=options | split, database=database, trouble=trouble) >= 8
     assert stored(database) == of_spark_s_own_source(spark_beside, kafka_broker, topic)
-    # Started again, the job finds nothing left to do; later, what is new.
+    # Restarted, the job finds nothing to do; later it finds new records.
     assert spark_repeating(COPIED, options=options, database=database, trouble={}) == 0
     append(kafka_broker, topic, ["lz4"])
     if database.startswith("sqlite"):

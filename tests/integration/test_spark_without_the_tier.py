@@ -42,7 +42,7 @@ BATCH = 40
 
 @pytest.fixture(scope="module")
 def topic(running_broker: KafkaBroker) -> str:
-    """Two partitions of several segments each."""
+    """A topic of two partitions with several segments each."""
     running_broker.create_topic(TOPIC, partitions=2, segment_bytes=12_000)
     producer = Producer({"bootstrap.servers": running_broker.bootstrap_servers, "batch.num.messages": 25, "log_level": 0})
     for number in range(2 * COUNT):
@@ -88,7 +88,7 @@ class Job:
 
     @property
     def splits_read(self) -> int:
-        """How many tasks began to read a split: each leaves its counters, also where it fails."""
+        """How many tasks began to read a split: each leaves its counters, even if it fails."""
         return len(list(self.counters.glob("*.json"))) if self.counters.is_dir() else 0
 
     def counted(self, name: str) -> Any:
@@ -126,16 +126,16 @@ def test_a_forbidden_host_fails_in_the_driver_before_any_task(job: Job, spark_sh
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_brokers_take_over_with_one_warning_and_one_connection(job: Job, silent: SilentPeer) -> None:
+def test_a_fallback_logs_one_warning_and_opens_one_connection(job: Job, silent: SilentPeer) -> None:
     job.options |= {"fetch.remote.bootstrap.servers": silent.address, "fetch.remote.location.timeout.ms": "500"}
     assert job.rows() == EVERY
     assert job.splits_read == 12
     assert job.counted("broker-fetch-records-total") == len(EVERY)
     assert silent.connections == 1
     # A process of the job before may still write lines of its own.
-    told = [line for line in job.warnings() if silent.address in line]
-    assert len(told) == 1, job.warnings()
-    assert told[0].startswith("the brokers serve tiered records of this query, because the tier cannot be read: ")
+    lines = [line for line in job.warnings() if silent.address in line]
+    assert len(lines) == 1, job.warnings()
+    assert lines[0].startswith("the brokers serve tiered records of this query, because the tier cannot be read: ")
 
 
 def torn_job(job: Job, torn: Shim, **more: str) -> Job:

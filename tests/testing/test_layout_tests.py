@@ -49,8 +49,8 @@ class _WrongTopic(LocalTieredStorageLayout):
 
 
 WRONG = [
-    (_EmptyForGone, "test_index_that_is_gone_is_an_error_and_not_empty"),
-    (_OfAllTopics, "test_lists_one_topic_and_no_other_of_a_similar_name"),
+    (_EmptyForGone, "test_a_missing_index_is_an_error"),
+    (_OfAllTopics, "test_listing_a_topic_excludes_similar_names"),
     (_Unsorted, "test_lists_segments_by_partition_and_offset"),
     (_OtherFormat, "test_is_a_layout"),
     (_WrongTopic, "test_keys_lie_below_the_prefix_and_name_the_topic"),
