@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined] # its documented place
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined] # it is imported there for users
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.model import TopicIdPartition

@@ -62,6 +62,7 @@ _SCENARIOS = {
 }
 _WITHOUT_SOURCE = {
     "tests/records/test_free_threaded.py": "the compiled decoder in an interpreter without a global lock",
+    "tests/fetch/test_compacted_topic.py": "holes of a compacted topic, from a gap to the policy and on",
     "tests/fetch/test_large_segment.py": "a segment above 4 GiB, from index to records",
     "tests/protocol/test_large_positions.py": "positions of 64 bits, also with an earlier package",
     "tests/remote_log/test_compacted_metadata.py": "a compacted metadata partition, from keys to segments",

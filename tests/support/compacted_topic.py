@@ -5,7 +5,8 @@ topic is compacted first. Then its policy becomes delete, and remote storage is 
 cleaned segments as they are.
 
 The log has what the cleaner treats in its own way: transactions that commit and abort, in all codecs; records of one key far
-apart; tombstones; and batches of which all records go, of which the last one of a producer stays as an empty batch.
+apart; tombstones; and batches of which all records go. Whether a producer's last batch stays as an empty one depends on when
+the cleaner runs; ``tests/fetch/test_compacted_topic.py`` has such a batch.
 
 References: KIP-98 and KIP-534 (delete horizon), Kafka's LogCleaner.
 """
