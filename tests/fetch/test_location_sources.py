@@ -14,9 +14,10 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.location_sources import build_source, configured_layout, reads_the_store
+from kafka_remote_client.fetch.location_sources import build_source, reads_the_store
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.fetch.tier_sources import configured_layout
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.location.listing import ListingLocationSource
