@@ -17,7 +17,6 @@ from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.location_sources import build_source, reads_the_store
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
-from kafka_remote_client.fetch.tier_sources import configured_layout
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.location.listing import ListingLocationSource
@@ -28,7 +27,6 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
-from tests.support.aiven import private_key
 from tests.support.tier import MemoryStore
 
 
@@ -161,26 +159,6 @@ def test_a_setting_that_librdkafka_refuses_is_a_configuration_error(built: Built
     inner = {"bootstrap.servers": "localhost:1", "security.protocol": "none-such"}
     with pytest.raises(ConfigurationError, match="cannot follow the metadata topic"):
         built(inner, location__source="metadata-topic")
-
-
-def test_the_layout_has_its_prefix_and_keys(tmp_path: Path) -> None:
-    key = tmp_path / "key.der"
-    key.write_bytes(private_key())
-    settings = {
-        "fetch.remote.location.source": "listing",
-        "remote.storage.store.url": "file:///tier",
-        "remote.storage.store.layout": "aiven",
-        "remote.storage.store.key.prefix": "p/",
-        "remote.storage.store.encryption.keys": f"one={key}, two={key},",
-    }
-    remote, _ = split_config(settings)
-    layout = configured_layout(remote)
-    assert isinstance(layout, AivenLayout)
-    assert layout.prefix == "p/"
-    for wrong in ("one", "=file", f"one={key},one={key}"):
-        remote, _ = split_config({**settings, "remote.storage.store.encryption.keys": wrong})
-        with pytest.raises(ConfigurationError, match=r"remote\.storage\.store\.encryption\.keys"):
-            configured_layout(remote)
 
 
 def engine_of(tmp_path: Path, **more: object) -> FetchEngine | None:
