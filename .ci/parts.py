@@ -13,9 +13,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+
+PROMTOOL = Path(__file__).resolve().parents[1] / ".cache" / "prometheus" / "usr" / "bin" / "promtool"
+"""Where tests look for it if it is not on PATH."""
 
 
 def major_version(command: str) -> int:
@@ -40,11 +44,15 @@ def compiler() -> bool:
     return bool(shutil.which("cc")) and Path(sysconfig.get_paths()["include"], "Python.h").exists()
 
 
+def promtool() -> bool:
+    return PROMTOOL.exists() or bool(shutil.which("promtool"))
+
+
 def venv() -> bool:
     return bool(find_spec("venv") and find_spec("ensurepip"))
 
 
-PARTS = (
+PARTS: tuple[tuple[str, Callable[[], bool], str, str], ...] = (
     # part, whether it is there, Debian packages, needed by; those that are not required are in OPTIONAL
     ("venv", venv, "python3-venv", "everything"),
     ("C compiler", compiler, "gcc libc6-dev python3-dev", "the compiled record decoder"),
@@ -53,11 +61,27 @@ PARTS = (
     ("Go", commands("go"), "golang-go", "S3 and GCS servers"),
     ("Node.js", commands("node", "npm"), "nodejs npm", "the Azure server, diagrams of the documentation site"),
     ("Chromium", commands("chromium"), "chromium", "the documentation site in a browser"),
+    ("promtool", promtool, "prometheus", "the alert rules of examples/observability"),
 )
-
-
-OPTIONAL = ("Chromium",)
 OPTIONAL_SECONDS = 180
+
+
+def unpack(packages: Sequence[str], seconds: float | None = None) -> bool:
+    """Whether the packages could be unpacked into .cache/, each step within ``seconds``. Needs no rights, starts no service."""
+    if shutil.which("apt-get") is None:
+        return False
+    target = PROMTOOL.parents[2]
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        steps = [["apt-get", "--quiet", "download", *packages], ["sh", "-c", 'dpkg-deb --extract ./*.deb "$0"', str(target)]]
+        for command in steps:
+            try:
+                done = subprocess.run(command, cwd=directory, check=False, stdin=subprocess.DEVNULL, timeout=seconds)
+            except subprocess.TimeoutExpired:
+                return False
+            if done.returncode:
+                return False
+    return promtool()
 
 
 def table() -> list[str]:
@@ -88,6 +112,10 @@ def install(packages: list[str], seconds: float | None = None) -> bool:
     return True
 
 
+OPTIONAL = {"Chromium": install, "promtool": unpack}
+"""How each part that is not required is installed."""
+
+
 def main() -> int:
     missing = table()
     if missing and "--install" in sys.argv[1:]:
@@ -99,7 +127,7 @@ def main() -> int:
         print(f"tests that need a missing part skip (apt-get install {' '.join(missing)})")
     if "--install" in sys.argv[1:]:
         for name, is_there, packages, _ in PARTS:
-            if name in OPTIONAL and not is_there() and not install(packages.split(), OPTIONAL_SECONDS):
+            if name in OPTIONAL and not is_there() and not OPTIONAL[name](packages.split(), OPTIONAL_SECONDS):
                 print(f"cannot install {packages}: the tests that need it are left out", file=sys.stderr)
     return 0
 

@@ -49,7 +49,7 @@ CACHES: dict[str, str] = {
     "chunk": "ranges of segments on this host's disk (fetch.remote.cache.directory)",
 }
 
-BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the histograms in seconds, inclusive. One more bucket, ``+Inf``, counts everything."""
 
 SAMPLES = 2
@@ -59,6 +59,8 @@ SAMPLE_SECONDS = 30.0
 
 HISTOGRAMS: dict[str, str] = {
     "remote-fetch-latency-seconds": "Time of a range from request to last byte, in seconds",
+    "remote-fetch-first-byte-seconds": "Time of a range from request to first byte, in seconds",
+    "remote-fetch-decode-seconds": "Time to check and decode the records of a range that arrived, in seconds",
     "remote-fetch-location-latency-seconds": "Time of location requests that were sent at once, in seconds",
 }
 """Histograms. Each is two of :data:`METRICS`, ``…-bucket`` and ``…-sum``."""
@@ -125,7 +127,7 @@ BY_CAUSE = frozenset({"remote-fetch-errors-total", "remote-fetch-fallbacks-total
 BY_PARTITION = frozenset(name for name in METRICS if name.startswith("remote-fetch-partition-"))
 """Those that are mappings: from causes, and from partitions as ``topic-number`` (those assigned now), to numbers."""
 BY_BOUND = frozenset(f"{name}-bucket" for name in HISTOGRAMS)
-"""Mappings from an upper bound in seconds (``0.001`` … ``+Inf``) to the number of durations up to it."""
+"""Mappings from an upper bound in seconds (``0.0001`` … ``+Inf``) to the number of durations up to it."""
 
 
 class HasMetrics(Protocol):
@@ -260,17 +262,26 @@ class FetchMetrics:
         with self._lock:
             self._totals[name] = value
 
-    def range_done(self, received: int, seconds: float, error: str | None = None) -> None:
-        """Counts one GET: bytes received, time taken, and the cause when it failed."""
+    def range_done(
+        self, received: int, seconds: float, error: str | None = None, *, first_byte_seconds: float | None = None
+    ) -> None:
+        """Counts one GET: bytes received, time taken, that to the first byte if there was one, and the cause when it failed."""
         with self._lock:
             now = self._clock.monotonic()
             self._totals["remote-fetch-request-total"] += 1
             self._totals["remote-fetch-bytes-total"] += received
             self._histograms["remote-fetch-latency-seconds"].add(seconds)
+            if first_byte_seconds is not None:
+                self._histograms["remote-fetch-first-byte-seconds"].add(first_byte_seconds)
             self._latency.add(seconds, now)
             self._bytes.add(received, now)
             if error is not None:
                 self._errors[error] += 1
+
+    def range_decoded(self, seconds: float) -> None:
+        """Counts one range that arrived and was decoded, and the time that this took."""
+        with self._lock:
+            self._histograms["remote-fetch-decode-seconds"].add(seconds)
 
     def locations_done(self, count: int, seconds: float, throttle_ms: int = 0) -> None:
         """Counts location requests that were asked at once, and for how long the answer asked to be left alone."""

@@ -33,6 +33,7 @@ from tests.support.group_topic import write_group_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.once import once_per_run
+from tests.support.promtool import PROMTOOL
 from tests.support.run_summary import summary
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
@@ -96,7 +97,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> list[str]:
     """Names the tests that do not exist here."""
-    return [] if BROWSER else ["Chromium is not on PATH: no test loads the documentation site in a browser"]
+    browser = [] if BROWSER else ["Chromium is not on PATH: no test loads the documentation site in a browser"]
+    return browser + ([] if PROMTOOL else ["promtool is not there: no test checks alert rules and metrics with it"])
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

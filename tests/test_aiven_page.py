@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_remote_client.cli.main import run
 from tests.support.certificates import Authority
-from tests.support.golden import golden_aiven
+from tests.support.golden import golden_aiven, read_jsonl
 from tests.support.ports import HOST, free_ports
 from tests.support.shim_command import starts_and_stops
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = (_ROOT / "docs" / "aiven.md").read_text()
-_COMMANDS = re.findall(r"^\$ (.*)$", _PAGE, re.MULTILINE)
+_TRIED = _PAGE[_PAGE.index("## Try it without a cluster") : _PAGE.index("## Consumers")]
+_COMMANDS = re.findall(r"^\$ (.*)$", _PAGE.replace(_TRIED, ""), re.MULTILINE)
 _GOLDEN = golden_aiven("aiven-zstd-aes")
 _PARTS = {
     "file:///var/kafka-tier": (_GOLDEN / "remote").as_uri(),
@@ -46,6 +49,42 @@ def test_the_shim_accepts_the_same_options(tmp_path: Path) -> None:
     for stand_in in ("localhost:9092", "localhost:9192", "localhost:9193"):
         command = command.replace(stand_in, f"{HOST}:{free_ports(1)[0]}")
     starts_and_stops(shlex.split(_in_place(command))[1:], tmp_path)
+
+
+def test_the_bucket_of_the_checkout_is_read_as_the_page_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(_ROOT / "tests")
+    reading, mistaken = re.findall(r"^```console\n(.*?)^```$", _TRIED, re.DOTALL | re.MULTILINE)
+    unpack, *commands = re.findall(r"^\$ (.*)$", reading, re.MULTILINE)
+    subprocess.run(shlex.split(unpack), check=True, timeout=60)
+    said = {verb: _said(capsys, command) for command in commands if (verb := command.split()[1])}
+    assert list(said) == ["ls", "locate", "map", "verify", "cost", "export", "doctor"]
+    assert [status for status, _ in said.values()] == [0] * 7
+    assert "uqdX323qRCi6hCEOVPcA_A" in said["locate"][1]
+    assert said["verify"][1].startswith("sound: 3 topics")
+    assert "<svg" in (tmp_path / "txn.html").read_text()
+    records = sum(pq.read_metadata(file).num_rows for file in (tmp_path / "txn").rglob("*.parquet"))
+    assert f"job export: {records} records" in said["export"][1]
+    expected = golden_aiven("aiven-zstd") / "expected" / "txn-0.read_committed.jsonl.gz"
+    (end,) = re.findall(r'"txn":\{"0":(\d+)\}', said["export"][1])
+    assert records == sum(record["offset"] < int(end) for record in read_jsonl(expected))
+    answers = re.findall(r"^\| [^|]+ \| (found .*) \|$", _TRIED, re.MULTILINE)
+    mistakes = re.findall(r"^\$ (.*)$", mistaken, re.MULTILINE)
+    assert len(answers) == len(mistakes) == 3
+    for command, answer in zip(mistakes, answers, strict=True):
+        status, text = _said(capsys, command)
+        assert status == 1
+        assert answer in " ".join(text.split())
+
+
+def _said(capsys: pytest.CaptureFixture[str], command: str) -> tuple[object, str]:
+    """The status of a command of the page, and its output."""
+    with pytest.raises(SystemExit) as stopped:
+        run(shlex.split(command.replace("$PWD", str(Path.cwd())))[1:])
+    told = capsys.readouterr()
+    return stopped.value.code, told.out + told.err
 
 
 def _in_place(command: str) -> str:

@@ -20,13 +20,22 @@ def test_histograms_count_seconds_up_to_inclusive_bounds(clock: ManualClock) -> 
     metrics = FetchMetrics(clock)
     for seconds in (0.25, 0.2500001, 60.0):
         metrics.range_done(1, seconds)
+    metrics.range_done(0, 0.5, "timeout", first_byte_seconds=0.25)
+    metrics.range_decoded(0.0001)
     metrics.locations_done(3, 0.02)
     snapshot = metrics.snapshot()
+    first_byte, decode = (snapshot[f"remote-fetch-{name}-seconds-bucket"] for name in ("first-byte", "decode"))
+    assert isinstance(first_byte, dict)
+    assert isinstance(decode, dict)
+    assert [first_byte[bound] for bound in ("0.1", "0.25", "+Inf")] == [0, 1, 1], "of three ranges nothing came"
+    assert snapshot["remote-fetch-first-byte-seconds-sum"] == pytest.approx(0.25)
+    assert [decode[bound] for bound in ("0.0001", "+Inf")] == [1, 1]
+    assert snapshot["remote-fetch-decode-seconds-sum"] == pytest.approx(0.0001)
     counts = snapshot["remote-fetch-latency-seconds-bucket"]
     assert isinstance(counts, dict)
     assert list(counts) == [*map(str, BOUNDS), "+Inf"]
-    assert [counts[bound] for bound in ("0.1", "0.25", "0.5", "30.0", "+Inf")] == [0, 1, 2, 2, 3]
-    assert snapshot["remote-fetch-latency-seconds-sum"] == pytest.approx(60.5000001)
+    assert [counts[bound] for bound in ("0.1", "0.25", "0.5", "30.0", "+Inf")] == [0, 1, 3, 3, 4]
+    assert snapshot["remote-fetch-latency-seconds-sum"] == pytest.approx(61.0000001)
     located = snapshot["remote-fetch-location-latency-seconds-bucket"]
     assert isinstance(located, dict)
     assert located["+Inf"] == 1, "three at once have one duration"

@@ -36,10 +36,11 @@ from kafka_remote_client.errors import (
     RemoteStorageError,
     SaslAuthenticationError,
 )
-from kafka_remote_client.fetch.location_sources import configured_layout, configured_store, reads_the_store, servers
+from kafka_remote_client.fetch.location_sources import configured_store, reads_the_store, servers
 from kafka_remote_client.fetch.range_io import Transfer, read_range
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.fetch.tier_sources import configured_layout
 from kafka_remote_client.location.bootstrap import with_servers
 from kafka_remote_client.location.leaders import open_leaders
 from kafka_remote_client.location.listing import ListingLocationSource

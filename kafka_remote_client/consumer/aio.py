@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import confluent_kafka
 from confluent_kafka import aio
 
-from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.consumer.call_gate import CallGate
 from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.tier_log import Tier
 from kafka_remote_client.consumer.upstream_constructor import with_names
-from kafka_remote_client.metrics import FetchMetrics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +42,6 @@ _V = TypeVar("_V")
 class _Off:
     """The methods of Consumer beyond confluent_kafka's, for a consumer with direct fetch off."""
 
-    _metrics = FetchMetrics(SystemClock())
     metrics, tier, set_remote_fetch = Consumer.metrics, Consumer.tier, Consumer.set_remote_fetch
 
 

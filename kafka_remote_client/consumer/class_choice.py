@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 import confluent_kafka
 
 from kafka_remote_client.arguments import switched_on
-from kafka_remote_client.config import RemoteFetchConfig
 
 __all__ = ["WORKS", "allowed", "become", "completed"]
 
@@ -71,10 +70,10 @@ WORKS = _works()
 """Whether an object can change to a subclass."""
 
 
-def allowed(remote: RemoteFetchConfig) -> bool:
-    """Whether a consumer's class can change. If it cannot and direct fetch is on in the settings, a log line says so."""
+def allowed() -> bool:
+    """Whether the class of a consumer with direct fetch on can change. A log line says so if it cannot."""
     works = WORKS and switched_on("KAFKA_REMOTE_CLIENT_CLASS_CHOICE")
-    if remote.enabled and not works:
+    if not works:
         _log.warning(
             "direct fetch is off: the class of a consumer cannot be chosen in its constructor, or "
             "KAFKA_REMOTE_CLIENT_CLASS_CHOICE=0 disables it"

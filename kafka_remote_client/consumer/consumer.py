@@ -5,8 +5,9 @@ work, all methods of the object are confluent_kafka's. On, its class is complete
 (direct_consumer.py, class_choice.py), an application's own subclass too, whose ``super().poll()`` then reaches
 ``DirectConsumer``.
 
-This module imports what a consumer with direct fetch off needs. The constructor imports the rest if direct fetch is on, so that
-no call after it, and no thread of it, waits for an import.
+This module imports nothing of this package, because a consumer with direct fetch off needs none of it. The constructor imports
+the settings if a key may be one of them, and the rest if direct fetch is on, so that no call after it, and no thread of it,
+waits for an import.
 
 References: KIP-1254, "Rollout Steps" and "Downgrade".
 """
@@ -18,20 +19,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import confluent_kafka
 from confluent_kafka import Message
 
-from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.config import split_config
-from kafka_remote_client.consumer import class_choice
-from kafka_remote_client.consumer.tier_log import Tier
-from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.metrics import FetchMetrics
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafka_remote_client.consumer.arrow_batches import PlainBatches
     from kafka_remote_client.consumer.call_gate import Gate
+    from kafka_remote_client.consumer.tier_log import Tier
 
 __all__ = ["Consumer", "DeserializingConsumer"]
+
+_PART_OF_OUR_NAMES = "remote."
+"""In the name of each setting of this package. A configuration without it has none of them."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -48,15 +46,17 @@ class Consumer(confluent_kafka.Consumer):
         if args and (len(args) > 1 or not isinstance(args[0], dict)):
             super().__init__(*args, **kwargs)  # raises the right error
             return
-        remote, settings = split_config({**(args[0] if args else {}), **kwargs})
-        clock = SystemClock()
-        self._metrics = FetchMetrics(clock)
+        settings = {**(args[0] if args else {}), **kwargs}
         self._plain_batches: PlainBatches | None = None
-        if class_choice.allowed(remote) and remote.enabled:
-            from kafka_remote_client.consumer.direct_consumer import begin_direct  # noqa: PLC0415 - see the module
+        if any(_PART_OF_OUR_NAMES in str(name) for name in settings):
+            from kafka_remote_client.config import split_config  # noqa: PLC0415 - see the module
 
-            if begin_direct(self, remote, settings, clock):
-                return
+            remote, settings = split_config(settings)
+            if remote.enabled:
+                from kafka_remote_client.consumer.direct_consumer import begin_direct  # noqa: PLC0415 - see the module
+
+                if begin_direct(self, remote, settings):
+                    return
         super().__init__(settings)
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
@@ -77,7 +77,10 @@ class Consumer(confluent_kafka.Consumer):
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         """The metrics of docs/metrics.md as plain numbers; all zero where direct fetch is off."""
-        return self._metrics.snapshot()
+        from kafka_remote_client.clock import SystemClock  # noqa: PLC0415 - see the module
+        from kafka_remote_client.metrics import FetchMetrics  # noqa: PLC0415 - as above
+
+        return FetchMetrics(SystemClock()).snapshot()
 
     def tier(self, message: Message) -> Tier | None:
         """Returns the tier that delivered a record to this consumer last: "remote" for the store, or "broker".
@@ -86,6 +89,8 @@ class Consumer(confluent_kafka.Consumer):
         forgotten: the consumer keeps the newest 64 ranges of offsets of a partition (one more with each seek, rebalance or
         change of tier).
         """
+        from kafka_remote_client.consumer.tier_log import Tier  # noqa: PLC0415 - see the module
+
         return Tier.BROKER if message.error() is None else None
 
     def set_remote_fetch(self, enabled: bool) -> None:
@@ -96,6 +101,8 @@ class Consumer(confluent_kafka.Consumer):
         broker. On: partitions below the broker's local log are read directly again. Raises ConfigurationError for True if
         direct fetch was off, or could not work, when the consumer was built.
         """
+        from kafka_remote_client.errors import ConfigurationError  # noqa: PLC0415 - see the module
+
         if enabled:
             raise ConfigurationError("direct fetch cannot be enabled: it was off or unavailable when this consumer was created")
 

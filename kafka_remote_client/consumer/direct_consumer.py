@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Message, TopicPartition
 
-from kafka_remote_client.clock import Clock
+from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer import class_choice
 from kafka_remote_client.consumer.arguments import number, seconds
@@ -48,7 +48,8 @@ from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.location.oauth_tokens import with_watched_oauth
+from kafka_remote_client.location.sasl_settings import with_watched_oauth
+from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.records import slice_poll
 
@@ -61,18 +62,22 @@ _MOST_MESSAGES = 1_000_000
 """The largest ``num_messages`` of confluent_kafka's consume()."""
 
 
-def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mapping[str, object], clock: Clock) -> bool:
+def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mapping[str, object]) -> bool:
     """Completes a consumer's construction with direct fetch on. Returns False, and changes nothing, where it cannot work.
 
     Raises ConfigurationError for a missing fetcher or one that rejects its settings, and confluent_kafka's errors.
     """
+    if not class_choice.allowed():
+        return False
+    clock = SystemClock()
+    metrics = FetchMetrics(clock)
     watched = with_watched_oauth(settings, clock)
-    engine = build_engine(remote, watched, clock, consumer._metrics)  # noqa: SLF001 - a part of the constructor
+    engine = build_engine(remote, watched, clock, metrics)
     if engine is None:
         return False
     direct = class_choice.become(consumer, class_choice.completed(type(consumer), Consumer, DirectConsumer))
     try:
-        super(Consumer, direct).__init__(direct._compose(engine, remote, watched, clock))  # noqa: SLF001 - as above
+        super(Consumer, direct).__init__(direct._compose(engine, remote, watched, clock, metrics))  # noqa: SLF001 - a part of the constructor
     except BaseException:
         engine.close()
         raise
@@ -84,7 +89,7 @@ class DirectConsumer(Consumer):
     """What ``Consumer(config)`` becomes when ``fetch.remote.enabled`` is true. See the module."""
 
     def _compose(
-        self, engine: FetchEngine, remote: RemoteFetchConfig, settings: dict[str, Any], clock: Clock
+        self, engine: FetchEngine, remote: RemoteFetchConfig, settings: dict[str, Any], clock: Clock, metrics: FetchMetrics
     ) -> dict[str, Any]:
         """Builds the parts. Returns the settings with which to start the inner consumer."""
         behaviour = InnerBehaviour.of(settings)
@@ -93,10 +98,11 @@ class DirectConsumer(Consumer):
         self._gate: Gate = threading.RLock()
         self._engine = engine
         self._settings = settings
+        self._metrics = metrics
         self._flows = flows = SubscriptionState()
         tiers = TierLogs()
         self._commits = CommittedOffsets(inner, flows, clock, stores=stores is True, commits=behaviour.commits)
-        self._routing = Routing(inner, engine, flows, self._commits, remote, behaviour, clock, self._metrics)
+        self._routing = Routing(inner, engine, flows, self._commits, remote, behaviour, clock, metrics)
         shared = flows, tiers, self._routing, self._commits
         self._deliveries = Deliveries(inner, engine, *shared, remote, behaviour, clock)
         self._delivery_queue = self._deliveries.queue
@@ -110,7 +116,7 @@ class DirectConsumer(Consumer):
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         self._metrics.set_total("broker-fetch-records-total", self._deliveries.broker_records)
-        return super().metrics() | partition_metrics(self._flows)
+        return self._metrics.snapshot() | partition_metrics(self._flows)
 
     def tier(self, message: Message) -> Tier | None:
         return self._deliveries.tier(message, partial(DirectConsumer.position, self))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fetch.caching_fetcher import with_cache
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.location_sources import asks_compacted, build_source, configured_store, reads_the_store, servers
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
@@ -75,7 +75,10 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
                 check_settings(remote, store)
                 fetcher = StoreFetcher(store)
             undone.callback(fetcher.close)
-            cached = with_cache(fetcher, remote, clock, metrics)
+            if remote.cache_directory is not None:
+                from kafka_remote_client.fetch.caching_fetcher import cached  # noqa: PLC0415 - only this setting needs it
+
+                fetcher = cached(fetcher, Path(remote.cache_directory), remote, clock, metrics)
             source = build_source(
                 remote, inner, clock, store, metrics=metrics, formats=formats, ssl_context=ssl_context, sasl=sasl
             )
@@ -84,7 +87,7 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
         undone.pop_all()
     return FetchEngine(
         source,
-        RestoringFetcher(cached, installed),
+        RestoringFetcher(fetcher, installed),
         remote,
         clock=clock,
         metrics=metrics,

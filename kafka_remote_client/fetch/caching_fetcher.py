@@ -32,7 +32,7 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
 
-__all__ = ["CachingFetcher", "with_cache"]
+__all__ = ["CachingFetcher", "cached"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,16 +40,14 @@ _LOOK_AGAIN_SECONDS = 0.005
 _TO_THE_END = -1
 
 
-def with_cache(
-    fetcher: RemoteStorageFetcher, config: RemoteFetchConfig, clock: Clock, metrics: FetchMetrics
-) -> RemoteStorageFetcher:
-    """Returns the fetcher with the cache of the settings, or the fetcher itself if they name none.
+def cached(
+    fetcher: RemoteStorageFetcher, directory: Path, config: RemoteFetchConfig, clock: Clock, metrics: FetchMetrics
+) -> CachingFetcher:
+    """Returns the fetcher with the cache of the settings in ``directory``.
 
     Raises ConfigurationError for a directory that may not be used.
     """
-    if config.cache_directory is None:
-        return fetcher
-    cache = DiskCache(Path(config.cache_directory), config.cache_max_bytes)
+    cache = DiskCache(directory, config.cache_max_bytes)
     metrics.watch_cache("chunk", cache.statistics)
     return CachingFetcher(fetcher, cache, clock=clock, patience_seconds=config.read_timeout_ms / 2000)
 

@@ -37,9 +37,8 @@ from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.pages import new_pages
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
 from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
-from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT, ChunkTable
 from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
-from kafka_remote_client.remote_log.aiven.layout import CHUNKED_FORMAT
 from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 

@@ -283,7 +283,8 @@ class FetchEngine:
         take, unwanted = partial(self._buffer, command), lambda: command.overtaken
         transfer, error = attempt(self._fetcher, location, wanted.granted, take, deadline, unwanted)
         now = self._clock.monotonic()
-        self.metrics.range_done(transfer.filled, now - started, error.cause if error else None)
+        first_byte = command.answered_at - started if command.answered_at else None
+        self.metrics.range_done(transfer.filled, now - started, error.cause if error else None, first_byte_seconds=first_byte)
         if error is None and transfer.filled < wanted.size:
             return partial(self._scheduler.overtaken, command, transfer.filled)
         if error is None:
@@ -296,6 +297,8 @@ class FetchEngine:
         borrow = command.read.borrow
         blocks, error = decode_range(self._fetcher, command.grant, command.range, self.metrics, borrow=borrow)
         now, jitter = self._clock.monotonic(), self._clock.jitter()
+        if command.range.error is None:
+            self.metrics.range_decoded(now - began)
         return partial(self._scheduler.decoded, command, blocks, error, began=began, now=now, jitter=jitter)
 
     def _buffer(self, command: Fetch) -> WritableBuffer:

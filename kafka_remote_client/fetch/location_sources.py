@@ -13,11 +13,10 @@ References: docs/sources.md.
 
 from __future__ import annotations
 
+import functools
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import TypedDict
-
-from confluent_kafka import KafkaException
+from typing import TYPE_CHECKING, TypedDict
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
@@ -25,26 +24,17 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.locate import AsksCompacted
 from kafka_remote_client.location.bootstrap import named_servers, parse_bootstrap_servers, with_servers
 from kafka_remote_client.location.broker import BrokerLocationSource
-from kafka_remote_client.location.cleanup_policies import CleanupPolicies
 from kafka_remote_client.location.leaders import PartitionLeaders
-from kafka_remote_client.location.listed_tier import ListedTier
-from kafka_remote_client.location.listing import ListingLocationSource
-from kafka_remote_client.location.metadata_topic import MetadataTopicTier, connection_settings
 from kafka_remote_client.location.source import LocationSource
-from kafka_remote_client.location.tier_source import TierLocationSource, TierResolver
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.registry import load_store
-from kafka_remote_client.remote_log.breaker_store import guarded_store
-from kafka_remote_client.remote_log.layout import ObjectLayout
-from kafka_remote_client.remote_log.layouts import LayoutOptions, encryption_key_files, layout_named
-from kafka_remote_client.remote_log.prefetch import store_read_executor
-from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 
-__all__ = ["asks_compacted", "build_source", "configured_layout", "configured_store", "reads_the_store", "servers"]
+if TYPE_CHECKING:
+    from kafka_remote_client.location.cleanup_policies import CleanupPolicies
 
-_KEYS = "remote.storage.store.encryption.keys"
+__all__ = ["asks_compacted", "build_source", "configured_store", "reads_the_store", "servers"]
 
 
 class _Connection(TypedDict):
@@ -75,19 +65,19 @@ def configured_store(remote: RemoteFetchConfig) -> RemoteObjectStore:
     return load_store(remote.store_url, remote.store_options())
 
 
-def configured_layout(remote: RemoteFetchConfig) -> ObjectLayout:
-    """The layout of that store. Raises ConfigurationError, MissingExtraError where keys need a package."""
-    pairs = (pair.strip() for pair in remote.store_encryption_keys.split(","))
-    keys = encryption_key_files([pair for pair in pairs if pair], _KEYS)
-    return layout_named(remote.store_layout, LayoutOptions(remote.store_key_prefix, keys))
-
-
 def asks_compacted(remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock) -> AsksCompacted:
     """Returns how to ask whether a topic is compacted: the broker, or, if none is named, never."""
     _, bootstrap = servers(remote, inner)
-    if not bootstrap:
-        return lambda _partition, _deadline: False
-    return CleanupPolicies(with_servers(connection_settings(inner), bootstrap), clock).compacted
+
+    @functools.cache
+    def policies() -> CleanupPolicies:
+        # With the first question, because most clients never meet an offset gap.
+        from kafka_remote_client.location.cleanup_policies import CleanupPolicies  # noqa: PLC0415
+        from kafka_remote_client.location.metadata_topic import connection_settings  # noqa: PLC0415
+
+        return CleanupPolicies(with_servers(connection_settings(inner), bootstrap), clock)
+
+    return lambda partition, deadline: bool(bootstrap) and policies().compacted(partition, deadline)
 
 
 def build_source(
@@ -106,17 +96,10 @@ def build_source(
     ``formats`` are the storage formats that the client can read. Raises ConfigurationError, also for settings that librdkafka
     rejects, and MissingExtraError.
     """
-    if store is not None:
-        store = guarded_store(store, clock, failures=remote.breaker_failures, reset_seconds=remote.breaker_reset_ms / 1000)
     if store is not None and remote.location_source == "listing" and not remote.listing_broker:
-        return ListingLocationSource(
-            store,
-            configured_layout(remote),
-            range_bytes=remote.range_bytes,
-            lookup_concurrency=remote.lookup_concurrency,
-            lookup_timeout=remote.pending_timeout_ms / 1000,
-            index_cache_bytes=remote.index_cache_bytes,
-        )
+        from kafka_remote_client.fetch.tier_sources import listing_source  # noqa: PLC0415 - only this source needs it
+
+        return listing_source(remote, store, clock)
     setting, bootstrap = servers(remote, inner)
     if not bootstrap:
         raise ConfigurationError("bootstrap.servers is not set")
@@ -130,40 +113,6 @@ def build_source(
     }
     if store is None:
         return BrokerLocationSource(bootstrap, formats=formats, **connection)
-    leaders = PartitionLeaders(bootstrap, **connection)
-    layout, reads = configured_layout(remote), store_read_executor()
-    try:
-        connected = with_servers(connection_settings(inner), bootstrap)
-        resolver = RemoteSegmentResolver(store, layout, index_cache_bytes=remote.index_cache_bytes, executor=reads)
-        tier = _tier(remote, connected, store, layout, resolver, clock, metrics)
-    except KafkaException as error:
-        raise ConfigurationError(f"cannot follow the metadata topic: {error.args[0]}") from None
-    return TierLocationSource(
-        leaders,
-        tier,
-        store,
-        layout,
-        clock=clock,
-        range_bytes=remote.range_bytes,
-        reads=reads,
-        lookup_concurrency=remote.lookup_concurrency,
-        lookup_timeout=remote.pending_timeout_ms / 1000,
-    )
+    from kafka_remote_client.fetch.tier_sources import confirmed_source  # noqa: PLC0415 - only sources with a store need it
 
-
-def _tier(
-    remote: RemoteFetchConfig,
-    connection: Mapping[str, str | int | float | bool],
-    store: RemoteObjectStore,
-    layout: ObjectLayout,
-    resolver: RemoteSegmentResolver,
-    clock: Clock,
-    metrics: FetchMetrics,
-) -> TierResolver:
-    patience = remote.location_timeout_ms / 1000
-    if remote.location_source == "listing":
-        return ListedTier(store, layout, resolver, clock=clock, patience=patience)
-    followed = MetadataTopicTier(connection, resolver, clock=clock, patience=patience, topic=remote.metadata_topic)
-    metrics.watch_total("remote-fetch-metadata-restarts-total", lambda: followed.follower.restarts)
-    metrics.watch_total("remote-fetch-metadata-rereads-total", lambda: followed.follower.rereads)
-    return followed
+    return confirmed_source(remote, inner, bootstrap, PartitionLeaders(bootstrap, **connection), store, clock, metrics)

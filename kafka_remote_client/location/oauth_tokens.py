@@ -30,7 +30,7 @@ import attrs
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationError
 
-__all__ = ["ClientCredentials", "OauthCallback", "Token", "TokenSource", "UnsecuredTokens", "with_watched_oauth"]
+__all__ = ["ClientCredentials", "OauthCallback", "Token", "TokenSource", "UnsecuredTokens"]
 
 _LONGEST_ANSWER = 1 << 20
 _PIECE = 64 << 10
@@ -99,15 +99,6 @@ class OauthCallback:
             self._last = Token(str(answer[0]), int(float(answer[1]) * 1000), dict(extensions or {}))
         except (TypeError, ValueError, IndexError, OverflowError):
             self._last = None
-
-
-def with_watched_oauth(settings: Mapping[str, object], clock: Clock) -> dict[str, object]:
-    """Returns a consumer's settings with an OauthCallback instead of ``oauth_cb``, if there is one."""
-    callback = settings.get("oauth_cb")
-    if not callable(callback):
-        return dict(settings)
-    config = str(settings.get("sasl.oauthbearer.config") or "")
-    return {**settings, "oauth_cb": OauthCallback(callback, config, clock, calls_itself=False)}
 
 
 class UnsecuredTokens:

@@ -7,40 +7,26 @@
                                       anything else                         an error: direct fetch is off
 
 User name and password are looked up whenever a connection authenticates, so a mapping that changes is followed
-(``Consumer.set_sasl_credentials``).
+(``Consumer.set_sasl_credentials``). Only a protocol with SASL imports what the mechanisms need.
 
 References: librdkafka's CONFIGURATION.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from kafka_remote_client import arguments
-from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.oauth_tokens import ClientCredentials, OauthCallback, TokenSource, UnsecuredTokens
-from kafka_remote_client.protocol.sasl import SCRAM_MECHANISMS, Conversation, SaslAuthenticator, oauthbearer, plain, scram
-from kafka_remote_client.protocol.tls import client_context, security_protocol
+from kafka_remote_client.protocol.tls import security_protocol
 
-__all__ = ["authenticator"]
+if TYPE_CHECKING:
+    from kafka_remote_client.protocol.sasl import SaslAuthenticator
+
+__all__ = ["authenticator", "with_watched_oauth"]
 
 _PROTOCOLS = {"plaintext": False, "ssl": False, "sasl_plaintext": True, "sasl_ssl": True}
-_OAUTH = "sasl.oauthbearer."
-_OIDC = frozenset(
-    {
-        "client.id",
-        "client.credentials.client.id",
-        "client.credentials.client.secret",
-        "client.secret",
-        "config",
-        "extensions",
-        "grant.type",
-        "method",
-        "scope",
-        "token.endpoint.url",
-    }
-)
 
 
 def authenticator(settings: Mapping[str, object], clock: Clock) -> SaslAuthenticator | None:
@@ -53,67 +39,17 @@ def authenticator(settings: Mapping[str, object], clock: Clock) -> SaslAuthentic
         raise ConfigurationError(f"unknown security.protocol: {protocol}")
     if not _PROTOCOLS[protocol]:
         return None
-    mechanism = (_text(settings, "sasl.mechanism") or _text(settings, "sasl.mechanisms") or "GSSAPI").upper()
-    if mechanism == "OAUTHBEARER":
-        return SaslAuthenticator(mechanism, _with_tokens(_token_source(settings, clock)))
-    if mechanism != "PLAIN" and mechanism not in SCRAM_MECHANISMS:
-        raise ConfigurationError(f"sasl.mechanism={mechanism} is not supported for location requests")
-    if not _text(settings, "sasl.username"):
-        raise ConfigurationError("sasl.username is not set")
+    from kafka_remote_client.location.sasl_mechanisms import mechanism_authenticator  # noqa: PLC0415 - see the module
 
-    def converse(_: Deadline) -> Conversation:
-        username, password = _text(settings, "sasl.username"), _text(settings, "sasl.password")
-        return plain(username, password) if mechanism == "PLAIN" else scram(mechanism, username, password)
-
-    return SaslAuthenticator(mechanism, converse)
+    return mechanism_authenticator(settings, clock)
 
 
-def _with_tokens(source: TokenSource) -> Callable[[Deadline], Conversation]:
-    def converse(deadline: Deadline) -> Conversation:
-        token = source.token(deadline)
-        return oauthbearer(token.value, token.extensions)
-
-    return converse
-
-
-def _token_source(settings: Mapping[str, object], clock: Clock) -> TokenSource:
+def with_watched_oauth(settings: Mapping[str, object], clock: Clock) -> dict[str, object]:
+    """Returns a consumer's settings with an OauthCallback instead of ``oauth_cb``, if there is one."""
     callback = settings.get("oauth_cb")
-    config = _text(settings, f"{_OAUTH}config")
-    if isinstance(callback, OauthCallback):
-        return callback
-    if callable(callback):
-        return OauthCallback(callback, config, clock, calls_itself=True)
-    if arguments.boolean(_text(settings, "enable.sasl.oauthbearer.unsecure.jwt")):
-        return UnsecuredTokens(config, clock)
-    if _text(settings, f"{_OAUTH}method").lower() != "oidc":
-        raise ConfigurationError("sasl.mechanism=OAUTHBEARER needs oauth_cb or sasl.oauthbearer.method=oidc")
-    return _client_credentials(settings, clock)
+    if not callable(callback):
+        return dict(settings)
+    from kafka_remote_client.location.oauth_tokens import OauthCallback  # noqa: PLC0415 - as above
 
-
-def _client_credentials(settings: Mapping[str, object], clock: Clock) -> ClientCredentials:
-    given = {name.removeprefix(_OAUTH): _text(settings, name) for name in settings if name.startswith(_OAUTH)}
-    unknown = sorted(name for name, value in given.items() if value and name not in _OIDC)
-    if unknown:
-        raise ConfigurationError(f"{_OAUTH}{unknown[0]} is not supported by direct fetch")
-    if given.get("grant.type", "") not in ("", "client_credentials"):
-        raise ConfigurationError("sasl.oauthbearer.grant.type must be client_credentials")
-    client_id = given.get("client.id") or given.get("client.credentials.client.id") or ""
-    secret = given.get("client.secret") or given.get("client.credentials.client.secret") or ""
-    if not client_id or not secret:
-        raise ConfigurationError("sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret must be set")
-    authority = {f"ssl.{name}": _text(settings, f"https.{name}") for name in ("ca.location", "ca.pem")}
-    extensions = (pair.strip().partition("=") for pair in given.get("extensions", "").split(",") if pair.strip())
-    return ClientCredentials(
-        given.get("token.endpoint.url", ""),
-        client_id,
-        secret,
-        clock,
-        scope=given.get("scope", ""),
-        extensions={name: value for name, _, value in extensions},
-        ssl_context=client_context(authority),
-    )
-
-
-def _text(settings: Mapping[str, object], name: str) -> str:
-    value = settings.get(name)
-    return "" if value is None else str(value)
+    config = str(settings.get("sasl.oauthbearer.config") or "")
+    return {**settings, "oauth_cb": OauthCallback(callback, config, clock, calls_itself=False)}

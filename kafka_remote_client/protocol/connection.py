@@ -20,6 +20,7 @@ References: https://kafka.apache.org/protocol#protocol_network, KIP-368.
 from __future__ import annotations
 
 import contextlib
+import encodings.idna  # noqa: F401 - socket imports it for the first host name, here in a thread
 import socket
 import ssl
 import threading

@@ -33,7 +33,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import attrs
-import crc32c
 
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import UNKNOWN_EPOCH, RemoteLogSegmentMetadata
@@ -275,7 +274,14 @@ def checksum_matches(batch: bytes | memoryview) -> bool:
     """Whether ``batch``, taken for a whole batch of magic 2 whatever its size field says, matches its checksum."""
     if len(batch) < BATCH_OVERHEAD:
         return False
-    return crc32c.crc32c(batch[_CRC_START:]) == int.from_bytes(batch[_CRC_AT:_CRC_START], "big")
+    return _checksum(batch[_CRC_START:]) == int.from_bytes(batch[_CRC_AT:_CRC_START], "big")
+
+
+def _checksum(data: bytes | memoryview) -> int:
+    """The CRC-32C."""
+    import crc32c  # noqa: PLC0415 - the kernel has its own, and this package imports its command line
+
+    return crc32c.crc32c(data)
 
 
 def read_legacy_header(
@@ -309,7 +315,7 @@ def _read_header(
     if prefix.magic < 2:
         return read_legacy_header(data, position, size, prefix.magic, max_decompressed_bytes)
     header, crc = _unpack_header(data, position, position, size)
-    if crc32c.crc32c(data[position + _CRC_START : position + size]) != crc:
+    if _checksum(data[position + _CRC_START : position + size]) != crc:
         return header, Fault.CRC
     if header.last_offset < header.base_offset:
         return header, Fault.LAST_OFFSET

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer import class_choice
 from kafka_remote_client.exporters.readings import readings
 
@@ -58,8 +57,8 @@ def test_where_it_fails_or_is_turned_off_direct_fetch_is_off_and_said(
 ) -> None:
     monkeypatch.setattr(class_choice, "WORKS", works)
     monkeypatch.setenv("KAFKA_REMOTE_CLIENT_CLASS_CHOICE", value)
-    assert not class_choice.allowed(RemoteFetchConfig())
-    assert OFF not in caplog.text, "it was to be off"
+    Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, "fetch.remote.enabled": False}).close()
+    assert OFF not in caplog.text, "direct fetch is off in the settings"
     consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, "fetch.remote.enabled": True})
     assert type(consumer) is Consumer
     assert not any(one.value for one in readings(consumer.metrics()))

@@ -13,8 +13,10 @@ from confluent_kafka import DeserializingConsumer, Message, TopicPartition
 
 import kafka_remote_client.consumer.direct_consumer as module
 from kafka_remote_client import Consumer
+from kafka_remote_client.config import FETCHER_PREFIX, SETTINGS
 from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.exporters.readings import readings
 from kafka_remote_client.metrics import METRICS
 from tests.support.embedded_topics import (
@@ -84,6 +86,22 @@ def test_off_no_engine_is_built_and_no_connection_of_ours_opened(monkeypatch: py
     consumer.assign([TopicPartition("t", 0, 0)])
     assert consumer.poll(0.05) is None
     consumer.close()
+
+
+@pytest.mark.parametrize(
+    "name", [*(setting.name for setting in SETTINGS), FETCHER_PREFIX, "fetch.remote.unknown", "remote.unknown"]
+)
+def test_no_setting_of_ours_reaches_confluent_kafka(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    seen = []
+
+    def split(config: dict[str, object]) -> None:
+        seen.append(config)
+        raise ConfigurationError("seen")
+
+    monkeypatch.setattr("kafka_remote_client.config.split_config", split)
+    with pytest.raises(ConfigurationError, match="seen"):
+        Consumer({**OFF, name: None})
+    assert seen == [{**OFF, name: None}]
 
 
 def test_off_the_metrics_are_there_and_zero() -> None:

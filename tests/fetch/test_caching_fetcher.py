@@ -11,7 +11,7 @@ from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, CacheEntryHeader
-from kafka_remote_client.fetch.caching_fetcher import CachingFetcher, with_cache
+from kafka_remote_client.fetch.caching_fetcher import CachingFetcher, cached
 from kafka_remote_client.fetch.disk_cache import DiskCache
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
@@ -285,21 +285,18 @@ def test_settings_and_empty_ranges_pass_through(tmp_path: Path) -> None:
     assert stream.readinto(bytearray(10)) == 0
 
 
-def test_settings_switch_the_cache_on_and_name_its_directory(tmp_path: Path) -> None:
+def test_settings_give_the_cache_its_size(tmp_path: Path) -> None:
     store, metrics = Store(), FetchMetrics(SystemClock())
-    without, _ = split_config({})
-    assert with_cache(store, without, SystemClock(), metrics) is store
-    named = {"fetch.remote.cache.directory": str(tmp_path / "cache"), "fetch.remote.cache.max.bytes": 4 << 20}
-    cached = with_cache(store, split_config(named)[0], SystemClock(), metrics)
-    assert isinstance(cached, CachingFetcher)
-    read(cached)
-    read(cached)
+    remote, _ = split_config({"fetch.remote.cache.max.bytes": 4 << 20})
+    fetcher = cached(store, tmp_path / "cache", remote, SystemClock(), metrics)
+    read(fetcher)
+    read(fetcher)
     snapshot = metrics.snapshot()
     assert (snapshot["remote-fetch-chunk-cache-hits-total"], snapshot["remote-fetch-chunk-cache-misses-total"]) == (1, 1)
     assert snapshot["remote-fetch-chunk-cache-bytes"] > SIZE
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(ConfigurationError, match="other users"):
-        with_cache(store, split_config(named)[0], SystemClock(), metrics)
+        cached(store, tmp_path / "cache", remote, SystemClock(), metrics)
 
 
 def read_topic(fetcher: RemoteStorageFetcher, start: int) -> list[int]:

@@ -78,6 +78,27 @@ def test_without_a_thread_the_broker_takes_over(engine: FetchEngine, monkeypatch
     assert (count, end.next_offset) == (TIERED_END, TIERED_END)
 
 
+def test_histograms_count_each_first_byte_and_each_decoding(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetch, refused = ScriptedFetcher.fetch_log_segment, list[int]()
+
+    def fetching(self: ScriptedFetcher, *args: Any) -> Any:
+        if not refused:
+            refused.append(1)
+            raise RemoteStorageUnavailableError("refused")
+        return fetch(self, *args)
+
+    monkeypatch.setattr(ScriptedFetcher, "fetch_log_segment", fetching)
+    read(engine)
+    told = engine.metrics.snapshot()
+    counted = {}
+    for name in ("latency", "first-byte", "decode"):
+        counts = told[f"remote-fetch-{name}-seconds-bucket"]
+        assert isinstance(counts, dict)
+        counted[name] = counts["+Inf"]
+    requests = told["remote-fetch-request-total"]
+    assert counted == {"latency": requests, "first-byte": requests - 1, "decode": requests - 1}
+
+
 def test_one_thread_is_enough(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[threading.Thread | None] = []
     start_thread = engines.start_thread
@@ -257,7 +278,7 @@ def test_a_worker_is_notified_of_an_earlier_deadline(engine: FetchEngine, monkey
 def test_a_defect_after_a_fetch_releases_the_range_s_memory(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def breaks(*_: object) -> None:
+    def breaks(*_: object, **__: object) -> None:
         raise KeyError("defect")
 
     monkeypatch.setattr(engine.metrics, "range_done", breaks)

@@ -11,13 +11,13 @@ import pytest
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.fetch import location_sources
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.location_sources import asks_compacted, build_source, configured_layout, reads_the_store
+from kafka_remote_client.fetch.location_sources import asks_compacted, build_source, reads_the_store
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
+from kafka_remote_client.location import cleanup_policies
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.location.listing import ListingLocationSource
@@ -28,7 +28,6 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
-from tests.support.aiven import private_key
 from tests.support.tier import TIP, MemoryStore
 
 
@@ -163,26 +162,6 @@ def test_a_setting_that_librdkafka_refuses_is_a_configuration_error(built: Built
         built(inner, location__source="metadata-topic")
 
 
-def test_the_layout_has_its_prefix_and_keys(tmp_path: Path) -> None:
-    key = tmp_path / "key.der"
-    key.write_bytes(private_key())
-    settings = {
-        "fetch.remote.location.source": "listing",
-        "remote.storage.store.url": "file:///tier",
-        "remote.storage.store.layout": "aiven",
-        "remote.storage.store.key.prefix": "p/",
-        "remote.storage.store.encryption.keys": f"one={key}, two={key},",
-    }
-    remote, _ = split_config(settings)
-    layout = configured_layout(remote)
-    assert isinstance(layout, AivenLayout)
-    assert layout.prefix == "p/"
-    for wrong in ("one", "=file", f"one={key},one={key}"):
-        remote, _ = split_config({**settings, "remote.storage.store.encryption.keys": wrong})
-        with pytest.raises(ConfigurationError, match=r"remote\.storage\.store\.encryption\.keys"):
-            configured_layout(remote)
-
-
 def engine_of(tmp_path: Path, **more: object) -> FetchEngine | None:
     settings = {
         "fetch.remote.enabled": True,
@@ -250,7 +229,7 @@ def test_the_policy_is_asked_of_the_servers_for_locations(own: str, monkeypatch:
             assert self.settings == {"bootstrap.servers": own or "broker:9092", "log_level": 0}
             return True
 
-    monkeypatch.setattr(location_sources, "CleanupPolicies", Asked)
+    monkeypatch.setattr(cleanup_policies, "CleanupPolicies", Asked)
     clock = SystemClock()
     inner = {"bootstrap.servers": "broker:9092", "log_level": 0, "group.id": "g"}
     remote = remote_of(bootstrap__servers=own) if own else remote_of()

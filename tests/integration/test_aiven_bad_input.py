@@ -27,7 +27,9 @@ from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import GrantedRange, IsolationLevel, NotRemote, SegmentLocation
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable, KeyRing
+from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
+from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.shim.counters import Counters

@@ -35,6 +35,27 @@ _LATER = frozenset(
     }
 )
 """What the class Consumer does not need before it is used, unless confluent_kafka loads it."""
+_OF_OTHER_SOURCES = frozenset(
+    {
+        "confluent_kafka.admin",
+        *(f"kafka_remote_client.location.{name}" for name in ("listed_tier", "listing", "metadata_topic", "tier_source")),
+        *(f"kafka_remote_client.remote_log.{name}" for name in ("follower", "index_cache", "layouts", "listing", "resolver")),
+        "kafka_remote_client.fetch.tier_sources",
+    }
+)
+_OF_SASL = frozenset({"asn1crypto", "kafka_remote_client.location.sasl_mechanisms", "scramp", "urllib.request"})
+_OF_THE_DISK_CACHE = frozenset({"kafka_remote_client.fetch.caching_fetcher", "kafka_remote_client.fetch.disk_cache"})
+_OF_OTHER_FETCHERS = frozenset({"boto3", "botocore", "obstore", "requests", "urllib3"})
+_OF_PURE_PYTHON = frozenset({"argparse", "crc32c"})
+_OF_ARROW = frozenset({"pyarrow", "pandas", "numpy"})
+_NAMED = "from kafka_remote_client import Consumer"
+_PLAIN = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0}
+_DIRECT = {
+    "fetch.remote.enabled": True,
+    "remote.storage.fetcher.class": "presigned",
+    "remote.storage.fetcher.allowed.hosts": "127.0.0.1:1",
+}
+_IDENTITY = {"sasl.username": "u", "sasl.password": "p"}
 _READER = f"""
 import json, sys
 from confluent_kafka import TopicPartition
@@ -68,30 +89,30 @@ def test_the_package_alone_loads_nothing_of_others() -> None:
     }
 
 
-def test_the_class_consumer_loads_only_what_the_settings_need() -> None:
-    found = _imported_by("from kafka_remote_client import Consumer") - _imported_by("import confluent_kafka")
-    others = {name.partition(".")[0] for name in found} - sys.stdlib_module_names
-    assert others == {"attr", "attrs", "kafka_remote_client"}
-    assert found & _LATER == set()
-    assert {name for name in found if name.startswith("kafka_remote_client.")} == {
-        "kafka_remote_client.arguments",
-        "kafka_remote_client.clock",
-        "kafka_remote_client.config",
+def test_the_class_consumer_loads_nothing_but_confluent_kafka() -> None:
+    found = _imported_by(_NAMED) - _imported_by("import confluent_kafka")
+    assert found == {
+        "kafka_remote_client",
         "kafka_remote_client.consumer",
-        "kafka_remote_client.consumer.class_choice",
         "kafka_remote_client.consumer.consumer",
-        "kafka_remote_client.consumer.tier_log",
-        "kafka_remote_client.errors",
         "kafka_remote_client.lazy_exports",
-        "kafka_remote_client.metrics",
-        "kafka_remote_client.settings",
     }
 
 
-def test_a_consumer_without_direct_fetch_loads_no_more() -> None:
-    named = "from kafka_remote_client import Consumer"
-    built = f"{named}; Consumer({{'bootstrap.servers': '127.0.0.1:1', 'group.id': 'g', 'log_level': 0}}).close()"
-    assert _imported_by(built) == _imported_by(named)
+def test_a_consumer_without_our_settings_loads_no_more() -> None:
+    assert _imported_by(f"{_NAMED}; Consumer({_PLAIN}).close()") == _imported_by(_NAMED)
+
+
+def test_a_consumer_with_direct_fetch_off_loads_only_the_settings() -> None:
+    found = _imported_by(f"{_NAMED}; Consumer({_PLAIN | {'fetch.remote.enabled': False}}).close()") - _imported_by(_NAMED)
+    assert {name.partition(".")[0] for name in found} - sys.stdlib_module_names == {"attr", "attrs", "kafka_remote_client"}
+    assert found & _LATER == set()
+    assert {name for name in found if name.startswith("kafka_remote_client.")} == {
+        "kafka_remote_client.arguments",
+        "kafka_remote_client.config",
+        "kafka_remote_client.errors",
+        "kafka_remote_client.settings",
+    }
 
 
 @pytest.mark.embedded
@@ -104,6 +125,28 @@ def test_a_built_consumer_reads_the_store_without_further_imports(tmp_path: Path
     assert from_store > 0
     assert taken == 100
     assert imported == []
+
+
+def test_a_built_consumer_loads_only_what_its_settings_need() -> None:
+    found = _imported_by(f"{_NAMED}; Consumer({_PLAIN | _DIRECT}).close()")
+    assert "kafka_remote_client.fetch.engine" in found
+    assert "kafka_remote_fetchers.presigned" in found
+    unneeded = _OF_OTHER_SOURCES | _OF_SASL | _OF_THE_DISK_CACHE | _OF_OTHER_FETCHERS | _OF_PURE_PYTHON | _OF_ARROW
+    assert sorted(found & unneeded) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "PLAIN", **_IDENTITY}, "_OF_SASL"),
+        ({"fetch.remote.cache.directory": "{directory}/cache"}, "_OF_THE_DISK_CACHE"),
+        ({"fetch.remote.location.source": "listing", "remote.storage.store.url": "file://{directory}"}, "_OF_OTHER_SOURCES"),
+    ],
+)
+def test_a_setting_loads_its_part_at_construction(tmp_path: Path, settings: dict[str, str], needed: str) -> None:
+    given = {name: value.format(directory=tmp_path) for name, value in settings.items()}
+    found = _imported_by(f"{_NAMED}; Consumer({_PLAIN | _DIRECT | given}).close()")
+    assert sorted(globals()[needed] - found) == []
 
 
 def test_the_errors_come_with_their_first_use() -> None:

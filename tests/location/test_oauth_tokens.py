@@ -20,8 +20,8 @@ from kafka_remote_client.location.oauth_tokens import (
     OauthCallback,
     Token,
     UnsecuredTokens,
-    with_watched_oauth,
 )
+from kafka_remote_client.location.sasl_settings import with_watched_oauth
 from tests.support.certificates import Authority
 from tests.support.clocks import TickingClock
 from tests.support.locations import ManualClock
@@ -62,13 +62,6 @@ def test_only_librdkafka_calls_a_consumers_token_callback() -> None:
     with pytest.raises(SaslAuthenticationError):
         watched.token(ample(clock))
     assert calls == ["c"]
-
-
-def test_settings_without_a_callback_stay_as_they_are() -> None:
-    assert with_watched_oauth({"group.id": "g", "oauth_cb": "no callable"}, ManualClock()) == {
-        "group.id": "g",
-        "oauth_cb": "no callable",
-    }
 
 
 def test_callback_without_a_consumer_is_called_once_for_each_token() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from kafka_remote_client.shim.exposition import GAUGES, exposition
 from kafka_remote_client.shim.tier import ShimTier
 from tests.packaging.tree import ROOT
 from tests.support.metered import MeteredClient
+from tests.support.promtool import PROMTOOL
 
 FOLDER = ROOT / "examples" / "observability"
 RULES = FOLDER / "alerts.yml"
@@ -35,24 +35,28 @@ def samples_of(page: str) -> set[str]:
     return {sample.name for family in text_string_to_metric_families(page) for sample in family.samples}
 
 
-def of_consumers() -> set[str]:
+def consumer_page() -> str:
     client, collector, registry = MeteredClient(), FetchCollector(), CollectorRegistry()
     client.counted.fallback("timeout")
     client.counted.error("timeout")
     collector.add(client, "one")
     registry.register(collector)
-    families = {family.name for family in collector.describe()}
-    return samples_of(generate_latest(registry).decode()) | {name for name in families if "_partition_" in name}
+    return generate_latest(registry).decode()
 
 
-def of_the_shim(directory: Path) -> set[str]:
+def of_consumers() -> set[str]:
+    families = {family.name for family in FetchCollector().describe()}
+    return samples_of(consumer_page()) | {name for name in families if "_partition_" in name}
+
+
+def shim_page(directory: Path) -> str:
     counters = Counters()
     for source in (ROOT / "kafka_remote_client" / "shim").glob("*.py"):
         for name in COUNTED.findall(source.read_text()):
             counters.add(f"{name}why" if name.endswith(".") else name)
     tier = ShimTier(ShimConfig(bootstrap_servers="127.0.0.1:1", store=directory.as_uri()), counters, SystemClock())
     numbers = counters.snapshot() | dict.fromkeys(GAUGES, 0) | tier.metrics()
-    return samples_of(exposition(numbers, counters.lookups.snapshot(), counters.granted.snapshot()).decode())
+    return exposition(numbers, counters.lookups.snapshot(), counters.granted.snapshot()).decode()
 
 
 def of_kafka() -> set[str]:
@@ -78,7 +82,7 @@ def test_dashboard_and_rules_name_only_exported_metrics(tmp_path: Path) -> None:
     assert {panel["fieldConfig"]["defaults"]["unit"] for panel in panels} <= UNITS
     variables = [one["query"]["query"] for one in dashboard["templating"]["list"] if one["type"] == "query"]
     expressions = queries(panels) + variables + [rule["expr"] for rule in rules]
-    exported = of_consumers() | of_the_shim(tmp_path) | of_kafka()
+    exported = of_consumers() | samples_of(shim_page(tmp_path)) | of_kafka()
     for expression in expressions:
         named = set(NAMES.findall(expression))
         assert named, expression
@@ -92,11 +96,17 @@ def test_each_alert_says_what_happens_and_how_severe_it_is() -> None:
     for rule in rules:
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
         assert rule["annotations"].keys() == {"summary", "description"}
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        return  # the form was checked above
-    subprocess.run([promtool, "check", "rules", str(RULES)], check=True, timeout=60)
-    subprocess.run([promtool, "test", "rules", str(FOLDER / "alerts_test.yml")], check=True, timeout=60)
+
+
+if PROMTOOL:
+
+    def test_promtool_accepts_the_rules_and_their_tests() -> None:
+        for command in (["check", "rules", str(RULES)], ["test", "rules", str(FOLDER / "alerts_test.yml")]):
+            subprocess.run([str(PROMTOOL), *command], check=True, timeout=60)
+
+    def test_promtool_accepts_all_metrics_of_consumers_and_shim(tmp_path: Path) -> None:
+        for page in (consumer_page(), shim_page(tmp_path)):
+            subprocess.run([str(PROMTOOL), "check", "metrics"], input=page, text=True, check=True, timeout=60)
 
 
 def test_each_alert_is_shown_to_fire_and_to_be_quiet() -> None:

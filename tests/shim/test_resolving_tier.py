@@ -10,7 +10,8 @@ import pytest
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote, RemoteLogSegmentId, TopicIdPartition
-from kafka_remote_client.remote_log.aiven import AivenLayout, ChunkTable
+from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from kafka_remote_client.remote_log.events import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
 from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.remote_log.layout import located_as_they_are

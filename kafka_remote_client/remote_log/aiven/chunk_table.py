@@ -25,7 +25,10 @@ from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, Chun
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
 from kafka_remote_client.wire import Reader, Writer
 
-__all__ = ["MAX_CHUNK_BYTES", "ChunkTable"]
+__all__ = ["CHUNKED_FORMAT", "MAX_CHUNK_BYTES", "ChunkTable"]
+
+CHUNKED_FORMAT = "AivenTieredStorageV1"
+"""The storage format of a log whose chunks have to be restored, with the chunk table of its location."""
 
 MAX_CHUNK_BYTES = 64 * 1024 * 1024
 """Original bytes of a chunk that a reader takes on: it has to hold whole ones. The plugin's makers recommend 4 MiB."""

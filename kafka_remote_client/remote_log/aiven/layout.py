@@ -30,6 +30,7 @@ from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.aiven import keys
 from kafka_remote_client.remote_log.aiven.chunk_index import aligned
+from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT
 from kafka_remote_client.remote_log.aiven.chunked_logs import ChunkedLogs
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
@@ -47,10 +48,7 @@ from kafka_remote_client.remote_log.layout import (
 )
 from kafka_remote_client.remote_log.loading_cache import LoadingCache
 
-__all__ = ["CHUNKED_FORMAT", "AivenLayout"]
-
-CHUNKED_FORMAT = "AivenTieredStorageV1"
-"""The storage format of a log whose chunks have to be restored, with the chunk table of its location."""
+__all__ = ["AivenLayout"]
 _MAX_INDEXES_BYTES = 16 * 1024 * 1024
 _DIRECTORY = re.compile(r"(?P<topic>.+)-[A-Za-z0-9_-]{22}", re.ASCII)
 

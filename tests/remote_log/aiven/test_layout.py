@@ -14,9 +14,9 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import ByteRange, IsolationLevel, RemoteLogSegmentId, TopicIdPartition
-from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
+from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT, ChunkTable
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
-from kafka_remote_client.remote_log.aiven.layout import CHUNKED_FORMAT, AivenLayout
+from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, ObjectKind
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
