@@ -425,7 +425,8 @@ def test_a_range_may_end_inside_a_batch_if_the_next_one_continues() -> None:
 
 def test_a_grant_with_fewer_offsets_than_promised_is_an_error() -> None:
     source = GoldenTierSource()
-    source.answers.append(lambda found: attrs.evolve(found, ranges=found.ranges[:-1]))
+    # All of them: after the first one the read asks again, because compaction may have left the rest out.
+    source.answers.extend([lambda found: attrs.evolve(found, ranges=found.ranges[: max(1, len(found.ranges) - 1)])] * 100)
     with rig(source) as made:
         rows, end = made.read()
     assert end.reason == "bad-location"
