@@ -9,6 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_CACHE_DIR ?= $(CURDIR)/.cache/pip
+# Bytecode is kept even where the caller switched that off: without it, each worker of each suite compiles all sources and rewrites
+# the assertions of all its tests again, and so does each process that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 HASHES := .ci/hashes
 INSTALL := $(PIP) install --no-build-isolation --no-deps
 INSTALL_LIST := $(INSTALL) --require-hashes --requirement
@@ -25,7 +28,7 @@ ARGS ?=
 LEDGER ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills supply-chain audit pins docs site changelog clean install artifacts store-servers spark-parts
+.PHONY: help demo test test-all test-fast lint format types bench faults chaos shim-kills broker-versions state-machine properties groups group-machines plain-groups mutants fuzz under-load kernel-coverage pure-python confluent-versions scan-predicates export-kills spark-export-kills resident-memory simulate simulate-bugs supply-chain audit pins docs site changelog clean install artifacts store-servers spark-parts
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -75,7 +78,7 @@ shim-kills: SECONDS = 300
 shim-kills: $(VENV)/.test artifacts ## a shim in front of a real broker, killed every 20 s under load, SECONDS=300 (SEED=7), with a line for the ledger
 	$(BIN)/python -X dev -m tests.faults.shim_kills --seconds $(SECONDS) $(SEEDED) $(ARGS)
 
-broker-versions: $(VENV)/.test ## Kafka 3.9 to 4.3 with tier, shim, direct reads, transactions and a denied topic (ARGS=4.0.2), with a line each for the ledger
+broker-versions: $(VENV)/.test ## Kafka 3.9 to 4.4 with tier, shim, direct reads, transactions and a denied topic (ARGS=4.0.2), with a line each for the ledger
 	$(BIN)/python -X dev -m tests.support.broker_versions $(ARGS)
 
 properties: $(VENV)/.test ## the property tests with new examples (SEED=7 repeats a run); what it finds becomes an @example of its test
@@ -114,6 +117,14 @@ pure-python: $(VENV)/.test ## the record decoder's tests once more without the c
 confluent-versions: $(VENV)/.test ## the consumer's tests on the lowest confluent-kafka that is admitted, and on the newest
 	$(CAMPAIGN) confluent-versions --fixed -- --suite confluent-versions $(ARGS)
 
+simulate: SECONDS = 60
+simulate: $(VENV)/.test ## the fetch engine's scheduler in virtual time, for SECONDS=60 of CPU time (SEED=7 repeats a run)
+	$(BIN)/python -m tests.simulation.run --seconds $(SECONDS) $(SEEDED) $(ARGS)
+
+simulate-bugs: SECONDS = 600
+simulate-bugs: $(VENV)/.test ## plants bugs in what the simulation runs, and measures how long it needs to find each, SECONDS=600 at most (SEED=7)
+	$(BIN)/python -m tests.simulation.bugs --seconds $(SECONDS) $(SEEDED) $(ARGS)
+
 scan-predicates: COUNT = 10000
 scan-predicates: $(VENV)/.test ## scans with COUNT=10000 random predicates, each compared with a filter over a full read (SEED=7 repeats a run)
 	$(BIN)/python -m tests.support.random_scans --count $(COUNT) $(SEEDED)
@@ -125,6 +136,10 @@ export-kills: $(VENV)/.test ## exports to Parquet, Iceberg and Delta killed by S
 spark-export-kills: POINTS = 20
 spark-export-kills: $(VENV)/.test ## exports on a Spark cluster whose driver, executor or worker is killed at POINTS=20 of their operations (SEED=7)
 	$(BIN)/python -X dev -m tests.support.spark_export_kills --points $(POINTS) $(SEEDED)
+
+PEERS = 10000
+resident-memory: $(VENV)/.test ## the memory of a shim with PEERS=10000 that never read, or never finish a TLS handshake (SEED=7)
+	$(BIN)/python -m tests.support.resident_memory --peers $(PEERS) $(SEEDED)
 
 supply-chain: $(VENV)/.supply ## bandit, and the licences and the list of the run-time dependencies (build/sbom.cdx.json)
 	$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --severity-level high kafka_remote_client fetchers
@@ -152,7 +167,7 @@ clean: ## removes what was built and measured; keeps .venv and .cache
 
 # LEDGER=1 appends the run of a campaign to the ledger, of test-all the minutes of its suites; `make docs` then writes its figures into the documents.
 test-all faults chaos shim-kills broker-versions state-machine properties group-machines plain-groups mutants fuzz under-load pure-python \
-	confluent-versions kernel-coverage scan-predicates export-kills spark-export-kills: export KAFKA_REMOTE_LEDGER_FILE := \
+	confluent-versions kernel-coverage scan-predicates export-kills spark-export-kills resident-memory simulate simulate-bugs: export KAFKA_REMOTE_LEDGER_FILE := \
 	$(if $(LEDGER),$(CURDIR)/docs/ledger.jsonl,$(KAFKA_REMOTE_LEDGER_FILE))
 
 # What the commands above stand on

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
@@ -63,18 +65,30 @@ GATES = (
 )
 
 
+class Step(NamedTuple):
+    """``cpu_minutes``: user and system time of all processes that ended in the step and were waited for, so not of the broker
+    that all suites share. Few CPU minutes in many minutes tell a busy machine, or tests that wait, from a slow suite.
+    """
+
+    name: str
+    minutes: float
+    cpu_minutes: float
+    ceiling: float
+    outcome: str
+
+
 class Report:
-    """Minutes per step against its ceiling, and what went wrong."""
+    """Minutes and CPU minutes per step, its ceiling, and what went wrong."""
 
     def __init__(self) -> None:
-        self.rows: list[tuple[str, float, float, str]] = []
+        self.steps: list[Step] = []
         self.failures: list[str] = []
         self.failed = False
         self._started = time.monotonic()
 
     def run(self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str]) -> str:
         """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last."""
-        started = time.monotonic()
+        started, cpu_before = time.monotonic(), _cpu_minutes()
         if os.environ.get("CI") == "true":
             ceiling = min(ceiling, BUDGET - (started - self._started) / 60)
         print(f"\n== {name} (ceiling {ceiling:.0f} minutes)", flush=True)
@@ -90,26 +104,35 @@ class Report:
                 self.failed = True
                 self.failures += failures_in(text)
                 break
-        self.rows.append((name, (time.monotonic() - started) / 60, ceiling, complaint or "ok"))
+        minutes = (time.monotonic() - started) / 60
+        self.steps.append(Step(name, minutes, _cpu_minutes() - cpu_before, ceiling, complaint or "ok"))
         return text
 
     def wait(self, name: str, ceiling: float, process: subprocess.Popen[bytes]) -> None:
         """Waits for a process in the background to end. Whatever becomes of it does not fail the run."""
-        started = time.monotonic()
+        started, cpu_before = time.monotonic(), _cpu_minutes()
         print(f"\n== waiting for {name} (ceiling {ceiling:.0f} minutes)", flush=True)
         try:
             status = process.wait(ceiling * 60)
             outcome = f"exit status {status}" if status else "ok"
         except subprocess.TimeoutExpired:
             outcome = "past its ceiling"
-        self.rows.append((name, (time.monotonic() - started) / 60, ceiling, outcome))
+        minutes = (time.monotonic() - started) / 60
+        self.steps.append(Step(name, minutes, _cpu_minutes() - cpu_before, ceiling, outcome))
 
     def print(self, passed: int) -> None:
-        print("\nsuite            minutes  ceiling")
-        for name, minutes, ceiling, outcome in self.rows:
-            print(f"{name:<16} {minutes:7.1f} {ceiling:8.0f}  {outcome}")
+        print("\nsuite            minutes  CPU minutes  ceiling")
+        for step in self.steps:
+            print(f"{step.name:<16} {step.minutes:7.1f} {step.cpu_minutes:12.1f} {step.ceiling:8.0f}  {step.outcome}")
+        print(f"{'all of it':<16} {sum(s.minutes for s in self.steps):7.1f} {sum(s.cpu_minutes for s in self.steps):12.1f}")
         print(f"in all suites: {passed} passed{', with failures' if self.failed else ''}")
         print("\n".join(self.failures[:MOST_FAILURES]), flush=True)
+
+
+def _cpu_minutes() -> float:
+    """User and system time of all ended descendants whose parents waited for them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) / 60
 
 
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[str, int | None]:
@@ -158,8 +181,8 @@ def main() -> int:
                 passed = _suites(report, environment, make, arguments.suites or ALL)
     report.print(passed)
     if ledger:
-        minutes = json.dumps({name: spent for name, spent, _, _ in report.rows})
-        command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", minutes]
+        spent = json.dumps({step.name: [step.minutes, step.cpu_minutes] for step in report.steps})
+        command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", spent]
         subprocess.run(command, cwd=ROOT, env={**environment, "KAFKA_REMOTE_LEDGER_FILE": ledger}, check=True)
     return int(report.failed)
 

@@ -15,6 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.mutants.library import AREAS
+from tests.simulation.occurrences import SOMETIMES
 from tests.support.ledger import ROOT, RunEntry, entries
 
 __all__ = ["entries", "filled", "table"]
@@ -36,14 +37,21 @@ _FIRST_HEAD = (
     "|---|---|---|---|---|---|---|---|---|",
 )
 _VERSIONS_HEAD = (
-    "| Kafka | tier | shim announced | read_uncommitted | read_committed | denied topic | last run | commit | code since |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| Kafka | tier | shim announced | read_uncommitted | read_committed | delayed upload | denied topic | last run | commit "
+    "| code since |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 )
 _UNDER_LOAD_HEAD = (
     "| suite | load | runs | tests passed | failed | minutes | load average | last run | commit | code since |",
     "|---|---|---|---|---|---|---|---|---|---|",
 )
-_SUITES_HEAD = ("| step | minutes before | minutes now |", "|---|---|---|")
+_SIMULATE_HEAD = (
+    "| scenarios | events | events per CPU second | failed | CPU minutes | run | commit | seed | code since |",
+    "|---|---|---|---|---|---|---|---|---|",
+)
+_SOMETIMES_HEAD = ("| event | meaning | seen |", "|---|---|---|")
+_SIMULATE_BUGS_HEAD = ("| bug | CPU seconds until it was found | rule |", "|---|---|---|")
+_SUITES_HEAD = ("| step | minutes before | minutes now | CPU minutes now |", "|---|---|---|---|")
 _KERNEL_HEAD = ("| file | lines | branches | last run | commit | code since |", "|---|---|---|---|---|---|")
 _HEAD = ("| campaign | run | commit | seed | minutes | counts | code since |", "|---|---|---|---|---|---|---|")
 
@@ -56,11 +64,12 @@ def filled(text: str, runs: Sequence[RunEntry], root: Path = ROOT) -> str:
 def table(campaigns: Sequence[str], runs: Sequence[RunEntry], root: Path = ROOT) -> str:
     """The last runs of each campaign. Of ``fuzz``: a row for each target and build, all runs on the same code together. Of
     ``mutants``: the last run of each kind of bugs and package. ``mutants-first``: what the tests did with each seed when it
-    was new to them. Of ``under-load``: a row for each suite, all runs on the same code together.
+    was new to them. ``simulate-events``: how often all runs of ``simulate`` on the same code saw each event.
+    ``simulate-bugs``: each bug of the last run. Of ``under-load``: a row for each suite, all runs on the same code together.
     """
     lines: list[str] = []
     for name in campaigns:
-        of = name.removesuffix("-first")
+        of = name.removesuffix("-first").removesuffix("-events")
         own = sorted((run for run in runs if run.campaign == of), key=lambda run: run.date)
         if not own:
             raise ValueError(f"docs/ledger.jsonl has no run of {name}")
@@ -197,7 +206,7 @@ def _version_rows(runs: Iterable[RunEntry], root: Path) -> list[str]:
 
 def _version_row(run: RunEntry, root: Path) -> str:
     """A check that did not run has no outcome."""
-    outcomes = (str(run.counts.get(name, "")) for name in ("tier", "announced", "records", "transactions", "denied"))
+    outcomes = (str(run.counts.get(name, "")) for name in ("tier", "announced", "records", "transactions", "delayed", "denied"))
     columns = (run.counts["version"], *outcomes, run.date[:10], f"`{run.commit}`", _since(run, root))
     return f"| {' | '.join(columns)} |"
 
@@ -220,15 +229,42 @@ def _kernel_row(run: RunEntry, root: Path) -> str:
     return f"| {' | '.join(columns)} |"
 
 
+def _simulate_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
+    rows = []
+    for run in runs[-_LAST:]:
+        counts = [_number(run.counts[name]) for name in ("scenarios", "events", "events_per_second", "failed")]
+        columns = (*counts, _minutes([run]), run.date[:10], f"`{run.commit}`", _given(run.seed), _since(run, root))
+        rows.append(f"| {' | '.join(columns)} |")
+    return rows
+
+
+def _sometimes_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
+    same = [run.counts["sometimes"] for run in runs if run.digest == runs[-1].digest]
+    seen = {name: sum(counts.get(name, 0) for counts in same) for name in SOMETIMES}
+    return [f"| `{name}` | {meaning} | {_number(seen[name])} |" for name, meaning in SOMETIMES.items()]
+
+
+def _simulate_bug_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
+    last = runs[-1]
+    found = sorted(last.counts["found"].items(), key=lambda one: one[1][0])
+    rows = [f"| {name} | {seconds} | {rule} |" for name, (seconds, rule) in found]
+    rows += [f"| {name} | not found | |" for name in last.counts["missed"]]
+    where = f"{last.date[:10]}, `{last.commit}`, seed {last.seed}, at most {last.counts['seconds_each']} s each"
+    return [*rows, f"| found {len(found)} of {len(rows)} | {where} | code since: {_since(last, root)} |"]
+
+
 def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
-    """A row for each suite: its minutes in the first run and in the last one. Raises ValueError where there is one only."""
+    """A row for each suite: its minutes in the first run and in the last one, and the last one's CPU minutes if it has them.
+
+    Raises ValueError where there is one run only.
+    """
     first, *_, last = runs
-    names = {name: None for run in (last, first) for name in run.counts["minutes"]}
-    told = {name: [run.counts["minutes"].get(name) for run in (first, last)] for name in names}
-    rows = [f"| `{name}` | {' | '.join(_one_digit(minutes) for minutes in row)} |" for name, row in told.items()]
-    totals = [_one_digit(sum(run.counts["minutes"].values())) for run in (first, last)]
+    columns = [first.counts["minutes"], last.counts["minutes"], last.counts.get("cpu_minutes", {})]
+    names = {name: None for minutes in (columns[1], columns[0]) for name in minutes}
+    rows = [f"| `{name}` | {' | '.join(_one_digit(column.get(name)) for column in columns)} |" for name in names]
+    totals = [_one_digit(sum(column.values()) if column else None) for column in columns]
     notes = [f"{run.date[:10]}, `{run.commit}`, {run.counts['machine']}" for run in (first, last)]
-    return [*rows, f"| all of it | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} |"]
+    return [*rows, f"| all of it | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} | |"]
 
 
 def _one_digit(minutes: float | None) -> str:
@@ -241,6 +277,9 @@ _ROWS = {
     "kernel-coverage": _kernel_rows,
     "mutants": _mutant_rows,
     "mutants-first": _first_rows,
+    "simulate": _simulate_rows,
+    "simulate-bugs": _simulate_bug_rows,
+    "simulate-events": _sometimes_rows,
     "suites": _suite_rows,
     "under-load": _under_load_rows,
 }
@@ -250,6 +289,9 @@ _HEADS = {
     "kernel-coverage": _KERNEL_HEAD,
     "mutants": _MUTANTS_HEAD,
     "mutants-first": _FIRST_HEAD,
+    "simulate": _SIMULATE_HEAD,
+    "simulate-bugs": _SIMULATE_BUGS_HEAD,
+    "simulate-events": _SOMETIMES_HEAD,
     "suites": _SUITES_HEAD,
     "under-load": _UNDER_LOAD_HEAD,
 }

@@ -249,7 +249,8 @@ class SegmentLocation:
     ``fetch_offset``. ``next_offset`` is the first offset after the last range. ``aborted_transactions`` is complete for all
     offsets below ``next_offset`` and was collected from ``fetch_offset``, so it serves a read that starts there and no
     other; ``None`` = unknown, which a read_committed reader must not accept. ``expires_at`` is on the monotonic clock, in
-    seconds. ``range_signed`` = each range can only be read whole.
+    seconds. ``range_signed`` = each range can only be read whole. ``compacted``: the topic's ``cleanup.policy`` has compact, so
+    gaps between batches are no damage.
     """
 
     metadata: RemoteLogSegmentMetadata
@@ -264,6 +265,7 @@ class SegmentLocation:
     expires_at: float = NO_EXPIRY
     range_signed: bool = False
     throttle_time_ms: int = 0
+    compacted: bool = False
 
     @property
     def span(self) -> ByteRange:

@@ -374,7 +374,8 @@ SETTINGS: tuple[Setting, ...] = (
         bool,
         False,
         "",
-        "Accept offset gaps between batches, for topics that were compacted before. false: a gap falls back to the broker.",
+        "Accept offset gaps between batches, for topics that were compacted before. false: a gap falls back to the broker, "
+        "unless the topic's cleanup.policy has compact.",
     ),
     Setting(
         "fetch.remote.allow.class.path",

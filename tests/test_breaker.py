@@ -116,3 +116,35 @@ def test_each_store_has_its_own_health() -> None:
     stores.of("a").failed(0.0)
     assert stores.of("a").is_open(1.0)
     assert not stores.of("b").is_open(1.0)
+
+
+def test_failures_count_for_ten_seconds() -> None:
+    for last, state in [(10.0, BreakerState.OPEN), (10.5, BreakerState.CLOSED)]:
+        health = StoreHealth(failures=3, reset_seconds=10.0)
+        for now in (0.0, 5.0, last):
+            health.failed(now)
+        assert health.state is state
+
+
+def test_a_pause_replaces_the_wait_for_a_probe() -> None:
+    health = opened()
+    assert health.allows(10.0)
+    health.left_alone(15.0)
+    assert not health.allows(14.9)
+    assert health.allows(15.0)
+
+
+def test_a_closed_breaker_keeps_a_pause_however_short() -> None:
+    health = opened()
+    assert health.allows(10.0)
+    health.succeeded()
+    health.left_alone(12.0)
+    assert not health.allows(11.9)
+    assert health.allows(12.0)
+
+
+def test_successes_do_not_raise_the_retry_budget() -> None:
+    health = StoreHealth(failures=3, reset_seconds=10.0)
+    for _ in range(10):
+        health.succeeded()
+    assert sum(health.take_retry() for _ in range(200)) == 100

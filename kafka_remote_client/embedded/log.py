@@ -30,14 +30,14 @@ from __future__ import annotations
 import struct
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
 import attrs
-import cramjam
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, TopicIdPartition
+from kafka_remote_client.tiered_cluster.batches import Codec, decompress, read_varint
 from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["EmbeddedLog", "EmbeddedLogs", "RecordTime", "end_offset", "find_time"]
@@ -52,7 +52,6 @@ _LENGTH = struct.Struct(">i")
 _MARKER = struct.Struct(">hh")
 _ABORT = 0
 _NO_TIMESTAMP = -1
-_XERIAL, _XERIAL_HEADER = b"\x82SNAPPY\0", 16
 
 
 @attrs.frozen
@@ -216,12 +215,12 @@ def _records(data: bytes, batch: _Batch) -> Iterator[tuple[int, int]]:
     if batch.magic < 2:
         yield from _messages(data, batch) if codec else [(batch.last_offset, batch.max_timestamp)]
         return
-    records = _DECOMPRESS[codec](data[batch.position + _RECORDS_AT : batch.end])
+    records = decompress(Codec(codec), data[batch.position + _RECORDS_AT : batch.end])
     at = 0
     while at < len(records):
-        length, at = _varint(records, at)
-        time_delta, inside = _varint(records, at + 1)
-        offset_delta, _ = _varint(records, inside)
+        length, at = read_varint(records, at)
+        time_delta, inside = read_varint(records, at + 1)
+        offset_delta, _ = read_varint(records, inside)
         yield batch.base_offset + offset_delta, batch.max_timestamp if append_time else batch.base_timestamp + time_delta
         at += length
 
@@ -231,7 +230,7 @@ def _messages(data: bytes, wrapper: _Batch) -> Iterator[tuple[int, int]]:
     at = wrapper.position + _LEGACY_AT + _LEGACY.size
     key, at = _LENGTH.unpack_from(data, at)[0], at + 4
     at += max(key, 0)
-    inner = list(_batches(_DECOMPRESS[wrapper.attributes & _CODEC](data[at + 4 : wrapper.end])))
+    inner = list(_batches(decompress(Codec(wrapper.attributes & _CODEC), data[at + 4 : wrapper.end])))
     first = wrapper.last_offset - inner[-1].last_offset
     for message in inner:
         timestamp = wrapper.max_timestamp if wrapper.attributes & _LOG_APPEND_TIME else message.max_timestamp
@@ -242,10 +241,10 @@ def _aborts(data: bytes, batch: _Batch) -> bool:
     """Whether a batch is an ABORT marker: a control record's key is its version and its type, both int16."""
     if not batch.attributes & _CONTROL or batch.magic < 2:
         return False
-    _, at = _varint(data, batch.position + _RECORDS_AT)
+    _, at = read_varint(data, batch.position + _RECORDS_AT)
     at += 1  # the record's attributes
     for _ in ("timestamp delta", "offset delta", "key length"):
-        _, at = _varint(data, at)
+        _, at = read_varint(data, at)
     version_and_type: tuple[int, int] = _MARKER.unpack_from(data, at)
     return version_and_type[1] == _ABORT
 
@@ -261,38 +260,3 @@ def _aborted(stored: list[_Stored]) -> Iterator[tuple[AbortedTransaction, int]]:
                 yield AbortedTransaction(batch.producer_id, first), batch.last_offset
         elif batch.attributes & _TRANSACTIONAL and batch.magic >= 2:
             opened.setdefault(batch.producer_id, batch.base_offset)
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zig-zag varint and the position after it."""
-    # Not that of wire.py: tests compare what the product reads with what this module reads, so both share no code.
-    raw = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return raw >> 1 ^ -(raw & 1), at
-
-
-def _unsnap(data: bytes) -> bytes:
-    """Snappy in the framing of Java's client (xerial), or a raw block as librdkafka writes it."""
-    if not data.startswith(_XERIAL):
-        return bytes(cramjam.snappy.decompress_raw(data))
-    out, at = bytearray(), _XERIAL_HEADER
-    while at < len(data):
-        (length,) = _LENGTH.unpack_from(data, at)
-        out += bytes(cramjam.snappy.decompress_raw(data[at + 4 : at + 4 + length]))
-        at += 4 + length
-    return bytes(out)
-
-
-_DECOMPRESS: dict[int, Callable[[bytes], bytes]] = {
-    0: bytes,
-    1: lambda data: bytes(cramjam.gzip.decompress(data)),
-    2: _unsnap,
-    3: lambda data: bytes(cramjam.lz4.decompress(data)),
-    4: lambda data: bytes(cramjam.zstd.decompress(data)),
-}
-"""Codec to decompression, as in the low bits of the attributes."""

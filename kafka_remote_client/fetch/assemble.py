@@ -11,7 +11,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store, servers
+from kafka_remote_client.fetch.location_sources import asks_compacted, build_source, configured_store, reads_the_store, servers
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.sasl_settings import authenticator
@@ -85,4 +85,12 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
         except MissingExtraError as error:
             raise DirectFetchOffError(str(error)) from error
         undone.pop_all()
-    return FetchEngine(source, RestoringFetcher(fetcher, installed), remote, clock=clock, metrics=metrics, formats=formats)
+    return FetchEngine(
+        source,
+        RestoringFetcher(fetcher, installed),
+        remote,
+        clock=clock,
+        metrics=metrics,
+        formats=formats,
+        compacted=asks_compacted(remote, inner, clock),
+    )

@@ -42,7 +42,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work, reads_of
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
-from kafka_remote_client.fetch.locate import locate
+from kafka_remote_client.fetch.locate import AsksCompacted, locate
 from kafka_remote_client.fetch.memory import BufferPool
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, PartitionRead
@@ -80,6 +80,7 @@ class FetchEngine:
         clock: Clock,
         metrics: FetchMetrics,
         formats: tuple[str, ...] = DEFAULT_FORMATS,
+        compacted: AsksCompacted = lambda _partition, _deadline: False,
     ) -> None:
         self.config = config
         self.metrics = metrics
@@ -96,6 +97,7 @@ class FetchEngine:
         self._fetcher = fetcher
         self._clock = clock
         self._formats = formats
+        self._compacted = compacted
         self._work = threading.Condition(self.lock)
         self._ready = threading.Condition(self.lock)
         self._on_ready: dict[PartitionRead, Callable[[], None]] = {}
@@ -263,7 +265,7 @@ class FetchEngine:
     def _locate(self, batch: LocationBatch) -> list[Callable[[], None]]:
         started = self._clock.monotonic()
         deadline = Deadline(self._clock, self.config.location_timeout_ms / 1000)
-        answers = locate(self._source, batch.locates, self._formats, deadline, self._clock)
+        answers = locate(self._source, batch.locates, self._formats, deadline, self._clock, self._compacted)
         now = self._clock.monotonic()
         throttled = max(getattr(found.answer, "throttle_time_ms", 0) for found in answers)
         self.metrics.locations_done(len(answers), now - started, throttled)

@@ -44,14 +44,15 @@ class FetchBudget:
         """The number of ranges of full size that may be in flight, estimated from the last ones."""
         return self.read_ahead.in_flight(self.sizer.range_bytes)
 
-    def has_for(self, needs: int, in_flight: int, now: float) -> bool:
+    def has_for(self, needs: int, in_flight: int, now: float, has_memory: bool = False) -> bool:
         """Whether a range that needs that much memory may be requested while ``in_flight`` others are in flight.
 
-        More small ranges than full ones may be in flight: a small segment is one range.
+        ``has_memory``: it has the memory, from an attempt that failed. More small ranges than full ones may be in flight: a
+        small segment is one range.
         """
         reserve = needs if self._hedges and needs * _RESERVE_SHARE <= self.memory.limit else 0
         size = min(self.sizer.range_bytes, max(1, round(needs / self._growth)))
-        if in_flight >= self.read_ahead.in_flight(size) or not self.memory.fits(needs + reserve):
+        if in_flight >= self.read_ahead.in_flight(size) or not (has_memory or self.memory.fits(needs + reserve)):
             return False
         return self.request_rate.delay(now) == 0 and self._limits.delay(now) == 0
 
@@ -63,8 +64,9 @@ class FetchBudget:
 
     def take(self, read: RangeRead, now: float) -> int:
         """The range is requested. Returns the milliseconds for which the rate limits delayed it."""
-        read.needs = self.needs(read)
-        self.memory.force(read.needs)
+        if read.lease is None:
+            read.needs = self.needs(read)
+            self.memory.force(read.needs)
         self.request_rate.sent(now)
         return round(1000 * self._limits.take(read.size, now))
 

@@ -8,7 +8,7 @@ before.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 
 import attrs
@@ -41,8 +41,8 @@ class RangeRead:
     ``received`` is the bytes of the last attempt, until :meth:`over_read` has counted them. ``block_bytes`` are the bytes
     from which each block of the last decoding was made.
 
-    ``needs`` is the memory that was taken for it and its records, 0 before. A retry takes no more memory, because ranges after
-    it wait for it and may fill the rest.
+    ``needs`` is the memory that was taken for it and its records, 0 before. A range that waits for a retry keeps its lease,
+    because ranges after it wait for it and may hold all other memory.
     """
 
     granted: GrantedRange
@@ -75,9 +75,10 @@ class RangeRead:
         over, self.received = self.received, 0
         return over
 
-    def wait_until(self, at: float) -> None:
-        """Its attempt has failed, and the next one must not begin before ``at``."""
-        self.drop()
+    def wait_until(self, at: float, take: Callable[[int], None]) -> None:
+        """Its attempt has failed, and the next one must not begin before ``at``. It keeps its memory; ``take`` takes some."""
+        assert self.lease is not None, "every attempt has a lease"
+        self.lease = self.lease.again(take)
         self.status = RangeStatus.WAITING
         self.error = None
         self.not_before = at
@@ -257,7 +258,7 @@ def completed_fetch(
         isolation_level,
         location.aborted_transactions,
         end_offset=end_offset,
-        allow_offset_gaps=config.allow_offset_gaps,
+        allow_offset_gaps=config.allow_offset_gaps or location.compacted,
         max_decompressed_bytes=config.max_decompressed_bytes,
         at_segment_start=location.ranges[0].range.start == 0,
         tally=tally,

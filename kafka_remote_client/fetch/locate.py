@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -12,9 +12,19 @@ from kafka_remote_client.fetch.partition_read import Locate
 from kafka_remote_client.fetch.plan import refusal
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location_question import LocationQuestion
-from kafka_remote_client.model import UNKNOWN_OFFSET, LocationAnswer, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.model import (
+    UNKNOWN_OFFSET,
+    LocationAnswer,
+    NotRemote,
+    PartitionOffsets,
+    SegmentLocation,
+    TopicIdPartition,
+)
 
-__all__ = ["Located", "locate"]
+__all__ = ["AsksCompacted", "Located", "locate"]
+
+AsksCompacted = Callable[[TopicIdPartition, Deadline], bool]
+"""Returns whether the topic of a partition is compacted. False if that is not known. Never raises."""
 
 _Bounds = Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]
 
@@ -29,12 +39,17 @@ class Located:
 
 
 def locate(
-    source: LocationSource, commands: Sequence[Locate], formats: tuple[str, ...], deadline: Deadline, clock: Clock
+    source: LocationSource,
+    commands: Sequence[Locate],
+    formats: tuple[str, ...],
+    deadline: Deadline,
+    clock: Clock,
+    compacted: AsksCompacted,
 ) -> list[Located]:
     """Returns the answers, in order. Never raises if ``source`` behaves as documented: a failure is an answer too.
 
     If a read stops at the local log, it requests the tiers' bounds first, unless the last known ones already put the offset
-    below the local log's start (which never moves back).
+    below the local log's start (which never moves back). ``compacted`` is called for reads that have met an offset gap.
     """
     try:
         bounds = _bounds(source, commands, deadline)
@@ -50,7 +65,10 @@ def locate(
             offset = question.offset
             if isinstance(answer, SegmentLocation):
                 reason = refusal(answer, offset, command.read.isolation_level, formats, clock.monotonic())
-                answer = answer if reason is None else NotRemote(reason, offsets)
+                if reason is not None:
+                    answer = NotRemote(reason, offsets)
+                elif command.read.met_gap:
+                    answer = attrs.evolve(answer, compacted=compacted(answer.metadata.topic_id_partition, deadline))
             found.append(Located(answer, offset, offsets))
         else:
             found.append(Located(question, _start(command, offsets), offsets))

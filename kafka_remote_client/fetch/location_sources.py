@@ -20,8 +20,10 @@ from typing import TypedDict
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.bootstrap import named_servers, parse_bootstrap_servers
+from kafka_remote_client.fetch.locate import AsksCompacted
+from kafka_remote_client.location.bootstrap import connection_settings, named_servers, parse_bootstrap_servers, with_servers
 from kafka_remote_client.location.broker import BrokerLocationSource
+from kafka_remote_client.location.cleanup_policies import CleanupPolicies
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.metrics import FetchMetrics
@@ -29,7 +31,7 @@ from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.registry import load_store
 
-__all__ = ["build_source", "configured_store", "reads_the_store", "servers"]
+__all__ = ["asks_compacted", "build_source", "configured_store", "reads_the_store", "servers"]
 
 
 class _Connection(TypedDict):
@@ -58,6 +60,14 @@ def configured_store(remote: RemoteFetchConfig) -> RemoteObjectStore:
     """A new store of ``remote.storage.store.url``. Raises ConfigurationError, MissingExtraError."""
     assert remote.store_url is not None  # split_config checked it
     return load_store(remote.store_url, remote.store_options())
+
+
+def asks_compacted(remote: RemoteFetchConfig, inner: Mapping[str, object], clock: Clock) -> AsksCompacted:
+    """Returns how to ask whether a topic is compacted: the broker, or, if none is named, never."""
+    _, bootstrap = servers(remote, inner)
+    if not bootstrap:
+        return lambda _partition, _deadline: False
+    return CleanupPolicies(with_servers(connection_settings(inner), bootstrap), clock).compacted
 
 
 def build_source(

@@ -8,8 +8,9 @@ import attrs
 
 from kafka_remote_client.pages import new_pages
 from kafka_remote_client.plugin import WritableBuffer
+from kafka_remote_client.records import RecordBlock
 
-__all__ = ["BufferPool", "Lease", "MemoryBudget"]
+__all__ = ["BufferPool", "Lease", "MemoryBudget", "ReadyBlock"]
 
 _GRAIN = 256 * 1024
 
@@ -52,11 +53,27 @@ class Lease:
         self.users += 1
         return self
 
+    def again(self, take: Callable[[int], None]) -> Lease:
+        """Memory for another GET of the range, which ``take`` takes before this use ends: blocks may still use the buffer."""
+        take(self.size)
+        self.drop()
+        return Lease(self.size, self.release)
+
     def drop(self) -> None:
         """One user less; the last one releases memory and buffer."""
         self.users -= 1
         if self.users == 0:
             self.release(self)
+
+
+@attrs.frozen(eq=False)
+class ReadyBlock:
+    """Decoded records of ``source_bytes`` of batches. They hold ``extra`` bytes of memory beside a share of ``lease``."""
+
+    block: RecordBlock
+    extra: int
+    lease: Lease | None
+    source_bytes: int = 0
 
 
 class BufferPool:

@@ -28,10 +28,10 @@ from collections import deque
 
 import attrs
 
-from kafka_remote_client.errors import Action, DirectFetchError
+from kafka_remote_client.errors import Action, CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
-from kafka_remote_client.fetch.memory import Lease
+from kafka_remote_client.fetch.memory import Lease, ReadyBlock
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.plan import FIRST_WINDOW, readable_end, within
 from kafka_remote_client.fetch.read_end import ReadEnd
@@ -104,16 +104,6 @@ class End:
     read: PartitionRead
 
 
-@attrs.frozen(eq=False)
-class ReadyBlock:
-    """Decoded records of ``source_bytes`` of batches. They hold ``extra`` bytes of memory beside a share of ``lease``."""
-
-    block: RecordBlock
-    extra: int
-    lease: Lease | None
-    source_bytes: int = 0
-
-
 class PartitionRead:
     """See the module. Not thread-safe: the engine's lock guards it. ``now`` is always monotonic seconds.
 
@@ -153,6 +143,7 @@ class PartitionRead:
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
         self._ahead_failed = self._relocated = False
+        self.met_gap = False  # then each location has to say whether the topic is compacted
         self._leaves_for: str | None = None
         self._decoding: RangeRead | None = None
         self._decoding_carried = 0
@@ -424,33 +415,35 @@ class PartitionRead:
     def _grant_done(self, grant: GrantRead) -> None:
         """Checks that a grant ended exactly at its next offset. Otherwise the read moves to the broker."""
         expected = readable_end(grant.location, self.isolation_level, self.end_offset)
-        if self.next_offset < expected and self._shared.config.allow_offset_gaps:
+        if self.next_offset < expected and (self._shared.config.allow_offset_gaps or grant.location.compacted):
             self.next_offset = expected
             if expected == self.end_offset:
                 self._finish("end")
                 return
+        if self.next_offset < expected and self._asks_for_policy():
+            return
         if self.next_offset != grant.location.next_offset:
             self._finish("undecided" if self.next_offset == expected else "bad-location")
             return
         self._grants.popleft()
-        if self._grants:
-            return
-        if self._after is not None:
+        if not self._grants and self._after is not None:
             self._finish(self._after.reason, self._after.error, out_of_range=self._after.out_of_range)
-        else:
+        elif not self._grants:
             self._ahead_failed = False
             self.state = transition(self.state, ReaderEvent.EXHAUSTED)
 
     def _range_failed(
         self, failed: RangeRead, error: DirectFetchError, now: float, jitter: float, *, damaged: bool
     ) -> float | None:
+        if damaged and isinstance(error, CorruptRecordError) and error.chain and self._asks_for_policy():
+            return None
         if damaged:
             failed.corrupt += 1
             self._shared.counters.error(error.cause)
         action = self._shared.admission.decide(failed, error, relocated=self._relocated)
         if action is Action.RETRY:
             retry_at = now + policy.retry_pause(error, failed.attempts, jitter)
-            failed.wait_until(retry_at)
+            failed.wait_until(retry_at, self._shared.budget.memory.force)
             return retry_at
         if action is Action.RELOCATE:
             self._relocated = True
@@ -459,6 +452,15 @@ class PartitionRead:
         else:
             self._finish(error.cause, error)
         return None
+
+    def _asks_for_policy(self) -> bool:
+        """After the first gap, requests the location again: it says whether the topic is compacted. False later."""
+        if self.met_gap or self._shared.config.allow_offset_gaps:
+            return False
+        self.met_gap = True
+        self._drop_grants()
+        self.state = transition(self.state, ReaderEvent.RELOCATE)
+        return True
 
     # -- its end ---------------------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class RangeSizer:
         self._deliverable = self._balanced = min(self._least, _FIRST_RANGE_BYTES)
         self._slow = False  # from a time-out until ranges of the maximum arrive in time
         self._times = _Times(self.range_bytes)
-        self._longest = 0.0
+        self._longest: float = 0.0
         """Mean seconds of a GET up to which ranges keep a doubled size though memory is short; 0: they do not keep it."""
         self._kept = False
         """Whether the doubled size has been compared with the one before, and was not slower."""

@@ -6,12 +6,13 @@ Theory of operation. A reader is in one of three states:
 state    reason                                      end of the state
 =======  ==========================================  ===========================================
 asked    an event concerned it                       it is taken, to ask for its next command
-held     it needs a range, and no budget was free    budget is free; the longest waiting reader is first
+held     it needs a range, and no budget was free    budget is free; the longest waiting reader is first. Or its
+                                                     time has come: it may now need something else
 nowhere  it needs nothing until the next event       an event: :meth:`ReadyQueue.add`
 =======  ==========================================  ===========================================
 
 So the queue examines a reader once per event, independent of the number of readers, and no reader overtakes another that
-waits for budget.
+waits for budget, unless it needs none.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ class ReadyQueue(Generic[_T]):
         self._held.pop(one, None)
 
     def wake(self, now: float) -> None:
-        """Adds those whose time has come."""
+        """Gives a turn to those whose time has come, also if they wait for budget."""
         while self._later and self._later[0][0] <= now:
-            self.add(heapq.heappop(self._later)[2])
+            _, _, one = heapq.heappop(self._later)
+            self._held.pop(one, None)
+            self.add(one)
 
     def patience(self, now: float, longest: float) -> float:
         """Seconds until the next reader's time, from 0 up to ``longest``."""
@@ -69,7 +72,7 @@ class ReadyQueue(Generic[_T]):
         return waiting.popitem(last=False)[0] if waiting else None
 
     def hold(self, one: _T, *, first: bool) -> None:
-        """There is no budget for the request of ``one``. ``first``: it had already waited."""
+        """There is no budget for the request of ``one``. ``first``: it goes before the others, as it had already waited."""
         self._held[one] = None
         if first:
             self._held.move_to_end(one, last=False)

@@ -28,8 +28,8 @@ event takes them from :meth:`Scheduler.notices`.
 The scheduler examines a read after an event (:mod:`~kafka_remote_client.fetch.ready_queue`), so a step costs the same with
 a thousand partitions as with one. A Fetch needs, in this order: a free place in flight, memory and its share of the rate
 limits (:mod:`~kafka_remote_client.fetch.fetch_budget`); a URL that is young enough; a store that may be asked
-(:mod:`~kafka_remote_client.fetch.admission`). A read that waits for the first of these keeps its place before all others, and
-from then on no other reader gets memory in the same step.
+(:mod:`~kafka_remote_client.fetch.admission`). A read that waits for the first of these keeps its place before all others. A
+range that is requested again has its memory and goes first: its reader cannot give back other memory before it arrives.
 
 An unexpected exception is a defect. It moves one read to the broker, and never costs records, a thread or another partition:
 :class:`ReadDefectError` names the read, and the engine ends it with :meth:`Scheduler.broke`.
@@ -352,8 +352,9 @@ class Scheduler:
             try:
                 command = read.next_command(now)
                 if isinstance(command, Fetch):
-                    if not self.budget.has_for(self.budget.needs(command.range), self.in_flight, now):
-                        self._queue.hold(read, first=budget)
+                    repeats = command.range.lease is not None
+                    if not self.budget.has_for(self.budget.needs(command.range), self.in_flight, now, repeats):
+                        self._queue.hold(read, first=budget or repeats)
                         budget = False
                         continue
                     command = read.with_fresh_url(command, now)
@@ -422,7 +423,8 @@ class Scheduler:
             return False
         if isinstance(command, Fetch):
             self._counters.add("remote-fetch-rate-limit-time-total", self.budget.take(command.range, now))
-            command.lease = Lease(command.range.needs, self._release)
+            command.lease = command.range.lease or Lease(command.range.needs, self._release)
+            command.range.lease = None
             self._begin(command, now)
         return True
 

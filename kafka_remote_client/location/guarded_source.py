@@ -14,9 +14,10 @@ from typing import TypeVar
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, LocationError
-from kafka_remote_client.location.source import LocationSource
+from kafka_remote_client.location.source import LocationSource, SegmentListingSource
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 
 __all__ = ["GuardedLocationSource"]
 
@@ -74,6 +75,24 @@ class GuardedLocationSource:
             return _guarded("asking for the bounds of tiers", ask)
         except DirectFetchError as error:
             return dict.fromkeys(partitions, error)
+
+    def segments_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+        """As SegmentListingSource, and never raises. Nothing is known where the source lists no segments, or fails."""
+        inner = self.inner
+        if not isinstance(inner, SegmentListingSource):
+            return {}
+
+        def ask() -> dict[tuple[str, int], Sequence[TieredSegment]]:
+            answers = inner.segments_of(partitions, deadline)
+            return {key: [_known(segment, TieredSegment) for segment in answers[key]] for key in partitions if key in answers}
+
+        try:
+            return _guarded("asking for the segments of partitions", ask)
+        except DirectFetchError as error:
+            _log.debug("no segments are listed: %s", error)
+            return {}
 
     def close(self) -> None:
         """As LocationSource. Never raises."""

@@ -31,6 +31,7 @@ from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from kafka_remote_client.remote_log.store_contents import no_segments
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 
 __all__ = ["DEFAULT_MAX_AGE_SECONDS", "ListedTier"]
 
@@ -89,6 +90,11 @@ class ListedTier:
             if absence is not None:
                 return attrs.evolve(found, error=NoSegmentsError(absence).with_context(topic=tip.topic))
         return found
+
+    def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment] | None:
+        """As TierResolver. A failed listing raises once, then is tried again."""
+        cache = self._cache(topic_id_partition)
+        return None if cache is None else self._resolver.all_segments(cache)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self._resolver.cache_statistics()

@@ -31,6 +31,7 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_SECONDS, LookUps
+from kafka_remote_client.location.segment_lists import list_segments
 from kafka_remote_client.location.tier_source import DEFAULT_RANGE_BYTES, DEFAULT_WINDOW_BYTES
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
@@ -93,6 +94,7 @@ class ListingLocationSource:
         self.resolver = RemoteSegmentResolver(store, layout, index_cache_bytes=index_cache_bytes, executor=self._reads)
         self._undecided: dict[TopicIdPartition, int | None] = {}
         self._absent: dict[str, str] = {}
+        self._lookup_concurrency = lookup_concurrency
         self._lock = threading.Lock()
         self._look_ups = LookUps(self._answer, SystemClock(), concurrency=lookup_concurrency, timeout=lookup_timeout)
 
@@ -130,8 +132,7 @@ class ListingLocationSource:
 
         Raises RemoteLogError kinds where the lineage cannot be read, and what the store raises.
         """
-        log = self.resolver.log(self._listing(topic_id_partition.topic).cache(topic_id_partition))
-        return [] if log is None else list(log.all_segments())
+        return self.resolver.all_segments(self._listing(topic_id_partition.topic).cache(topic_id_partition))
 
     def offset_for_time(
         self, topic_id_partition: TopicIdPartition, timestamp_ms: int, start_offset: int = 0, *, markers: bool = True
@@ -212,6 +213,14 @@ class ListingLocationSource:
             except DirectFetchError as error:
                 answers[key] = error
         return answers
+
+    def segments_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+        """As SegmentListingSource."""
+        return list_segments(
+            partitions, lambda key: self._tip(*key), self.segments, deadline, concurrency=self._lookup_concurrency
+        )
 
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
         """Returns where a reader of committed records stops; None = at the tier's end.

@@ -28,9 +28,10 @@ from kafka_remote_client.location.leader_check import LeaderCheck, only_partitio
 from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version
 from kafka_remote_client.location.look_ups import DEFAULT_CONCURRENCY, DEFAULT_TIMEOUT_SECONDS, LookUps
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, answered
+from kafka_remote_client.location.segment_lists import list_segments
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
-from kafka_remote_client.model import LocationAnswer, NotRemote, SegmentLocation
+from kafka_remote_client.model import LocationAnswer, NotRemote, SegmentLocation, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import FETCH
@@ -38,6 +39,7 @@ from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.wire import ZERO_UUID
@@ -57,6 +59,9 @@ class TierResolver(Protocol):
 
         In :func:`kept_only` raises NotKeptError instead of waiting for a read.
         """
+
+    def segments(self, topic_id_partition: TopicIdPartition) -> Sequence[TieredSegment] | None:
+        """The segments of the log, in order; ``None`` = not ready. Raises RemoteLogError kinds, and what the store raises."""
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         """Returns the counters of its caches, by the names of ``metrics.CACHES``."""
@@ -94,6 +99,7 @@ class TierLocationSource(BoundsByLeaders):
         self._range_bytes = arguments.whole(range_bytes, "range_bytes", 1)
         self._reads = reads
         self._leader_check = LeaderCheck()
+        self._lookup_concurrency = lookup_concurrency
         self._look_ups = LookUps(self._answer, clock, concurrency=lookup_concurrency, timeout=lookup_timeout)
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
@@ -112,6 +118,18 @@ class TierLocationSource(BoundsByLeaders):
             return self._locate(_LeaderFetches(asked, leader, session, version), deadline)
 
         return self._leaders.ask(question.topic, question.partition, deadline, ask)
+
+    def segments_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+        """As SegmentListingSource. The leaders' cluster gives the topic ids: one Metadata request for all topics."""
+        topics = self._leaders.topics(list(dict.fromkeys(topic for topic, _ in partitions)), deadline)
+
+        def tip(key: tuple[str, int]) -> TopicIdPartition | None:
+            topic_id = topics[key[0]].topic_id
+            return None if topic_id == ZERO_UUID else TopicIdPartition(topic_id, *key)
+
+        return list_segments(partitions, tip, self._tier.segments, deadline, concurrency=self._lookup_concurrency)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return self._tier.cache_statistics()

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import NotRemote, TopicIdPartition
+from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 
 __all__ = ["FollowedTier"]
 
@@ -27,13 +29,24 @@ class FollowedTier:
 
         Further reasons: ``metadata-not-ready``. Raises RemoteLogError or RemoteStorageError.
         """
-        tip = question.topic_id_partition
-        if not self._ready(tip):
-            return NotRemote("metadata-not-ready")
-        cache = self._store.cache(tip)
-        # Between the two questions the metadata partition may have started again: then the cache has a part of it.
-        if not self._ready(tip):
+        ready, cache = self._cache(question.topic_id_partition)
+        if not ready:
             return NotRemote("metadata-not-ready")
         if cache is None:
             return NotRemote("nothing-tiered")
         return self._resolver.resolve(cache, question)
+
+    def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment] | None:
+        """The segments of a partition's log, in order; ``None`` = not ready. Raises RemoteLogError or RemoteStorageError."""
+        ready, cache = self._cache(topic_id_partition)
+        if not ready:
+            return None
+        return [] if cache is None else self._resolver.all_segments(cache)
+
+    def _cache(self, tip: TopicIdPartition) -> tuple[bool, RemoteLogMetadataCache | None]:
+        """Whether the partition is ready, and then its cache; ``None`` = nothing is tiered."""
+        if not self._ready(tip):
+            return False, None
+        cache = self._store.cache(tip)
+        # Between the two questions the metadata partition may have started again: then the cache has a part of it.
+        return (True, cache) if self._ready(tip) else (False, None)

@@ -5,7 +5,9 @@
     follower's thread                            thread of its own
     open() ─► folder, identity of the topic
     load() ─► file, decode
-    wanted(positions)?  write(positions, contents) ─► pack, encode ─► SnapshotFolder.write
+    wanted(positions)?  write(positions, contents) ─► identity, if unknown ─► pack, encode ─► SnapshotFolder.write
+
+A broker that does not tell the topic's identity at the start is asked again before each write.
 
 The contents are references to immutable values, taken between two records, so they belong to exactly these positions. Look-ups
 wait for neither thread. A failure is logged once, until a snapshot is written again, and is no reason to stop: the topic has it
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import UUID
 
+import attrs
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 
@@ -54,6 +57,14 @@ class _StoppedError(Exception):
     """The process ends while a snapshot is written."""
 
 
+@attrs.define
+class _Source:
+    """What the follower reads since it was started last. ``origin``: ``None`` until the broker has told it."""
+
+    partition_count: int
+    origin: SnapshotOrigin | None = None
+
+
 class MetadataSnapshots:
     """The snapshot of one follower in ``folder``, written at most every ``interval`` seconds.
 
@@ -75,7 +86,7 @@ class MetadataSnapshots:
         self._interval = interval
         self._clock = clock or SystemClock()
         self._folder: SnapshotFolder | None = None
-        self._origin: SnapshotOrigin | None = None
+        self._source: _Source | None = None
         self._positions: Mapping[int, MetadataPosition] = {}
         self._next = self._clock.monotonic()
         self._written_at: int | None = None
@@ -85,15 +96,21 @@ class MetadataSnapshots:
         self._loaded = self._writes = self._failures = 0
 
     def open(self, partition_count: int) -> None:
-        """Opens the folder and asks for the topic's id, before the topic is read. A failure is one WARNING, and no snapshot."""
-        self._origin = None
+        """Opens the folder and asks for the topic's id, before the topic is read.
+
+        A failure is one WARNING. Without a folder there is no snapshot. Without the id none is loaded, and each write asks
+        for it again.
+        """
+        self._source = source = _Source(partition_count)
         try:
             if self._folder is None:
                 self._folder = SnapshotFolder(self._path)
-            self._origin = self._identified(partition_count)
+            source.origin = self._identified(partition_count)
         except Exception as error:  # noqa: BLE001 - a defect too: the topic can be read without a snapshot
             self._failures += 1
-            _log.warning("no snapshot in %s is read or written: %s", self._path, error)
+            self._failing = True
+            what = "read or written" if self._folder is None else "read, and none is written until the topic's id is known"
+            _log.warning("no snapshot in %s is %s: %s", self._path, what, error)
 
     def load(self, bounds: Mapping[int, tuple[int, int]]) -> MetadataSnapshot | None:
         """The snapshot of the topic with these first and end offsets of its partitions, if there is one that fits it.
@@ -101,7 +118,8 @@ class MetadataSnapshots:
         Its positions, and the partitions that belong to them, are those from which reading can continue. Whatever is in the way
         is one WARNING, and None. Call :meth:`open` before.
         """
-        if self._folder is None or self._origin is None:
+        origin = None if self._source is None else self._source.origin
+        if self._folder is None or origin is None:
             return None
         try:
             data = self._folder.read()
@@ -109,7 +127,7 @@ class MetadataSnapshots:
                 _log.info("there is no snapshot %s yet: reading %s from the start", self._folder.file, self._topic)
                 return None
             found = decode(data)
-            _check_origin(found.origin, self._origin)
+            _check_origin(found.origin, origin)
             return self._usable(found, bounds)
         except Exception as error:  # noqa: BLE001 - a defect too: the topic can be read without a snapshot
             self._failures += 1
@@ -118,14 +136,15 @@ class MetadataSnapshots:
 
     def wanted(self, positions: Mapping[int, MetadataPosition]) -> bool:
         """Whether it is time to write: something changed, ``interval`` is over, and no other write is in progress."""
-        if self._folder is None or self._origin is None or self._clock.monotonic() < self._next:
+        if self._folder is None or self._source is None or self._clock.monotonic() < self._next:
             return False
         return positions != self._positions and (self._thread is None or not self._thread.is_alive())
 
     def write(self, positions: Mapping[int, MetadataPosition], contents: Contents) -> None:
         """Begins to write what was known at ``positions``, which lack the metadata partitions that are not trusted."""
+        assert self._source is not None
         self._next = self._clock.monotonic() + self._interval
-        self._thread = start_thread("metadata-snapshot", self._write, positions, contents)
+        self._thread = start_thread("metadata-snapshot", self._write, self._source, positions, contents)
 
     def close(self) -> None:
         """Stops a write in progress and frees the folder. Called when the follower has ended, may be called twice."""
@@ -182,13 +201,13 @@ class MetadataSnapshots:
         )
         return MetadataSnapshot(found.origin, found.written_at_ms, positions, partitions)
 
-    def _write(self, positions: Mapping[int, MetadataPosition], contents: Contents) -> None:
-        folder, origin = self._folder, self._origin
+    def _write(self, source: _Source, positions: Mapping[int, MetadataPosition], contents: Contents) -> None:
+        folder = self._folder
         assert folder is not None
-        assert origin is not None
-        known = [one for tip, one in contents if metadata_partition(tip, origin.partition_count) in positions]
+        known = [one for tip, one in contents if metadata_partition(tip, source.partition_count) in positions]
         written_at = self._clock.time_ms()
         try:
+            origin = source.origin = source.origin or self._identified(source.partition_count)
             size = folder.write(encode(origin, written_at, positions, self._packed(known), len(known)))
         except _StoppedError:
             return

@@ -294,6 +294,11 @@ class RemoteSegmentResolver:
             lineage = LeaderEpochLineage(leader_epochs)
         return None if lineage is None else TieredLog(cache, lineage)
 
+    def all_segments(self, cache: RemoteLogMetadataCache) -> list[TieredSegment]:
+        """The segments of a partition that are read, in order, over missing offsets, too. Raises as :meth:`log`."""
+        log = self.log(cache)
+        return [] if log is None else list(log.all_segments())
+
 
 def _guessed_segment(cache: RemoteLogMetadataCache, offset: int) -> RemoteLogSegmentMetadata | None:
     """The segment that holds ``offset`` in the highest epoch that has it: nearly always that of the lineage."""

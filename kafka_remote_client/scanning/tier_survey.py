@@ -28,7 +28,7 @@ from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.broker_part import BrokerPart
 from kafka_remote_client.scanning.plan import TieredPartition, TimeBounds, time_bounds, with_live_rest
 from kafka_remote_client.scanning.scan import Scan
-from kafka_remote_client.scanning.splits import SegmentSpan
+from kafka_remote_client.scanning.segment_spans import span_of
 from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["partitions_of", "survey"]
@@ -151,7 +151,7 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         partition,
         start,
         end,
-        tuple(_span(segment) for segment in segments),
+        tuple(span_of(segment) for segment in segments),
         first_young_enough=at(times.oldest, markers=True),
         # The broker's clock sets the time of a marker. Older records may come after it, so it ends no read.
         first_too_young=at(times.youngest, markers=False),
@@ -171,11 +171,3 @@ def _live(brokers: BrokerPart, facts: _Facts, log_start: int, log_end: int) -> T
                 f"the leader (it ends at {log_end}): a leader election lost records, or the brokers are of another cluster"
             ).with_context(topic=tip.topic, partition=tip.partition, offset=end)
     return with_live_rest(known, log_start, log_end)
-
-
-def _span(segment: TieredSegment) -> SegmentSpan:
-    metadata = segment.metadata
-    whole = metadata.end_offset + 1 - metadata.start_offset
-    size = metadata.segment_size_in_bytes * (segment.end - segment.start) // whole
-    youngest = metadata.max_timestamp_ms if metadata.max_timestamp_ms >= 0 else None
-    return SegmentSpan(segment.start, segment.end, size, youngest)

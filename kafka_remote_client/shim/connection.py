@@ -13,9 +13,7 @@ gone out. Each connection has deadlines::
 Single bytes renew none of them. All buffers of all connections share one budget (``buffers.py``).
 
 A new connection, and each request after the first, waits for its turn when its share of the loop is used up (``turns.py``).
-
-Where clients have to speak TLS, the handshake is done here and not by the listener, so that connections which never finish one
-are counted and bounded like all others.
+Handshakes of TLS are done here and not by the listener, so those which never end are counted and bounded (``handshake.py``).
 """
 
 from __future__ import annotations
@@ -37,9 +35,9 @@ from kafka_remote_client.shim.broker import BrokerStrategy
 from kafka_remote_client.shim.buffers import BufferBudget
 from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.handshake import Handshake
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
-from kafka_remote_client.shim.tls import hold_for_traffic, hold_little, measure_handshake
 from kafka_remote_client.shim.turns import Turns
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
@@ -105,7 +103,7 @@ class ClientConnection(asyncio.Protocol):
         self._entering: asyncio.Task[object] | None = None
         self._client: asyncio.Transport | None = None
         self._socket: asyncio.Transport | None = None  # below TLS, the client's transport itself without
-        self._handshaking = False
+        self._handshake: Handshake | None = None  # until the client's first TLS record is complete
         self._broker = _BrokerSide(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[asyncio.Future[memoryview]] = set()
@@ -160,7 +158,7 @@ class ClientConnection(asyncio.Protocol):
         if self._closing_at is None:
             self._around.counters.add(f"connections_dropped.{why}")
         self._begin_closing()
-        for transport in (self._client, self._broker.transport):
+        for transport in (self._socket, self._broker.transport):
             if transport is not None:
                 transport.abort()
         self._around.buffers.holds(self, 0)
@@ -168,7 +166,7 @@ class ClientConnection(asyncio.Protocol):
     def close(self) -> None:
         """Ends both sides after what was written to them has gone out."""
         self._begin_closing()
-        for transport in (self._client, self._broker.transport):
+        for transport in (self._client or self._socket, self._broker.transport):
             if transport is not None and not transport.is_closing():
                 transport.close()
 
@@ -187,6 +185,8 @@ class ClientConnection(asyncio.Protocol):
         for one in waits:
             one.cancel()
         self._around.turns.leave(self)
+        if self._handshake:
+            self._handshake.stop()
         if self._accepted is not None:
             self._accepted.close()
             self._accepted = None
@@ -237,13 +237,10 @@ class ClientConnection(asyncio.Protocol):
             return
         _limit_unsent(transport)
         if self._around.listener_tls is not None:
-            self._handshaking = True
-            transport.pause_reading()
-            # The steps of the handshake are measured by themselves, which takes less memory.
-            self._start(self._secure(transport, self._around.listener_tls), measured=False)
+            self._handshake = Handshake(self._around.config.handshake_timeout, partial(self._failed, "no ClientHello in time"))
 
     def data_received(self, data: bytes) -> None:
-        self._feed(self._pipeline.from_client, data)
+        self._feed(self._pipeline.from_client if self._handshake is None else self._take_handshake, data)
 
     def pause_writing(self) -> None:
         self._broker.read(False)
@@ -253,6 +250,8 @@ class ClientConnection(asyncio.Protocol):
         self._account()
 
     def connection_lost(self, _exc: Exception | None) -> None:
+        if self._handshake is not None:
+            self.drop("tls")
         self._client = None
         self._side_lost()
 
@@ -318,7 +317,8 @@ class ClientConnection(asyncio.Protocol):
         for_broker = 0 if self._broker.transport is None else self._broker.transport.get_write_buffer_size()
         self._for_client.look(for_client, now)
         self._for_broker.look(for_broker, now)
-        self._around.buffers.holds(self, self._pipeline.held + for_client + for_broker)
+        of_handshake = 0 if self._handshake is None else self._handshake.held
+        self._around.buffers.holds(self, self._pipeline.held + of_handshake + for_client + for_broker)
         if self._around.buffers.exceeded:
             self._owner.crowded()
 
@@ -333,7 +333,7 @@ class ClientConnection(asyncio.Protocol):
             self._broker.transport.write(data)
 
     def _read_client(self) -> None:
-        if self._client is None or self._handshaking:
+        if self._client is None or self._handshake is not None:
             return
         # Reading continues, up to a limit, while requests only wait, so that a disconnect is noticed.
         drained = self._draining and self._pipeline.between_requests
@@ -342,30 +342,34 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._client.resume_reading()
 
-    async def _secure(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
+    def _take_handshake(self, data: bytes) -> None:
+        """Begins the TLS handshake when the client's first record is complete."""
+        handshake, transport = self._handshake, self._client
+        if handshake is not None and transport is not None and handshake.take(data):
+            transport.pause_reading()
+            self._handshake = self._client = None  # no one is notified if it ends before its handshake does
+            # The steps of the handshake are measured by themselves, which takes less memory.
+            self._start(self._secure(handshake, transport), measured=False)
+
+    def _failed(self, why: object) -> None:
+        _LOG.info("closing the connection of %s: the TLS handshake failed: %s", self.peer, why)
+        self.drop("tls")
+
+    async def _secure(self, handshake: Handshake, transport: asyncio.Transport) -> None:
         """Replaces the client's transport by one with TLS. Its first bytes may arrive before this continues."""
-        self._client = None  # no one is notified of the end of a connection whose handshake has not ended
-        loop = asyncio.get_running_loop()
-        # These run when start_tls has made its protocol, before any byte.
-        loop.call_soon(hold_little, transport)
-        loop.call_soon(measure_handshake, transport, self._around.turns.begin, partial(self._around.turns.end, self))
+        context, turns = self._around.listener_tls, self._around.turns
+        assert context is not None
         try:
-            secured = await loop.start_tls(
-                transport, self, context, server_side=True, ssl_handshake_timeout=self._around.config.handshake_timeout
-            )
+            secured = await handshake.secured(transport, self, context, turns.begin, partial(turns.end, self))
         except OSError as error:  # also ssl.SSLError, and what a time-out raises
-            _LOG.info("closing the connection of %s: the TLS handshake failed: %s", self.peer, error)
-            secured = None
-        if secured is None or secured.is_closing():
-            if secured is not None:
-                secured.abort()
-            self.drop("tls")
+            self._failed(error)
             return
-        hold_for_traffic(secured)
-        self._client = secured
-        self._handshaking = False
-        secured.set_write_buffer_limits(_MAX_UNWRITTEN)
-        self._read_client()
+        if secured is None or secured.is_closing():
+            self.drop("tls")
+        else:
+            self._client = secured
+            secured.set_write_buffer_limits(_MAX_UNWRITTEN)
+            self._read_client()
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()

@@ -44,7 +44,7 @@ def fair_level(demands: Iterable[float], capacity: float) -> float:
     """The largest level with which the sum of ``min(demand, level)`` is at most ``capacity``, and ``capacity`` at most."""
     left, ordered = capacity, sorted(demands)
     for count, demand in zip(range(len(ordered), 0, -1), ordered, strict=True):
-        if demand * count >= left:
+        if demand * count > left:
             return left / count
         left -= demand
     return capacity

@@ -11,10 +11,8 @@ broker that takes identities from certificates. It is refused unless ``allow_sha
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Callable
 from pathlib import Path
 
 from kafka_remote_client import arguments
@@ -25,19 +23,13 @@ from kafka_remote_client.shim.config import ShimConfig
 __all__ = [
     "TLS_BUFFER_BYTES",
     "broker_context",
-    "hold_for_traffic",
-    "hold_little",
     "limit_tls_buffers",
     "listener_context",
-    "measure_handshake",
     "origin_context",
 ]
 
 TLS_BUFFER_BYTES = 64 << 10
 """For which asyncio keeps memory on each connection with TLS, in place of its own 256 KiB. A TLS record has 16 KiB at most."""
-
-_HANDSHAKE_BUFFER_BYTES = 4 << 10
-"""The same during a handshake, which peers may never finish."""
 
 _PROTOCOLS = {"plaintext": False, "sasl_plaintext": False, "ssl": True, "sasl_ssl": True}
 _VERIFY = "enable.ssl.certificate.verification"
@@ -47,38 +39,6 @@ _IDENTITY = ("ssl.certificate.", "ssl.key.", "ssl.keystore.")
 def limit_tls_buffers() -> None:
     """Makes asyncio's connections with TLS hold less, in this process and from now on. Idle ones are most of the memory."""
     SSLProtocol.max_size = min(SSLProtocol.max_size, TLS_BUFFER_BYTES)
-
-
-def hold_little(transport: asyncio.Transport) -> None:
-    """Shrinks the buffer of a transport whose TLS handshake begins. Call it after asyncio has made its protocol."""
-    protocol = transport.get_protocol()
-    if isinstance(protocol, SSLProtocol):
-        buffer = bytearray(_HANDSHAKE_BUFFER_BYTES)
-        for name, value in (("max_size", len(buffer)), ("_ssl_buffer", buffer), ("_ssl_buffer_view", memoryview(buffer))):
-            setattr(protocol, name, value)
-
-
-def measure_handshake(transport: asyncio.Transport, begin: Callable[[], None], end: Callable[[], None]) -> None:
-    """Calls ``begin`` and ``end`` around each step of the TLS handshake that begins on ``transport``."""
-    protocol = transport.get_protocol()
-    if isinstance(protocol, SSLProtocol):
-        step: Callable[[], None] = getattr(protocol, "_do_handshake")  # noqa: B009 - unknown to the type checker
-
-        def measured() -> None:
-            begin()
-            try:
-                step()
-            finally:
-                end()
-
-        setattr(protocol, "_do_handshake", measured)  # noqa: B010 - the same
-
-
-def hold_for_traffic(secured: asyncio.Transport) -> None:
-    """Ends :meth:`hold_little` after the handshake. asyncio takes the larger buffer at its next read."""
-    protocol = getattr(secured, "_ssl_protocol", None)
-    if isinstance(protocol, SSLProtocol):
-        vars(protocol).pop("max_size", None)
 
 
 def listener_context(config: ShimConfig) -> ssl.SSLContext | None:

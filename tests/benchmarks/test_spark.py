@@ -50,3 +50,5 @@ def test_planning_plans_all_segments() -> None:
     assert found["segments"] == 1000
     assert found["known"]["splits"] == 1000
     assert found["asked"]["questions"] <= 512
+    assert (found["listed"]["splits"], found["listed"]["questions"]) == (1000, 0)
+    assert (found["continued"]["finished"], found["continued"]["splits"]) == (500, 500)

@@ -76,6 +76,36 @@ def test_runs_of_a_suite_under_load_on_the_same_code_are_added_up(tmp_path: Path
     ]
 
 
+def test_the_events_of_simulations_on_the_same_code_are_added_up(tmp_path: Path) -> None:
+    root = _root(tmp_path)
+    current = digest([_CODE], root)
+    told = {"scenarios": 10, "events": 12_345, "events_per_second": 9_000, "failed": 0}
+    runs = [
+        _run("simulate", 1, "of other code", **told, sometimes={"hedge-won": 100}),
+        _run("simulate", 2, current, **told, sometimes={"hedge-won": 1_000}),
+        _run("simulate", 3, current, **told, sometimes={"hedge-won": 5, "retried": 1}),
+    ]
+    assert table(["simulate"], runs, root).splitlines()[-1] == (
+        "| 10 | 12,345 | 9,000 | 0 | 1.0 | 2026-11-03 | `0123abc` | 3 | same |"
+    )
+    rows = table(["simulate-events"], runs, root).splitlines()
+    assert "| `hedge-won` | a hedge brings the range before the first GET | 1,005 |" in rows
+    assert "| `retried` | a GET is repeated | 1 |" in rows
+    assert "| `tier-grew` | a segment reaches the tier while its partition is read | 0 |" in rows
+
+
+def test_bugs_that_a_simulation_found_come_by_time(tmp_path: Path) -> None:
+    root = _root(tmp_path)
+    found = {"late": (7.5, "J9"), "soon": (0.1, "J1")}
+    run = _run("simulate-bugs", 1, digest([_CODE], root), seconds_each=60, found=found, missed=["never"])
+    assert table(["simulate-bugs"], [run], root).splitlines()[2:] == [
+        "| soon | 0.1 | J1 |",
+        "| late | 7.5 | J9 |",
+        "| never | not found | |",
+        "| found 2 of 3 | 2026-11-01, `0123abc`, seed 1, at most 60 s each | code since: same |",
+    ]
+
+
 def test_the_page_keeps_its_text_around_the_tables(tmp_path: Path) -> None:
     page = "before\n\n<!-- campaigns: chaos -->\nold\n<!-- /campaigns -->\n\nafter\n"
     made = filled(page, [_run("chaos", 1, None)], _root(tmp_path))
@@ -146,6 +176,7 @@ def test_the_table_has_the_last_run_of_each_broker_version(tmp_path: Path) -> No
         "announced": "Fetch up to 15",
         "records": "9",
         "transactions": "7",
+        "delayed": "5",
         "denied": "Fetch 12 to 15",
     }
     runs = [
@@ -154,8 +185,8 @@ def test_the_table_has_the_last_run_of_each_broker_version(tmp_path: Path) -> No
         _run("broker-versions", 1, None, version="3.9.2", tier="failed: MissingPartError()"),
     ]
     assert table(["broker-versions"], runs, _root(tmp_path)).splitlines()[2:] == [
-        "| 3.9.2 | failed: MissingPartError() |  |  |  |  | 2026-11-01 | `0123abc` | unknown |",
-        "| 4.0.2 | 20 segments | Fetch up to 15 | 9 | 7 | Fetch 12 to 15 | 2026-11-02 | `0123abc` | unknown |",
+        "| 3.9.2 | failed: MissingPartError() |  |  |  |  |  | 2026-11-01 | `0123abc` | unknown |",
+        "| 4.0.2 | 20 segments | Fetch up to 15 | 9 | 7 | 5 | Fetch 12 to 15 | 2026-11-02 | `0123abc` | unknown |",
     ]
 
 
@@ -170,9 +201,21 @@ def test_the_table_has_the_minutes_of_the_first_and_the_last_run(tmp_path: Path)
         for day, minutes in enumerate(({"unit": 4.0, "old": 1.0}, {"unit": 9.0}, {"unit": 3.25, "new": 2.0}), 1)
     ]
     assert table(["suites"], runs, _root(tmp_path)).splitlines()[2:] == [
-        "| `unit` | 4.0 | 3.2 |",
-        "| `new` |  | 2.0 |",
-        "| `old` | 1.0 |  |",
-        "| all of it | 5.0 | 5.2 |",
-        "| run | 2026-11-01, `0123abc`, 2 cores | 2026-11-03, `0123abc`, 2 cores |",
+        "| `unit` | 4.0 | 3.2 |  |",
+        "| `new` |  | 2.0 |  |",
+        "| `old` | 1.0 |  |  |",
+        "| all of it | 5.0 | 5.2 |  |",
+        "| run | 2026-11-01, `0123abc`, 2 cores | 2026-11-03, `0123abc`, 2 cores | |",
+    ]
+
+
+def test_the_table_has_the_cpu_minutes_of_the_last_run(tmp_path: Path) -> None:
+    runs = [
+        _run("suites", 1, None, minutes={"unit": 4.0}, cpu_minutes={"unit": 3.0}, machine="2 cores"),
+        _run("suites", 2, None, minutes={"unit": 9.0, "fuzz": 1.0}, cpu_minutes={"unit": 5.0, "fuzz": 1.5}, machine="2 cores"),
+    ]
+    assert table(["suites"], runs, _root(tmp_path)).splitlines()[2:-1] == [
+        "| `unit` | 4.0 | 9.0 | 5.0 |",
+        "| `fuzz` |  | 1.0 | 1.5 |",
+        "| all of it | 4.0 | 10.0 | 6.5 |",
     ]

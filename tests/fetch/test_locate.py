@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import attrs
 import pytest
 
 from kafka_remote_client.clock import Deadline
@@ -13,7 +14,14 @@ from kafka_remote_client.fetch.locate import Located, locate
 from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location_question import LocationQuestion
-from kafka_remote_client.model import IsolationLevel, LocationPending, NotRemote, PartitionOffsets
+from kafka_remote_client.model import (
+    IsolationLevel,
+    LocationPending,
+    NotRemote,
+    PartitionOffsets,
+    SegmentLocation,
+    TopicIdPartition,
+)
 from tests.support.locations import ManualClock, location
 from tests.support.one_by_one import OneByOne
 
@@ -37,7 +45,7 @@ class Source(OneByOne):
         return self._answer
 
 
-def command(offset: int = 10, *, stop_at_local: bool = False, topic: str = "orders") -> Locate:
+def command(offset: int = 10, *, stop_at_local: bool = False, topic: str = "orders", met_gap: bool = False) -> Locate:
     read = SimpleNamespace(
         topic=topic,
         partition=0,
@@ -45,13 +53,21 @@ def command(offset: int = 10, *, stop_at_local: bool = False, topic: str = "orde
         stop_at_local=stop_at_local,
         isolation_level=IsolationLevel.READ_COMMITTED,
         end_offset=70,
+        met_gap=met_gap,
     )
     return Locate(cast("PartitionRead", read), offset, -1, 1000, 500, ahead=False)
 
 
 def located(source: Source, *commands: Locate) -> list[Located]:
     clock = ManualClock()
-    return locate(cast("LocationSource", source), commands, ("ApacheKafkaV1",), Deadline(clock, 1.0), clock)
+    deadline = Deadline(clock, 1.0)
+
+    def compacted(partition: TopicIdPartition, asked_until: Deadline) -> bool:
+        assert asked_until is deadline
+        source.asked.append(partition)
+        return True
+
+    return locate(cast("LocationSource", source), commands, ("ApacheKafkaV1",), deadline, clock, compacted)
 
 
 @pytest.mark.parametrize("source", [Source(None, LocationError("gone")), Source(LocationError("gone"), PartitionOffsets())])
@@ -109,3 +125,12 @@ def test_a_location_is_checked_and_a_pending_one_passes() -> None:
     (found,) = located(Source(location()), command(99))
     assert found.answer == NotRemote("other-offset", PartitionOffsets(earliest_local=5))
     assert located(Source(LocationPending()), command())[0].answer == LocationPending()
+
+
+def test_only_after_a_gap_a_location_says_whether_the_topic_is_compacted() -> None:
+    source = Source(location())
+    before, after = (located(source, command(100, met_gap=met))[0].answer for met in (False, True))
+    assert isinstance(before, SegmentLocation)
+    assert before == location()
+    assert after == attrs.evolve(before, compacted=True)
+    assert [one for one in source.asked if isinstance(one, TopicIdPartition)] == [before.metadata.topic_id_partition]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.fetch import location_sources
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.location_sources import build_source, reads_the_store
+from kafka_remote_client.fetch.location_sources import asks_compacted, build_source, reads_the_store
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.broker import BrokerLocationSource
@@ -27,7 +28,7 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
-from tests.support.tier import MemoryStore
+from tests.support.tier import TIP, MemoryStore
 
 
 def remote_of(**settings: object) -> RemoteFetchConfig:
@@ -211,3 +212,25 @@ def test_a_failed_build_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ConfigurationError):
         engine_of(tmp_path, **{"remote.storage.store.layout": "none-such"})
     assert store.closed
+
+
+def test_without_a_broker_no_topic_is_known_to_be_compacted() -> None:
+    clock = SystemClock()
+    assert not asks_compacted(remote_of(location__source="listing"), {}, clock)(TIP, Deadline(clock, 1.0))
+
+
+@pytest.mark.parametrize("own", ["", "shim:9092"])
+def test_the_policy_is_asked_of_the_servers_for_locations(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked:
+        def __init__(self, settings: dict[str, Any], _clock: object) -> None:
+            self.settings = settings
+
+        def compacted(self, *_: object) -> bool:
+            assert self.settings == {"bootstrap.servers": own or "broker:9092", "log_level": 0}
+            return True
+
+    monkeypatch.setattr(location_sources, "CleanupPolicies", Asked)
+    clock = SystemClock()
+    inner = {"bootstrap.servers": "broker:9092", "log_level": 0, "group.id": "g"}
+    remote = remote_of(bootstrap__servers=own) if own else remote_of()
+    assert asks_compacted(remote, inner, clock)(TIP, Deadline(clock, 1.0))

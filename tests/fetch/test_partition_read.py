@@ -11,10 +11,11 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, LocationExpiredError
+from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_read import Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
-from kafka_remote_client.model import LocationPending, NotRemote
+from kafka_remote_client.model import LocationPending, NotRemote, SegmentLocation
 from kafka_remote_client.records import RecordBlock
 from tests.support.stepping import TIERED_END, Stepping, stepping
 
@@ -150,16 +151,29 @@ def test_ranges_past_the_bound_of_a_read_are_not_requested() -> None:
         assert isinstance(everything(read)[-1], ReadEnd)
 
 
+def locate_always(made: Stepping, read: PartitionRead, answer: SegmentLocation) -> tuple[int, ReadEnd]:
+    """Reads to the end with the same answer to each location request. Returns the number of these, and the end."""
+    locates = 0
+    while True:
+        while (command := made.next()) is not None:
+            if isinstance(command, Locate):
+                locates += 1
+                made.locate(command, answer)
+            else:
+                made.carry_out(command)
+        item = made.scheduler.taken(read, made.clock.now)
+        assert item is not None
+        if isinstance(item, ReadEnd):
+            return locates, item
+
+
 def test_a_location_whose_ranges_begin_too_late_is_refused() -> None:
     with stepping() as made:
         found = made.location(0)
         read = made.opened(end_offset=found.next_offset)
         told = tuple(attrs.evolve(one, first_offset=number * found.next_offset) for number, one in enumerate(found.ranges))
-        made.locate(cast("Locate", made.next()), attrs.evolve(found, ranges=told))
-        made.run()
-        end = everything(read)[-1]
-        assert isinstance(end, ReadEnd)
-        assert end.reason == "bad-location"
+        locates, end = locate_always(made, read, attrs.evolve(found, ranges=told))
+        assert (locates, end.reason) == (2, "bad-location")
         assert end.next_offset < found.next_offset
 
 
@@ -208,6 +222,7 @@ def test_a_range_that_failed_for_a_while_is_retried_in_time() -> None:
         read.located(ahead, LocationError("gone"), ahead.offset, 0.0)
         damage = CorruptRecordError("bad")
         for landed in ranges:
+            landed.lease = Lease(0, lambda _lease: None)
             read.landed(landed, 0, None)
         decode = read.next_decode()
         assert decode is not None
@@ -354,13 +369,9 @@ def test_a_refusal_ends_the_read_with_its_reason() -> None:
 def test_a_grant_that_does_not_reach_its_next_offset_ends_the_read(promised: str) -> None:
     with stepping() as made:
         read = made.opened()
-        command = made.next()
-        assert isinstance(command, Locate)
         found = made.location(0)
-        undecided = attrs.evolve(found, high_watermark=30)
-        made.locate(command, undecided if promised == "undecided" else attrs.evolve(found, ranges=found.ranges[:-1]))
-        made.run()
-        end = everything(read).pop()
-        assert isinstance(end, ReadEnd)
-        assert end.reason == promised
+        undecided, short = attrs.evolve(found, high_watermark=30), attrs.evolve(found, ranges=found.ranges[:-1])
+        # What a short grant lacks may have been compacted: a second location has to say so.
+        locates, end = locate_always(made, read, undecided if promised == "undecided" else short)
+        assert (locates > 1, end.reason) == (promised == "bad-location", promised)
         assert end.next_offset == 30 if promised == "undecided" else end.next_offset < found.next_offset

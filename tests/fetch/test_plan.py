@@ -2,6 +2,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.fetch.plan import (
+    FIRST_WINDOW,
     MIN_RANGE_BYTES,
     WINDOW_RANGES,
     RangeSizer,
@@ -64,6 +65,37 @@ def test_initial_ranges_fit_the_memory_if_all_are_in_flight() -> None:
     assert RangeSizer(8 * MIB, 5.0, 100).range_bytes == MIN_RANGE_BYTES
 
 
+def test_the_first_window_has_two_ranges_of_twice_the_least_size() -> None:
+    assert FIRST_WINDOW == (4 * MIN_RANGE_BYTES, 2 * MIN_RANGE_BYTES)
+
+
+def test_half_of_an_odd_size_is_a_whole_number_of_bytes() -> None:
+    sizer = RangeSizer(8 * MIB, 5.0, 2 * MIB + 1)
+    sizer.timed_out()
+    assert sizer.range_bytes == MIB
+    assert sizer.delivered((4 * MIB, 3 * MIB)) == (4 * MIB // 3, MIB)
+    grown = RangeSizer(4 * MIB + 3, 5.0, MIB)
+    grown.succeeded(MIB, 0.1, 0.1)
+    grown.succeeded(2 * MIB, 0.1, 0.1)
+    grown.succeeded(4 * MIB, 0.1, 0.1)
+    sizes = []
+    for wanted in (1.0, 1.0, 1.0, 9.0):
+        grown.balance(wanted, 8.0)
+        sizes.append(grown.range_bytes)
+    assert sizes == [2 * MIB, 4 * MIB, 4 * MIB + 3, 2 * MIB + 1]
+
+
+def test_a_fixed_window_is_whole_without_a_time_out() -> None:
+    sizer, window = RangeSizer(8 * MIB, 5.0, 2 * MIB), (64 * MIB, 16 * MIB)
+    sizer.succeeded(2 * MIB, 0.1, 0.1)
+    assert sizer.delivered(window) == window
+    sizer.timed_out()
+    assert sizer.delivered(window) == (4 * MIB, MIB)
+    for size in (1, 2, 4):
+        sizer.succeeded(size * MIB, 0.1, 0.1)
+    assert sizer.delivered(window) == window, "ranges of the maximum arrive in time again"
+
+
 def test_a_fixed_window_shrinks_only_after_a_time_out() -> None:
     sizer, window = RangeSizer(8 * MIB, 5.0, 2 * MIB), (32 * MIB, 8 * MIB)
     assert sizer.delivered(window) == window
@@ -94,6 +126,7 @@ def test_ranges_grow_only_if_twice_the_size_fits() -> None:
     assert sizer.balance(5.0, 10.0)
     assert sizer.range_bytes == 8 * MIB
     assert not sizer.balance(0.0, 10.0), "they are as large as they may be"
+    assert not sizer.balance(10.0, 10.0), "all that is wanted fits"
 
 
 def test_ranges_shrink_if_more_bytes_are_in_flight_than_fit() -> None:
@@ -163,7 +196,7 @@ def test_ranges_shrink_again_if_twice_the_size_takes_longer() -> None:
 def test_each_failed_trial_doubles_the_time_to_the_next() -> None:
     reading = Reading()
     assert reading.arrive(128, 0.05, 0.0) == [4]
-    for whole in (256, 512, 1024):
+    for whole in (256, 512, 1024, 2048, 4096, 8192, 8192):
         assert reading.arrive(128, 0.06, 0.0) == [2]
         assert reading.arrive(whole - 2, 0.05, 0.0) == []
         assert reading.arrive(2, 0.05, 0.0) == [4]
@@ -176,6 +209,42 @@ def test_kept_ranges_shrink_only_if_they_take_much_longer() -> None:
     assert reading.arrive(1024, 0.07, 0.0) == [], "a busy machine has such times"
     assert reading.arrive(1024, 0.1, 0.05)[0] == 2
     assert reading.arrive(1024, 0.1, 0.05) == []
+
+
+def test_the_next_trial_after_kept_ranges_comes_without_a_pause() -> None:
+    reading = Reading(4 * MIB)
+    assert reading.arrive(256, 0.05, 0.0) == [4]
+    while reading.arrive(4, 0.2, 0.1) != [2]:
+        pass
+    assert reading.arrive(126, 0.05, 0.0) == []
+    assert reading.arrive(2, 0.05, 0.0) == [4]
+
+
+def test_a_trial_needs_as_many_bytes_as_the_whole_memory() -> None:
+    reading = Reading()
+    assert reading.arrive(128, 0.05, 0.0, room=ROOM + 0.5) == [], "a byte is missing"
+    assert reading.arrive(2, 0.05, 0.0, room=ROOM + 0.5) == [4]
+
+
+def test_a_trial_follows_if_transfer_takes_all_of_the_longer_time() -> None:
+    assert Reading().arrive(128, 1.0, 0.15) == [4]
+    assert Reading().arrive(128, 1.0, 0.1501) == []
+
+
+def test_ranges_that_take_exactly_the_longest_time_keep_their_size() -> None:
+    for seconds, shrinks in [(0.0625 * 1.15, False), (0.0625 * 1.150001, True)]:
+        reading = Reading()
+        assert reading.arrive(128, 0.0625, 0.0) == [4]
+        reading.sizer.succeeded(4 * MIB, seconds, 0.0)
+        assert reading.sizer.balance(2.0, 1.0) == shrinks
+
+
+@pytest.mark.parametrize(("size", "changes"), [(MIB, False), (MIB + 1, True), (3 * MIB, True), (4 * MIB, False)])
+def test_only_ranges_of_about_the_size_lead_to_a_trial(size: int, changes: bool) -> None:
+    sizer = Reading().sizer
+    for _ in range(128):
+        sizer.succeeded(size, 0.05, 0.0)
+    assert sizer.balance(2 * ROOM, ROOM) == changes
 
 
 def test_memory_does_not_enlarge_ranges_that_a_slow_store_made_small() -> None:
@@ -211,11 +280,11 @@ def test_a_window_covers_twice_the_partitions_bytes_in_flight(in_flight: int, re
 
 
 def test_as_many_ranges_are_in_flight_as_are_used_during_one() -> None:
-    ahead = ReadAhead(16)
-    assert ahead.in_flight(MIB) == 16
+    ahead = ReadAhead(64)
+    assert ahead.in_flight(MIB) == 64
     ahead.landed(MIB, 0.05)
     ahead.decoded(MIB, 7.0, 7.002)
-    assert ahead.in_flight(MIB) == 16, "nobody has used anything yet"
+    assert ahead.in_flight(MIB) == 64, "nobody has used anything yet"
     ahead.used(MIB, 7.1, 7.12)
     assert ahead.in_flight(MIB) == 1 + 5
     assert ahead.in_flight(2 * MIB) == 1 + 3, "larger ranges last longer"
@@ -252,6 +321,12 @@ def test_the_last_ranges_and_paces_count_most() -> None:
     assert ahead.in_flight(MIB) == 2
 
 
+def test_all_ranges_are_in_flight_until_the_first_one_landed() -> None:
+    ahead = ReadAhead(16)
+    ahead.used(MIB, 1.0, 1.01)
+    assert ahead.in_flight(MIB) == 16
+
+
 def test_one_range_at_a_time_stays_one_at_a_time() -> None:
     ahead = ReadAhead(1)
     ahead.landed(MIB, 1.0)
@@ -277,6 +352,9 @@ def test_bytes_in_flight_follow_from_ranges_of_that_size() -> None:
     ahead.used(MIB, 1.0, 1.01)
     assert ahead.wanted_bytes(MIB) == pytest.approx(10 * MIB)
     assert ahead.wanted_bytes(2 * MIB) is None, "ranges of another size"
+    assert ahead.wanted_bytes(MIB // 2) is None
+    assert ahead.wanted_bytes(2 * MIB - 1) == pytest.approx(10 * MIB)
+    assert ahead.wanted_bytes(MIB // 2 + 1) == pytest.approx(10 * MIB)
 
 
 def test_all_ranges_count_if_none_has_the_size() -> None:
@@ -288,7 +366,10 @@ def test_all_ranges_count_if_none_has_the_size() -> None:
     ahead.landed(4 * MIB, 0.05)
     assert ahead.wanted_bytes(MIB) == pytest.approx(10 * MIB)
     ahead.resized()
-    assert ahead.wanted_bytes(MIB) is None, "these may have been asked for before"
+    for _ in range(16):
+        assert ahead.wanted_bytes(MIB) is None, "these may have been asked for before"
+        ahead.landed(4 * MIB, 0.05)
+    assert ahead.wanted_bytes(MIB) == pytest.approx(10 * MIB)
 
 
 def test_urls_are_refreshed_at_half_of_their_life() -> None:

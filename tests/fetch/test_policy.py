@@ -1,3 +1,5 @@
+from typing import ClassVar
+
 import pytest
 
 from kafka_remote_client.breaker import StoreHealth
@@ -19,6 +21,7 @@ from kafka_remote_client.errors import (
     UnsupportedFormatError,
 )
 from kafka_remote_client.fetch.policy import (
+    PENDING_PAUSE_SECONDS,
     POLICY,
     Budget,
     Rule,
@@ -33,9 +36,17 @@ from kafka_remote_client.fetch.policy import (
 CORRUPT = CorruptRecordError("x")
 
 
-def decision(error: DirectFetchError, *, attempts: int = 1, corrupt: int = 0, relocated: bool = False) -> Action:
+class UnlistedError(RemoteStorageError):
+    """A kind that the table does not have."""
+
+    action: ClassVar[Action] = Action.RETRY
+
+
+def decision(
+    error: DirectFetchError, *, attempts: int = 1, corrupt: int = 0, retries: int = 2, relocated: bool = False
+) -> Action:
     health = StoreHealth(failures=5, reset_seconds=10.0)
-    return decide(error, attempts=attempts, corrupt=corrupt, retries=2, relocated=relocated, health=health)
+    return decide(error, attempts=attempts, corrupt=corrupt, retries=retries, relocated=relocated, health=health)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +64,7 @@ def decision(error: DirectFetchError, *, attempts: int = 1, corrupt: int = 0, re
         (RemoteStorageError("x"), Action.BROKER),
         (UnsupportedFormatError("x"), Action.BROKER),
         (DirectFetchError("x"), Action.BROKER),
+        (UnlistedError("x"), Action.BROKER),
     ],
 )
 def test_the_first_failure_gets_its_errors_own_action(error: DirectFetchError, first: Action) -> None:
@@ -62,6 +74,15 @@ def test_the_first_failure_gets_its_errors_own_action(error: DirectFetchError, f
 def test_retries_end_at_the_setting() -> None:
     assert decision(RemoteStorageUnavailableError("x"), attempts=2) is Action.RETRY
     assert decision(RemoteStorageUnavailableError("x"), attempts=3) is Action.BROKER
+
+
+@pytest.mark.parametrize(
+    ("attempts", "retries", "action"),
+    [(10, 1, Action.RETRY), (11, 100, Action.BROKER), (1, 0, Action.BROKER)],
+    ids=["the last", "one more", "no retries at all"],
+)
+def test_a_limited_request_rate_allows_ten_attempts(attempts: int, retries: int, action: Action) -> None:
+    assert decision(RemoteStorageThrottledError("x"), attempts=attempts, retries=retries) is action
 
 
 def test_damaged_bytes_are_read_once_more_after_any_number_of_attempts() -> None:
@@ -134,6 +155,7 @@ def test_each_error_of_a_fetcher_has_its_own_rule() -> None:
     ("answer", "expected"),
     [
         (LocationThrottledError("x", 3.0), 3.0),
+        (LocationThrottledError("x", 30.0), 30.0),
         (LocationThrottledError("x", 31.0), 0.0),
         (RemoteStorageError("x"), 0.0),
         (None, 0.0),
@@ -150,3 +172,7 @@ def test_only_failures_of_the_store_count_against_it() -> None:
     assert not is_store_failure(LocationExpiredError("x"))
     assert is_store_failure(RemoteStorageAccessError("x"))
     assert not is_store_failure(CORRUPT)
+
+
+def test_a_pending_location_is_requested_again_soon() -> None:
+    assert 0.0 < PENDING_PAUSE_SECONDS <= 0.1

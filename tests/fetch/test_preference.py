@@ -83,6 +83,31 @@ def test_old_ranges_do_not_count(tried: Partitions) -> None:
     assert tried.leaves()
 
 
+@pytest.mark.parametrize(("seconds", "leaves"), [(57.0, True), (57.5, False)], ids=["a minute old", "older"])
+def test_ranges_count_for_a_minute(tried: Partitions, seconds: float, leaves: bool) -> None:
+    tried.reads(100)
+    tried.now += seconds  # since the last of four ranges, one a second
+    assert tried.leaves() is leaves
+
+
+def test_the_last_sixteen_ranges_count(tried: Partitions) -> None:
+    tried.reads(100, ranges=9)
+    tried.reads(5000, ranges=8)
+    assert not tried.leaves(), "half of them are fast, so the median is"
+
+
+def test_long_ranges_give_the_same_throughput(tried: Partitions) -> None:
+    tried.reads(SLOW - 1, seconds=3.0)
+    assert tried.leaves()
+
+
+def test_a_trial_may_begin_when_the_clock_begins(tried: Partitions) -> None:
+    tried.now = -4.0
+    tried.reads(100)
+    assert tried.now == 0.0
+    assert tried.leaves()
+
+
 def test_the_median_counts_so_one_stall_does_not(tried: Partitions) -> None:
     tried.reads(5000, ranges=3)
     tried.reads(1, ranges=1, seconds=30.0)
@@ -111,10 +136,21 @@ def test_only_a_broker_that_is_more_than_twice_as_fast_is_preferred(tried: Parti
 
 
 def test_an_offset_that_goes_back_measures_no_throughput(tried: Partitions) -> None:
-    tried.reads(100)
+    tried.reads(1)  # an offset more in these two seconds would be faster than that
     assert tried.leaves()
     tried.preference.left(KEY, 100, tried.now)
     assert tried.preference.returns(KEY, 50, tried.now + 2.0)
+
+
+@pytest.mark.parametrize("start", [0, 100])
+@pytest.mark.parametrize(("offset", "returns"), [(8000, True), (8001, False)])
+def test_the_segment_tells_the_bytes_of_an_offset(tried: Partitions, start: int, offset: int, returns: bool) -> None:
+    part = segment(start_offset=start, end_offset=start + 199)
+    for at in range(4):
+        tried.preference.landed(KEY, part, 100, 1.0, in_flight=1, now=float(at))
+    assert tried.preference.leaves(KEY, 3.0)
+    tried.preference.left(KEY, 0, 3.0)
+    assert tried.preference.returns(KEY, offset, 203.0) is returns
 
 
 def test_one_partition_at_a_time_is_on_trial(tried: Partitions) -> None:
@@ -129,8 +165,9 @@ def test_one_partition_at_a_time_is_on_trial(tried: Partitions) -> None:
 def test_a_trial_without_a_result_ends(tried: Partitions) -> None:
     tried.reads(100)
     assert tried.leaves()
-    tried.now += 60.0
-    tried.reads(100, key=OTHER)
+    tried.now += 56.0
+    tried.reads(100, key=OTHER)  # for four seconds
+    assert not tried.preference.leaves(OTHER, tried.now - 0.1)
     assert tried.leaves(OTHER)
 
 
@@ -209,8 +246,12 @@ def test_a_store_within_the_factor_of_the_broker_is_kept(tried: Partitions) -> N
     assert tried.preference.returns(KEY, 100 + round(900 * (2.0 + STAY) / 5), tried.now)
     tried.reads(100, key=OTHER)
     assert tried.leaves(OTHER)  # so that no other trial can begin
-    tried.reads(500)
+    tried.reads(500, ranges=16)
     assert not tried.leaves()
+    tried.reads(450, ranges=16)
+    assert not tried.leaves(), "the broker is not more than twice as fast"
+    tried.reads(449, ranges=16)
+    assert tried.leaves()
 
 
 def test_a_pause_while_the_broker_reads_leads_to_another_trial(tried: Partitions) -> None:
@@ -236,4 +277,10 @@ def test_the_first_stay_is_as_long_as_the_setting(tried: Partitions) -> None:
     tried.preference = BrokerPreference(SLOW, 0.5)
     tried.left_for_good()
     assert not tried.preference.returns(KEY, 10_000, tried.now + 0.4)
-    assert tried.preference.returns(KEY, 10_000, tried.now + 0.6)
+    tried.now += 0.6
+    assert tried.preference.returns(KEY, 10_000, tried.now)
+    tried.reads(5000, ranges=16)
+    assert not tried.leaves()
+    tried.reads(100, ranges=12)
+    tried.left_for_good()
+    assert tried.preference.returns(KEY, 10_000, tried.now + 0.6), "the store was fast meanwhile: stays begin anew"

@@ -57,6 +57,16 @@ def test_a_postponed_reader_gets_its_turn_later() -> None:
     assert queue.patience(100.0, 5.0) == 5.0
 
 
+def test_a_reader_whose_time_has_come_no_longer_waits_for_budget() -> None:
+    queue: ReadyQueue[str] = ReadyQueue()
+    queue.hold("a", first=False)
+    queue.hold("b", first=False)
+    queue.add_later("b", 1.0)
+    queue.wake(1.0)
+    assert drained(queue, budget=False) == ["b"]
+    assert drained(queue) == ["a"]
+
+
 def test_a_discarded_reader_gets_no_turn() -> None:
     queue: ReadyQueue[str] = ReadyQueue()
     queue.add("a")

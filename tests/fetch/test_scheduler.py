@@ -272,6 +272,74 @@ def test_released_memory_lets_the_next_range_go() -> None:
         assert isinstance(made.next(), Locate | Fetch)
 
 
+def failed_before_a_later_range(made: Stepping) -> tuple[PartitionRead, Fetch]:
+    """A read whose first range failed, with the second one in memory."""
+    read = located(made)
+    first, second = fetching(made), fetching(made)
+    made.fetch(second)
+    made.fetch(first, RemoteStorageUnavailableError("reset"), 5_000)
+    made.decode(decoding(made))
+    return read, first
+
+
+def decoding(made: Stepping) -> Decode:
+    command = made.next()
+    assert isinstance(command, Decode)
+    return command
+
+
+def test_a_retry_needs_no_memory_that_another_read_could_take() -> None:
+    """Otherwise both reads would wait for ever: ranges after the failed one keep the memory that the other one waits for."""
+    with stepping(attrs.evolve(CONFIG, max_in_flight=2, hedge_max_percent=0)) as made:
+        _, first = failed_before_a_later_range(made)
+        memory = made.scheduler.budget.memory
+        memory.limit = memory.held
+        made.opened()
+        other = made.next()
+        assert isinstance(other, Locate)
+        made.locate(other)
+        assert made.next() is None, "no memory for the other read"
+        made.clock.now += 10.0
+        assert fetching(made).range is first.range
+
+
+def test_a_retry_goes_before_readers_that_wait_for_memory() -> None:
+    """Also if its own read had waited for memory for a later range."""
+    with stepping(attrs.evolve(CONFIG, max_in_flight=2, hedge_max_percent=0)) as made:
+        read = located(made)
+        made.opened()
+        first, second = fetching(made), fetching(made)
+        other = made.next()
+        assert isinstance(other, Locate)
+        made.locate(other)
+        assert made.next() is None, "both readers wait for a place in flight"
+        memory = made.scheduler.budget.memory
+        memory.limit = memory.held
+        made.fetch(second)
+        assert made.next() is None, "both readers wait for memory"
+        made.fetch(first, RemoteStorageUnavailableError("reset"), 5_000)
+        made.decode(decoding(made))
+        assert made.next() is None, "the retry has a pause"
+        made.clock.now += 10.0
+        again = fetching(made)
+        assert (again.read, again.range) == (read, first.range)
+
+
+def test_a_retry_keeps_its_memory_while_blocks_use_the_buffer() -> None:
+    with stepping(attrs.evolve(CONFIG, hedge_max_percent=0), source=GoldenTierSource(range_bytes=60_000)) as made:
+        read = located(made, borrow=True)
+        first = fetching(made)
+        size = first.range.size
+        made.fetch(first, RemoteStorageUnavailableError("reset"), size - 1)
+        made.decode(decoding(made))
+        assert made.scheduler.budget.memory.held >= 2 * size, "of the blocks, and of the retry"
+        assert not made.recycled
+        while isinstance(made.scheduler.taken(read, made.clock.now), RecordBlock):
+            pass
+        assert len(made.recycled) == 1
+        assert made.scheduler.budget.memory.held >= size
+
+
 def test_a_range_with_an_old_url_waits_for_a_new_one() -> None:
     with stepping() as made:
         read = made.opened()

@@ -60,7 +60,7 @@ def test_a_bucket_is_exported_to_another_one(s3_server: S3Server, monkeypatch: p
     assert not target_of(url).renames
 
 
-def test_a_store_that_refuses_is_an_export_error(s3_server: S3Server) -> None:
+def test_a_store_failure_raises_export_error(s3_server: S3Server) -> None:
     files = S3FileSystem(
         access_key=s3_server.access_key, secret_key="wrong", endpoint_override=s3_server.authority, scheme="http"
     )

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import logging
 import pickle
+import re
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.location.tier_source import TierLocationSource
+from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.options.source_options import parse_options
+from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_segments
+from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from kafka_remote_client.spark.source.datasource import KafkaRemoteDataSource
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import Row, plain
@@ -54,3 +64,34 @@ def test_splits_of_every_source_are_what_a_plain_consumer_reads(
     # At the end of the tier the broker is the one to ask; before it, nothing goes wrong.
     tiered_end = transactional_topic.offsets.latest_tiered + 1
     assert [line for line in taken_over if int(line.split("offset ")[1].split(":")[0]) < tiered_end] == []
+
+
+@pytest.mark.parametrize("source", ["metadata-topic", "listing"])
+def test_a_plan_without_a_shim_lists_all_segments(
+    transactional_topic: TransactionalTopic, kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    topic = transactional_topic.topic
+    logs = Path(urlsplit(kafka_broker.store_url).path).rglob(f"*{topic}-0-*/*.log")
+    named = sorted(int(found[1]) for found in (re.match(r"(\d{20})-", log.name) for log in logs) if found)
+    starts = [max(start, transactional_topic.offsets.log_start) for start in named]  # older records are deleted
+    options = parse_options(
+        {
+            "kafka.bootstrap.servers": kafka_broker.bootstrap_servers,
+            "subscribe": topic,
+            "fetch.remote.location.source": source,
+            "fetch.remote.location.timeout.ms": "60000",
+            "remote.storage.store.url": kafka_broker.store_url,
+            "remote.storage.store.layout": "local-tiered-storage",
+        }
+    )
+    monkeypatch.delattr(TierLocationSource, "locate")  # a request would be a warning, and no segment
+    cluster, engines = AdminCluster(options, SystemClock()), TaskEngines()
+    try:
+        (found,) = learn_segments(options, batch_ranges(options, cluster), reads=False, engines=engines)
+    finally:
+        engines.close()
+        cluster.close()
+    assert len(starts) > 3
+    assert [span.start for span in found.segments] == starts
+    assert all(one.end == following.start for one, following in pairwise(found.segments))
+    assert found.segments[-1].end == found.tiered_end == transactional_topic.offsets.latest_tiered + 1

@@ -12,7 +12,8 @@ from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteLo
 from kafka_remote_client.location.guarded_source import GuardedLocationSource
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.model import NotRemote, PartitionOffsets
-from tests.support.locations import ManualClock, location
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from tests.support.locations import ManualClock, location, segment
 from tests.support.questions import question
 
 KEY, OTHER = ("orders", 0), ("orders", 1)
@@ -125,3 +126,31 @@ def test_closing_never_raises(error: Exception) -> None:
 def test_exceptions_that_end_the_process_pass() -> None:
     with pytest.raises(KeyboardInterrupt):
         ask(KeyboardInterrupt(), "locate")
+
+
+def listed(answer: object) -> object:
+    source = Source(answer)
+    return GuardedLocationSource(cast("LocationSource", source)).segments_of([KEY, OTHER], DEADLINE)
+
+
+def test_listed_segments_of_the_asked_partitions_pass() -> None:
+    segments = [TieredSegment(segment(), 0, 10)]
+    assert listed({KEY: segments, ("other", 3): segments}) == {KEY: segments}
+
+
+@pytest.mark.parametrize("answer", [None, {KEY: [5]}, {KEY: 5}], ids=repr)
+def test_a_forbidden_list_of_segments_is_no_list(answer: object) -> None:
+    assert listed(answer) == {}
+
+
+@pytest.mark.parametrize("error", [LocationError("no leader"), ValueError("defect")], ids=repr)
+def test_a_source_that_cannot_list_segments_lists_none(error: Exception) -> None:
+    class Failing:
+        def segments_of(self, partitions: object, deadline: object) -> object:
+            raise error
+
+    assert GuardedLocationSource(cast("LocationSource", Failing())).segments_of([KEY], DEADLINE) == {}
+
+
+def test_a_source_without_the_method_lists_no_segments() -> None:
+    assert GuardedLocationSource(cast("LocationSource", object())).segments_of([KEY], DEADLINE) == {}

@@ -187,3 +187,19 @@ def test_a_topic_without_segments_is_an_error_until_it_has_some(setup: Setup) ->
     known = setup.resolve(3, created_again)
     assert isinstance(known, NotRemote)
     assert (known.reason, known.error) == ("nothing-tiered", None)
+
+
+def test_segments_are_those_of_the_listing(setup: Setup) -> None:
+    setup.objects.add([batch(20, 10)], number=2)
+    assert [(one.start, one.end) for one in setup.tier.segments(TIP) or ()] == [(0, 20), (20, 30)]
+    assert len(setup.listed) == 1
+
+
+def test_segments_are_unknown_until_the_listing_is_read() -> None:
+    setup = Setup(patience=0)
+    reading = threading.Event()
+    listing, setup.listing = setup.listing, lambda prefix: reading.wait(60) and listing(prefix)
+    assert setup.tier.segments(TIP) is None
+    reading.set()
+    wait_until(lambda: setup.tier.segments(TIP) is not None, "the listing")
+    setup.tier.close()

@@ -215,6 +215,20 @@ def test_each_of_many_partitions_has_its_answer_or_its_error(tier):
     assert answers == dict(zip(keys, [PartitionOffsets(10, 20, 19, 20), PartitionOffsets(), error], strict=True))
 
 
+def test_segments_of_many_partitions_are_listed_at_once(tier):
+    tier.add([batch(10, 10)], number=1)
+    tier.add([batch(20, 10)], number=2)
+    lists = []
+    listing = tier.store.list
+    tier.store.list = lambda prefix: lists.append(prefix) or listing(prefix)
+    source = ListingLocationSource(tier.store, LAYOUT, topic="orders")
+    found = source.segments_of([("orders", 7), ("orders", 8)], DEADLINE)
+    assert {key: [(one.start, one.end) for one in segments] for key, segments in found.items()} == {
+        ("orders", 7): [(10, 20), (20, 30)]
+    }
+    assert len(lists) == 1
+
+
 def test_a_partition_without_readable_segments_has_no_offsets(tier):
     tier.remove(tier.add([batch(10, 10)], number=1), ObjectKind.LEADER_EPOCH)
     source = ListingLocationSource(tier.store, LAYOUT)

@@ -32,6 +32,8 @@ from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchPartition, PartitionData
 from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.wire import ZERO_UUID
 from tests.support.fake_broker import TOPIC_ID, FakeBroker
 from tests.support.questions import question, tier_question
 from tests.support.scripted_peer import ScriptedPeer
@@ -49,6 +51,7 @@ class FakeTier:
     def __init__(self) -> None:
         self.answer: ResolvedSegment | NotRemote | Exception = resolved()
         self.asked: list[LocationQuestion] = []
+        self.listed: list[TopicIdPartition] = []
         self.closed = 0
         self.reads = False
 
@@ -59,6 +62,10 @@ class FakeTier:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
+
+    def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment] | None:
+        self.listed.append(topic_id_partition)
+        return [] if topic_id_partition.partition == 2 else None
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
         return STATISTICS
@@ -273,3 +280,16 @@ def test_lineage_is_confirmed_for_the_leaders_epoch_not_the_readers(setup: Setup
     setup.locate(leader_epoch=2)
     setup.locate(leader_epoch=3)
     assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 160, 120]
+
+
+def test_segments_are_those_of_the_cluster_s_topic(setup: Setup) -> None:
+    found = setup.source.segments_of([("t", 2), ("t", 5)], Deadline(SystemClock(), 60))
+    assert found == {("t", 2): []}
+    assert set(setup.tier.listed) == {TopicIdPartition(TOPIC_ID, "t", number) for number in (2, 5)}
+    assert setup.broker.fetches == []
+
+
+def test_segments_of_a_topic_without_id_are_not_known(setup: Setup) -> None:
+    setup.broker.topic_id = ZERO_UUID
+    assert setup.source.segments_of([("t", 2)], Deadline(SystemClock(), 60)) == {}
+    assert setup.tier.listed == []

@@ -164,6 +164,21 @@ def test_the_report_names_failed_tests_and_the_stack_of_a_hung_one() -> None:
     assert _suites(f"s['failures_in']({text!r})") == f"= {['FAILED t.py::test_c - Boom', *stack]}"
 
 
+def test_the_report_has_the_cpu_minutes_of_a_step() -> None:
+    busy = "import time\nwhile time.process_time() < 1: pass"
+    ran = "(r := s['Report']()).run('busy', 5, [[s['sys'].executable, '-c', {busy!r}]], dict(os.environ))"
+    cpu_minutes = float(_suites(f"({ran.format(busy=busy)}, r.steps[0].cpu_minutes)[1]").removeprefix("= "))
+    assert cpu_minutes > 0.9 / 60
+
+
+def test_commands_of_make_keep_bytecode() -> None:
+    probe = "probe: ; @printenv PYTHONDONTWRITEBYTECODE || echo kept"
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    command = ["make", "--silent", "--no-print-directory", f"--eval={probe}", "probe"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "kept\n"
+
+
 _STUCK = """
 import ctypes
 

@@ -19,6 +19,8 @@ import yaml
 
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, shim_config
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.remote_log.snapshot_folder import SnapshotFolder
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.health import Health
 from tests.packaging.tree import ROOT
@@ -93,7 +95,7 @@ POD = of(
     "containers",
     terminationGracePeriodSeconds=NUMBER,
     containers=list_of(CONTAINER),
-    volumes=list_of(of("name", name=TEXT, configMap=of("name", name=TEXT))),
+    volumes=list_of(of("name", name=TEXT, configMap=of("name", name=TEXT), emptyDir=of("sizeLimit", sizeLimit=TEXT))),
 )
 TEMPLATE = of("metadata spec", metadata=of("labels", labels=mapping(TEXT), annotations=mapping(TEXT)), spec=POD)
 KINDS: dict[str, dict[str, Any]] = {
@@ -173,6 +175,8 @@ def test_systemd_accepts_the_unit(settings: ShimConfig, tmp_path: Path) -> None:
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     assert float(service["TimeoutStopSec"]) > settings.drain_timeout
     assert int(service["LimitNOFILE"]) > 2 * settings.max_connections
+    assert settings.metadata_snapshot_dir == f"/var/lib/{service['StateDirectory']}", "the only folder that it may write to"
+    assert service["StateDirectoryMode"] == "0700", "the shim refuses a folder that others can write to"
     verifier = shutil.which("systemd-analyze")
     if verifier is None:
         return  # the format was checked above
@@ -197,6 +201,8 @@ def test_the_image_runs_the_shim_as_an_unprivileged_user(settings: ShimConfig) -
     last = dict(lines[max(number for number, (instruction, _) in enumerate(lines) if instruction == "FROM") :])
     assert last["USER"] == "10001"
     assert last["STOPSIGNAL"] == "SIGTERM"
+    owned = "install --directory --owner shim --mode 0700"
+    assert f"{owned} {settings.metadata_snapshot_dir}" in last["RUN"], "a new volume gets owner and mode of the folder"
     assert json.loads(last["ENTRYPOINT"])[1:] == ["shim"]
     assert json.loads(last["CMD"]) == ["--config", "/etc/kafka-remote/shim.toml"]
     assert set(map(int, last["EXPOSE"].split())) == ports_of(settings) | {management_port(settings)}
@@ -223,6 +229,8 @@ def test_the_services_of_compose_match_the_shims_settings(settings: ShimConfig) 
     assert int(shim["stop_grace_period"].rstrip("s")) > changed.drain_timeout
     assert f"localhost:{management_port(settings)}/readyz" in shim["healthcheck"]["test"][-1]
     assert changed.upstream == (("kafka", 9092),)
+    kept = dict(reversed(volume.split(":")[:2]) for volume in shim["volumes"])
+    assert kept[str(changed.metadata_snapshot_dir)] in compose["volumes"], "a container that is made anew keeps it"
 
 
 def test_the_broker_of_compose_writes_where_the_shim_reads(settings: ShimConfig) -> None:
@@ -237,6 +245,20 @@ def test_the_broker_of_compose_writes_where_the_shim_reads(settings: ShimConfig)
     assert compose["minio"]["environment"]["MINIO_ROOT_PASSWORD"] == broker[backend + "aws.secret.access.key"]
     assert settings.node_ids == (int(broker["node.id"]),)
     assert "SASL://kafka:9092" in broker["advertised.listeners"]
+
+
+def test_a_pod_keeps_the_snapshot_in_a_folder_that_only_it_can_write_to(manifest: dict[str, Any], tmp_path: Path) -> None:
+    folder = Path(str(manifest["settings"].metadata_snapshot_dir))
+    pod = manifest["Deployment"]["spec"]["template"]["spec"]
+    (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if not one.get("readOnly")]
+    (volume,) = [one for one in pod["volumes"] if one["name"] == mount["name"]]
+    assert "emptyDir" in volume, "each pod has its own"
+    assert folder.parent == Path(mount["mountPath"])
+    (tmp_path / "emptyDir").mkdir()
+    (tmp_path / "emptyDir").chmod(0o777)  # as Kubernetes creates it, which the shim refuses
+    with pytest.raises(ConfigurationError, match="other users can write"):
+        SnapshotFolder(tmp_path / "emptyDir")
+    SnapshotFolder(tmp_path / "emptyDir" / folder.name).close()
 
 
 def test_the_objects_of_kubernetes_match_the_shims_settings(manifest: dict[str, Any]) -> None:
@@ -264,4 +286,4 @@ def test_the_objects_of_kubernetes_match_the_shims_settings(manifest: dict[str, 
     assert "SHIM_PASSWORD" in manifest["Secret"]["stringData"]
     names = {one["metadata"]["name"] for kind, one in manifest.items() if kind in ("Secret", "ConfigMap")}
     assert {one["secretRef"]["name"] for one in container["envFrom"]} <= names
-    assert {one["configMap"]["name"] for one in pod["volumes"]} <= names
+    assert {one["configMap"]["name"] for one in pod["volumes"] if "configMap" in one} <= names

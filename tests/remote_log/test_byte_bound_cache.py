@@ -24,6 +24,15 @@ def test_the_most_recently_used_values_stay_within_the_bound():
     assert cache.nbytes <= 3000
 
 
+def test_a_full_cache_holds_values_and_256_bytes_for_each():
+    cache = ByteBoundCache(2 * (600 + 256))
+    for name in "ab":
+        cache.put(name, name, 600)
+    assert (cache.get("a"), cache.get("b"), cache.nbytes) == ("a", "b", 2 * (600 + 256))
+    cache.put("c", "c", 0)
+    assert (cache.get("a"), cache.nbytes) == (None, 600 + 2 * 256)
+
+
 def test_the_newest_value_stays_even_above_the_bound():
     cache = ByteBoundCache(1)
     cache.put("a", 1, 1000)
@@ -42,6 +51,16 @@ def test_no_value_stays_longer_than_its_time_however_often_it_is_used():
     assert (cache.get("a"), cache.nbytes) == (None, 0)
     cache.put("a", 2, 10)
     assert cache.get("a") == 2
+
+
+def test_by_default_a_value_stays_for_an_hour():
+    clock = ManualClock()
+    cache = ByteBoundCache(10_000, clock=clock)
+    cache.put("a", 1, 10)
+    clock.now += 3599
+    assert cache.get("a") == 1
+    clock.now += 1
+    assert cache.get("a") is None
 
 
 def test_statistics_count_hits_misses_and_drops():

@@ -55,3 +55,11 @@ def test_a_cache_from_before_a_reread_is_not_used(made):
     answers = iter([True, False])
     made.followed._ready = lambda tip: next(answers)
     assert made.resolve(0) == NotRemote("metadata-not-ready")
+
+
+def test_segments_are_listed_once_all_events_are_read(made):
+    assert made.followed.segments(TIP) == []
+    made.store._caches[TIP] = made.tier.cache
+    assert [(segment.start, segment.end) for segment in made.followed.segments(TIP)] == [(0, 30)]
+    made.ready = False
+    assert made.followed.segments(TIP) is None

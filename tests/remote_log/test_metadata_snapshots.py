@@ -62,6 +62,7 @@ def made(tmp_path, monkeypatch):
         one.open(COUNT)
         return one
 
+    make.origins = origins
     yield make
     for one in opened:
         one.close()
@@ -188,11 +189,35 @@ def test_a_damaged_snapshot_is_one_warning_and_is_replaced(made, caplog, tmp_pat
 @pytest.mark.parametrize(
     "error", [KafkaException(KafkaError(KafkaError._TIMED_OUT)), ConfigurationError("the broker tells no topic id")]
 )
-def test_no_snapshot_is_used_without_the_topics_id(made, caplog, error):
-    snapshots = made(error)
+def test_a_snapshot_is_written_once_the_topics_id_is_known(made, caplog, error):
+    clock = Clock()
+    written(made())
+    snapshots = made(error, clock=clock)
     assert snapshots.load(BOUNDS) is None
-    assert not snapshots.wanted(POSITIONS)
-    assert caplog.text.count("no snapshot in") == 1
+    for _ in range(2):
+        written(snapshots)
+        assert not snapshots.wanted(POSITIONS), "the next request waits for the interval"
+        clock.now += 61
+    assert snapshots.metrics()["metadata_snapshot_writes"] == 0
+    assert snapshots.metrics()["metadata_snapshot_failures"] == 3
+    assert [one.levelno for one in caplog.records].count(logging.WARNING) == 1
+    made.origins[0] = ORIGIN
+    later = POSITIONS | {0: MetadataPosition(6, 1)}
+    written(snapshots, later)
+    assert snapshots.metrics()["metadata_snapshot_writes"] == 1
+    assert made().load(BOUNDS).positions == later
+
+
+def test_a_write_belongs_to_the_topic_that_its_positions_were_read_from(made, monkeypatch):
+    begun = []
+    monkeypatch.setattr(metadata_snapshots, "start_thread", lambda name, work, *given: begun.append((work, given)))
+    snapshots = made()
+    snapshots.write(POSITIONS, some_contents())
+    made.origins[0] = SnapshotOrigin("cluster", TOPIC, UUID(int=8), COUNT)
+    snapshots.open(COUNT)
+    ((work, given),) = begun
+    work(*given)
+    assert made().load(BOUNDS).positions == POSITIONS
 
 
 def test_no_snapshot_is_used_in_a_folder_that_cannot_be_opened(made, caplog, tmp_path):
@@ -276,5 +301,5 @@ def test_a_snapshot_needs_both_ids_of_the_broker(monkeypatch, tmp_path, caplog, 
     snapshots = MetadataSnapshots(tmp_path, {"bootstrap.servers": "b:1", "group.id": "g"}, TOPIC, interval=60)
     snapshots.open(COUNT)
     assert ("tells no cluster id or no topic id" in caplog.text) == (known is None)
-    assert snapshots._origin == (known and SnapshotOrigin("c", TOPIC, known, COUNT))
+    assert snapshots._source.origin == (known and SnapshotOrigin("c", TOPIC, known, COUNT))
     snapshots.close()

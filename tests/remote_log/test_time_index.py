@@ -8,7 +8,7 @@ import pytest
 
 from kafka_remote_client.errors import CorruptIndexError
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset
+from kafka_remote_client.remote_log.time_index import NO_TIMESTAMP, TimeIndex, TimestampOffset, tail_size
 from tests.support.golden import golden_local, read_text
 from tests.support.golden_metadata import golden_cache, golden_store
 from tests.support.tier import LAYOUT, time_entries
@@ -30,6 +30,15 @@ def test_lookup_gives_the_greatest_timestamp_at_or_below():
 
 def test_two_timestamps_may_point_to_one_offset():
     assert len(TimeIndex(time_entries((1, 5), (2, 5)), 0)) == 2
+
+
+def test_an_unknown_timestamp_may_be_the_first():
+    assert list(TimeIndex(time_entries((NO_TIMESTAMP, 0), (0, 0)), 7)) == [TimestampOffset(-1, 7), TimestampOffset(0, 7)]
+
+
+@pytest.mark.parametrize(("size", "tail"), [(0, 0), (12, 12), (36, 12), (11, None), (13, None)])
+def test_the_last_bytes_hold_the_last_entry(size, tail):
+    assert tail_size(size) == tail
 
 
 @pytest.mark.parametrize("entries", [[(5, 1), (5, 2)], [(5, 1), (4, 2)], [(5, 2), (6, 1)], [(5, -1)], [(-2, 0)]])

@@ -12,7 +12,7 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.offset_index import OffsetIndex
-from kafka_remote_client.remote_log.window import plan_window, range_size, tile
+from kafka_remote_client.remote_log.window import plan_window, range_size, sketch_window, tile
 from tests.support.golden_metadata import golden_cache, golden_store
 from tests.support.tier import LAYOUT, Tier, batch, legacy_entry, offset_entries
 
@@ -236,6 +236,57 @@ def test_tiles_cover_the_window_and_meet_at_entries(positions, start, length, ra
     assert all(a.end == b.start for a, b in pairwise(ranges))
     assert all(r.end in positions for r in ranges[:-1])
     assert all(r.size >= range_bytes for r in ranges[:-1])
+
+
+@pytest.mark.parametrize(
+    ("range_bytes", "stop", "ends"),
+    [
+        (100, 124, [124]),
+        (100, 125, [100, 125]),
+        (102, 126, [126]),
+        (102, 127, [102, 127]),
+    ],
+)
+def test_an_end_below_a_quarter_of_a_range_is_not_cut_off(range_bytes, stop, ends):
+    index = OffsetIndex(offset_entries((1, range_bytes), (2, 2 * range_bytes)), 0)
+    assert [one.end for one in tile(index, 0, stop, range_bytes)] == ends
+
+
+@pytest.mark.parametrize(
+    ("indexed", "offset", "options", "batches", "next_offset"),
+    [
+        ([2, 5, 8], 0, {}, [2, 5], 59),
+        ([2, 5, 8], 29, {}, [2, 5, 8], 89),
+        ([2, 5, 8], 85, {}, [5, 8], 100),
+        ([2, 5, 8], 85, {"bound": 90}, [5, 8], 90),
+        ([2, 5, 8], 99, {}, [8], 100),
+        ([2, 5, 8], 95, {"log_start": 75}, [5, 8], 100),
+        ([2, 5, 8], 95, {"log_start": 55}, [8], 100),
+        ([2, 5, 8], 5, {"max_bytes": 10**6, "read_end": 30}, [2, 5], 59),
+        ([2, 5, 8], 5, {"max_bytes": 10**6, "read_end": 31}, [2, 8], 89),
+        ([], 55, {}, [], 100),
+    ],
+)
+def test_a_sketch_names_the_batches_whose_headers_are_read(tier, indexed, offset, options, batches, next_offset):
+    segment = tier.add(BATCHES, number=1, indexed=indexed)
+    indexes = RemoteIndexCache(tier.store, LAYOUT)
+    given = {"bound": 100, "max_bytes": 1, **options}
+    sketch = sketch_window(indexes, segment, offset, **given)
+    assert sketch.positions == tuple(number * SIZE for number in batches)
+    assert sketch.next_offset == next_offset
+    window = plan_window(indexes, segment, offset, range_bytes=10**6, **given)
+    read = {number for number in indexed if indexes.kept_batch_header(segment, number * SIZE) is not None}
+    assert read <= set(batches)
+    assert window.next_offset <= next_offset
+
+
+@pytest.mark.parametrize(("offset", "batches"), [(45, [2, 5]), (49, [2, 5]), (50, [5, 8]), (55, [5, 8])])
+def test_a_sketch_uses_the_headers_that_are_kept(tier, offset, batches):
+    segment = tier.add(BATCHES, number=1, indexed=[2, 5, 8])
+    indexes = RemoteIndexCache(tier.store, LAYOUT)
+    indexes.batch_header(segment, 5 * SIZE)
+    sketch = sketch_window(indexes, segment, offset, bound=100, max_bytes=1)
+    assert sketch.positions == tuple(number * SIZE for number in batches)
 
 
 @pytest.mark.parametrize("topic", ["codec-lz4-java", "txn", "epochs", "logappend"])

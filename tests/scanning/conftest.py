@@ -1,4 +1,4 @@
-"""Tiers to scan: the golden one, and one whose timestamps rise."""
+"""Fixtures: the golden tier, and a tier with ascending timestamps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def golden(golden_url: str) -> Iterator[TierReader]:
 
 @pytest.fixture(scope="session")
 def rising_tier() -> Tier:
-    """A tier of orders-7 with an index entry for each batch."""
+    """Tier of orders-7 with an index entry for each batch."""
     tier, offset = Tier(), 0
     for number in range(1, SEGMENTS + 1):
         start = offset
@@ -43,6 +43,6 @@ def rising_tier() -> Tier:
 
 @pytest.fixture
 def rising(rising_tier: Tier) -> Iterator[TierReader]:
-    """A reader of that tier, of which nothing was asked yet."""
+    """A new reader of ``rising_tier``, without cached metadata."""
     with TierReader(rising_tier.store, ListingLocationSource(rising_tier.store, LAYOUT)) as reader:
         yield reader

@@ -1,4 +1,4 @@
-"""Masks of record batches, as SQL says."""
+"""Filter masks of record batches follow SQL's three-valued logic."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_mask_of_a_predicate(predicate: Predicate, expected: list[Any], sliced: 
     assert mask_of(predicate, RECORDS.slice(1) if sliced else RECORDS).to_pylist() == expected[sliced:]
 
 
-def test_a_predicate_of_a_stranger_is_refused() -> None:
-    class Mine(Predicate): ...
+def test_a_custom_predicate_class_is_refused() -> None:
+    class CustomPredicate(Predicate): ...
 
     with pytest.raises(TypeError, match="unknown predicate"):
-        mask_of(Mine(), RECORDS)
+        mask_of(CustomPredicate(), RECORDS)

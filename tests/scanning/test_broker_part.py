@@ -1,4 +1,4 @@
-"""Scans that use the brokers: the live rest, and fallbacks. The oracle is a plain consumer of the same cluster."""
+"""Live scans and fallbacks to the brokers. The oracle is a plain consumer of the same cluster."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOCAL = TopicPartition("orders", 2)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """Most of orders-0 and orders-1 is tiered, orders-2 is local, orders-3 is empty. Nothing of untiered is tiered."""
+    """Cluster: most of orders-0 and orders-1 is tiered, orders-2 is local, orders-3 is empty, topic ``untiered`` is local."""
     with small_cluster(tmp_path_factory.mktemp("tier")) as made:
         fill_topic(made, "orders", COUNT, (0, 1))
         made.produce("orders", records(30, "local"), partition=2)
@@ -43,13 +43,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 @pytest.fixture(scope="module")
 def expected(cluster: EmbeddedCluster) -> list[Row]:
-    """What the plain consumer reads of orders, to which no test writes."""
+    """Records of ``orders`` as a plain consumer reads them. No test writes to ``orders``."""
     return consumed(cluster)
 
 
 @pytest.fixture(params=["missing", "damaged"])
 def damaged(cluster: EmbeddedCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A copy of the tier, in which the second segment of orders-1 is zeros, or has another byte in the middle."""
+    """Copy of the tier; the second segment of orders-1 is zeroed, or has one changed byte in the middle."""
     copy = tmp_path / "tier"
     shutil.copytree(cluster.directory, copy)
     (folder,) = copy.glob("*/orders-1-*")
@@ -69,7 +69,7 @@ def table(cluster: EmbeddedCluster, directory: Path | None = None, topics: Any =
 
 
 def consumed(cluster: EmbeddedCluster, topic: str = "orders") -> list[Row]:
-    """What confluent_kafka's consumer reads of all four partitions, in the shape of :func:`rows_of`."""
+    """Records of all four partitions as confluent_kafka's consumer reads them, in the shape of :func:`rows_of`."""
     return [_row(message) for partition in range(4) for message in read_messages(cluster, topic, partition)]
 
 
@@ -105,7 +105,7 @@ def test_a_live_scan_has_the_records_of_a_plain_consumer(cluster: EmbeddedCluste
     assert "bytes of them from the brokers" in str(plan)
 
 
-def test_without_live_a_scan_ends_where_the_tier_ends(cluster: EmbeddedCluster, expected: list[Row]) -> None:
+def test_a_scan_that_is_not_live_ends_at_the_tiers_end(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     tiered = table(cluster)
     ends = tiered.plan().ends
     assert sorted(partition.partition for partition in ends) == [0, 1]
@@ -133,7 +133,7 @@ def test_the_end_of_a_live_scan_is_fixed_by_its_plan(cluster: EmbeddedCluster) -
 
 
 @pytest.mark.parametrize("bounds", [(0, 10), (COUNT - 5, COUNT), (COUNT // 2, COUNT - 1), (COUNT, COUNT + 9)])
-def test_bounds_on_both_sides_of_the_seam_are_kept(cluster: EmbeddedCluster, bounds: tuple[int, int]) -> None:
+def test_bounds_before_and_after_the_tiers_end_are_kept(cluster: EmbeddedCluster, bounds: tuple[int, int]) -> None:
     found = table(cluster, live=True, start_offset=bounds[0], end_offset=bounds[1], partitions=[0])
     offsets = [row["offset"] for row in rows_of(found.to_arrow())]
     assert offsets == list(range(bounds[0], min(bounds[1], COUNT)))
@@ -141,13 +141,15 @@ def test_bounds_on_both_sides_of_the_seam_are_kept(cluster: EmbeddedCluster, bou
 
 
 @pytest.mark.parametrize("split_bytes", [500, 3_000, 1 << 20])
-def test_seams_within_and_between_splits_give_the_same(cluster: EmbeddedCluster, expected: list[Row], split_bytes: int) -> None:
+def test_the_tiers_end_inside_or_between_splits_changes_nothing(
+    cluster: EmbeddedCluster, expected: list[Row], split_bytes: int
+) -> None:
     live = table(cluster, live=True)
     small = attrs.evolve(live, scan=attrs.evolve(live.scan, split_bytes=split_bytes))
     assert rows_of(small.to_arrow()) == expected
 
 
-def test_conditions_hold_for_live_records_too(cluster: EmbeddedCluster, expected: list[Row]) -> None:
+def test_predicates_apply_to_live_records(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     keyed = table(cluster, live=True, where=column("key").is_null())
     wanted = [row for row in expected if row["key"] is None]
     assert rows_of(keyed.to_arrow()) == wanted
@@ -159,12 +161,12 @@ def test_conditions_hold_for_live_records_too(cluster: EmbeddedCluster, expected
     assert table(cluster, live=True).head(COUNT + 5).to_arrow().num_rows == COUNT + 5
 
 
-def test_a_pattern_finds_topics_of_which_nothing_is_tiered(cluster: EmbeddedCluster, expected: list[Row]) -> None:
+def test_a_pattern_matches_topics_without_tiered_records(cluster: EmbeddedCluster, expected: list[Row]) -> None:
     found = table(cluster, topics=(), topic_pattern="orders|untiered", live=True)
     assert rows_of(found.to_arrow()) == expected + consumed(cluster, "untiered")
 
 
-def test_what_the_cluster_does_not_have_is_told(cluster: EmbeddedCluster) -> None:
+def test_missing_topics_of_the_cluster_are_reported(cluster: EmbeddedCluster) -> None:
     with pytest.raises(ConfigurationError, match=r"the cluster has no records of partitions \[9\] of orders"):
         table(cluster, live=True, partitions=[9]).plan()
     with pytest.raises(BrokerReadError, match=r"LEADER_NOT_AVAILABLE|UNKNOWN_TOPIC"):
@@ -172,7 +174,7 @@ def test_what_the_cluster_does_not_have_is_told(cluster: EmbeddedCluster) -> Non
 
 
 @pytest.mark.parametrize("more", [{"live": True}, {"on_fallback": "broker"}])
-def test_brokers_need_an_address(cluster: EmbeddedCluster, more: dict[str, Any]) -> None:
+def test_a_live_scan_needs_bootstrap_servers(cluster: EmbeddedCluster, more: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="needs the connection to the brokers"):
         scan(cluster.directory.as_uri(), "orders", **more)
     with pytest.raises(ConfigurationError, match=r"broker must have bootstrap\.servers"):
@@ -182,7 +184,7 @@ def test_brokers_need_an_address(cluster: EmbeddedCluster, more: dict[str, Any])
         scan(cluster.directory.as_uri(), "orders", broker=unknown, **more).open()
 
 
-def test_settings_of_brokers_are_pickled_and_not_shown(cluster: EmbeddedCluster) -> None:
+def test_broker_settings_are_pickled_and_redacted(cluster: EmbeddedCluster) -> None:
     found = scan("file:///t", "orders", live=True, broker={"metadata.broker.list": "b:1", "sasl.password": "secret"})
     assert "secret" not in repr(found)
     assert pickle.loads(pickle.dumps(found)) == found
@@ -197,7 +199,7 @@ def test_a_damaged_segment_ends_a_scan_by_default(cluster: EmbeddedCluster, dama
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_brokers_give_what_a_damaged_segment_cannot(
+def test_brokers_replace_a_damaged_segment(
     cluster: EmbeddedCluster, damaged: Path, live: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = table(cluster, live=live)
@@ -214,7 +216,7 @@ def test_brokers_give_what_a_damaged_segment_cannot(
         assert sum(opened.metrics()["remote-fetch-fallbacks-total"].values()) == 1  # type: ignore[union-attr]
 
 
-def test_metadata_that_cannot_be_read_leave_all_to_the_brokers(
+def test_brokers_serve_everything_without_readable_metadata(
     cluster: EmbeddedCluster, expected: list[Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> Any:
@@ -242,7 +244,7 @@ def test_an_export_of_a_live_scan_ends_at_the_logs_end(
     assert table(cluster, damaged, live=True).to_parquet(tmp_path / "out").rows == len(expected)
 
 
-def test_a_cut_export_goes_on_with_records_that_were_tiered_since(tmp_path: Path) -> None:
+def test_an_interrupted_export_resumes_with_records_tiered_since(tmp_path: Path) -> None:
     with small_cluster(tmp_path / "tier") as cluster:
         fill_topic(cluster, "orders", COUNT)
         found = table(cluster, live=True)

@@ -1,4 +1,4 @@
-"""Several iterators at once: all items, their order, errors, an early end, and what may wait."""
+"""Iterators that run in parallel: items, order, errors, early close, and bounded read-ahead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_all_items_come_in_the_order_of_their_iterator(threads: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_an_error_comes_after_the_items_before_it(threads: int) -> None:
+def test_an_error_is_raised_after_the_items_before_it(threads: int) -> None:
     def failing() -> Generator[tuple[int, int], None, None]:
         yield 0, 0
         raise ValueError("damaged")
@@ -41,7 +41,7 @@ def test_an_error_comes_after_the_items_before_it(threads: int) -> None:
         list(stream)
 
 
-def test_a_caller_that_leaves_ends_the_iterators() -> None:
+def test_closing_early_ends_the_iterators() -> None:
     closed = []
 
     def endless(lane: int) -> Generator[int, None, None]:
@@ -57,7 +57,7 @@ def test_a_caller_that_leaves_ends_the_iterators() -> None:
     assert sorted(closed) == [0, 1]
 
 
-def test_no_more_than_two_items_for_each_thread_are_made_ahead() -> None:
+def test_read_ahead_is_at_most_two_items_per_thread() -> None:
     made: list[int] = []
     waits = threading.Event()
 
@@ -71,11 +71,11 @@ def test_no_more_than_two_items_for_each_thread_are_made_ahead() -> None:
     stream = interleaved([counted, counted], 2)
     next(stream)
     assert waits.wait(30)
-    assert len(made) <= 5  # one is taken, two wait, each thread holds one
+    assert len(made) <= 5  # one is consumed, two are queued, each thread holds one
     stream.close()
 
 
-def test_without_threads_the_caller_does_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zero_threads_run_in_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> None:
         return None
 

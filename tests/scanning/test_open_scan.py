@@ -1,4 +1,4 @@
-"""An opened scan against what Kafka's own consumer read: at both isolation levels, for random predicates, with few requests."""
+"""An opened scan equals Kafka's own consumer: both isolation levels, random predicates, bounded requests."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def table(found: OpenScan) -> pa.Table:
     return pa.Table.from_batches(found.stream(), found.schema)
 
 
-def wanted(found: OpenScan, isolation: str) -> list[Row]:
-    """All that the golden consumer got of what the plan covers."""
+def committed_rows(found: OpenScan, isolation: str) -> list[Row]:
+    """Records of the golden consumer within the offsets of the plan."""
     ends = found.plan.ends
     return [
         row
@@ -56,14 +56,14 @@ def wanted(found: OpenScan, isolation: str) -> list[Row]:
 
 
 @pytest.mark.parametrize(("topic", "isolation"), GOLDEN)
-def test_all_records_of_a_topic_are_those_of_kafka_s_consumer(golden: TierReader, topic: str, isolation: str) -> None:
+def test_records_of_a_topic_equal_kafkas_consumer(golden: TierReader, topic: str, isolation: str) -> None:
     scan = opened(golden, topics=topic, isolation_level=isolation, split_bytes=100_000)
     rows = rows_of(table(scan))
     assert len(scan.plan.splits) > 1
-    assert rows == wanted(scan, isolation)
+    assert rows == committed_rows(scan, isolation)
 
 
-def test_results_of_random_predicates_are_those_of_a_full_scan() -> None:
+def test_random_predicates_equal_a_filtered_full_scan() -> None:
     with random_scans.known_tiers() as tiers:
         figures = random_scans.run(tiers, count=60, number=1)
     assert figures.scans == 60
@@ -71,8 +71,8 @@ def test_results_of_random_predicates_are_those_of_a_full_scan() -> None:
     assert figures.records > 5_000
 
 
-def test_a_wrong_filter_is_noticed_by_the_random_predicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judge can fail: here a comparison with "<" includes its bound."""
+def test_random_predicates_detect_a_wrong_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The comparison detects a planted bug: ``<`` includes its bound."""
     monkeypatch.setitem(arrow_filter._COMPARE, Operator.LESS, pc.less_equal)
     with random_scans.known_tiers() as tiers, pytest.raises(AssertionError):
         random_scans.run(tiers, count=300, number=1)
@@ -90,7 +90,7 @@ def test_a_split_is_read_as_blocks_and_as_record_batches(golden: TierReader) -> 
 
 
 @pytest.mark.parametrize("bounds", [{}, {"start_offset": 700, "end_offset": 2_300}, {"since": 2_000}])
-def test_planned_requests_and_bytes_are_those_that_were_counted(rising: TierReader, bounds: dict[str, int]) -> None:
+def test_planned_requests_and_bytes_equal_the_counted_ones(rising: TierReader, bounds: dict[str, int]) -> None:
     scan = opened(rising, topics="orders", **bounds)
     for _ in scan.stream():
         pass
@@ -119,7 +119,7 @@ def test_a_limit_is_kept_and_costs_two_requests_a_partition_at_most(rising: Tier
 
 def test_a_limit_counts_records_and_not_offsets(golden: TierReader) -> None:
     scan = opened(golden, topics="txn", limit=40, start_offset=2300)
-    expected = [row for row in wanted(scan, "read_committed") if row["offset"] >= 2300]
+    expected = [row for row in committed_rows(scan, "read_committed") if row["offset"] >= 2300]
     assert rows_of(table(scan)) == expected[:40]
 
 
@@ -144,7 +144,7 @@ def test_segments_that_are_too_old_are_not_requested(rising: TierReader) -> None
 
 
 def test_a_missing_segment_is_an_error_if_its_times_can_match() -> None:
-    """The first record that is late enough in the other segments has offset 2000."""
+    """In the other segments, the first record at or after the time bound has offset 2000."""
     tier = Tier()
     for number, start in ((1, 0), (3, 2000)):
         segment = tier.add([batch(start + RECORDS * n, RECORDS) for n in range(200)], number=number, indexed=range(200))
@@ -156,18 +156,18 @@ def test_a_missing_segment_is_an_error_if_its_times_can_match() -> None:
         assert raised.value.offset == 1000
 
 
-def test_times_out_of_order_leave_nothing_out_as_long_as_they_are_told(golden: TierReader) -> None:
+def test_out_of_order_timestamps_lose_no_record(golden: TierReader) -> None:
     rows = expected_rows("epochs", 1, "read_committed")
     times = [row["timestamp"] for row in rows]
     lag = max(max(times[: n + 1]) - time for n, time in enumerate(times))
     assert lag > 0
     since, until = sorted(times)[100], sorted(times)[300]
     scan = opened(golden, topics="epochs", partitions=[1], since=since, until=until, out_of_order=timedelta(milliseconds=lag))
-    assert rows_of(table(scan)) == [row for row in wanted(scan, "read_committed") if since <= row["timestamp"] < until]
+    assert rows_of(table(scan)) == [row for row in committed_rows(scan, "read_committed") if since <= row["timestamp"] < until]
 
 
-def test_a_marker_of_a_transaction_ends_no_read_by_time(golden: TierReader) -> None:
-    """The markers have the broker's time, which is years after the records that follow them."""
+def test_a_transaction_marker_does_not_end_a_read_by_time(golden: TierReader) -> None:
+    """Markers have the broker's time, years after the records that follow them."""
     rows = tiered_rows("txn", 0, "read_uncommitted")
     times = [row["timestamp"] for row in rows]
     lag = max(max(times[: n + 1]) - time for n, time in enumerate(times))
@@ -182,9 +182,9 @@ def test_a_marker_of_a_transaction_ends_no_read_by_time(golden: TierReader) -> N
     ("topic", "isolation"),
     [("txn", LEVELS[0]), ("txn", LEVELS[1]), ("epochs", LEVELS[0]), ("codec-zstd-rdk", LEVELS[0]), ("logappend", LEVELS[0])],
 )
-def test_counts_are_those_of_the_records(golden: TierReader, topic: str, isolation: str) -> None:
+def test_counts_equal_the_number_of_records(golden: TierReader, topic: str, isolation: str) -> None:
     scan = opened(golden, topics=topic, isolation_level=isolation, split_bytes=100_000)
-    rows = wanted(scan, isolation)
+    rows = committed_rows(scan, isolation)
     assert scan.count() == len(rows)
     half = column("offset") < rows[-1]["offset"] // 2
     matching = [row for row in rows if row["offset"] < rows[-1]["offset"] // 2]
@@ -195,12 +195,12 @@ def test_counts_are_those_of_the_records(golden: TierReader, topic: str, isolati
 
 
 @pytest.mark.parametrize("oldest", [False, True])
-def test_bounds_of_segments_are_those_of_their_records(golden: TierReader, oldest: bool) -> None:
+def test_segment_bounds_equal_those_of_their_records(golden: TierReader, oldest: bool) -> None:
     scan = opened(golden, topics="txn", start_offset=100, split_bytes=100_000)
     found = list(scan.segment_bounds(oldest=oldest))
     assert len(found) == scan.plan.segments > 1
     for one in found:
-        rows = [row for row in wanted(scan, "read_committed") if one.start <= row["offset"] < one.end]
+        rows = [row for row in committed_rows(scan, "read_committed") if one.start <= row["offset"] < one.end]
         times = [row["timestamp"] for row in rows]
         assert one.tally.records == len(rows)
         if rows:
@@ -214,5 +214,5 @@ def test_an_empty_result_has_the_schema(golden: TierReader) -> None:
     assert scan.plan.splits
 
 
-def test_as_many_threads_as_cores_unless_told(golden: TierReader) -> None:
+def test_default_threads_equal_the_cores(golden: TierReader) -> None:
     assert 1 <= OpenScan(Scan(topics="epochs"), golden)._threads <= 8

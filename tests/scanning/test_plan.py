@@ -1,4 +1,4 @@
-"""Plans: splits with ids, bytes and GETs, without what cannot match."""
+"""Plans: splits with ids, bytes and GETs; segments that cannot match are pruned."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def offsets(plan: ScanPlan) -> list[tuple[int, int]]:
     return [(split.start, split.end) for split in plan.splits]
 
 
-def test_splits_are_cut_where_segments_end_and_know_their_bytes_and_gets() -> None:
+def test_splits_end_at_segment_ends_and_have_bytes_and_gets() -> None:
     plan = planned(tiered(T1), tiered(T0), split_bytes=20_000)
     assert [split.id for split in plan.splits] == ["t-0-0-200", "t-0-200-400", "t-1-0-200", "t-1-200-400"]
     assert [(split.size_in_bytes, split.gets) for split in plan.splits] == [(20_000, 6)] * 4
@@ -51,7 +51,7 @@ def test_the_same_scan_of_the_same_tier_has_the_same_ids() -> None:
     assert [split.id for split in planned().splits] == [split.id for split in planned().splits] == ["t-0-0-400"]
 
 
-def test_offsets_bound_what_is_read_and_say_where_it_ends() -> None:
+def test_offset_bounds_limit_the_plan_and_set_its_ends() -> None:
     plan = planned(start_offset=150, end_offset={T0: 250})
     assert offsets(plan) == [(150, 250)]
     assert (plan.read_bytes, plan.gets, plan.ends) == (10_000, 4, {T0: 250})
@@ -59,10 +59,19 @@ def test_offsets_bound_what_is_read_and_say_where_it_ends() -> None:
     assert planned(start_offset=900).ends == {T0: 900}
 
 
+def test_offsets_beyond_the_tier_are_not_read() -> None:
+    part = TieredPartition(T0, 100, 400, SEGMENTS[1:])
+    plan = planned(part, start_offset=10, end_offset={T0: 900})
+    assert offsets(plan) == [(100, 400)]
+    assert plan.ends == {T0: 400}
+
+
 def test_segments_that_are_too_old_are_left_out() -> None:
     plan = planned(since=1_150)
     assert offsets(plan) == [(200, 400)]
     assert (plan.segments, plan.known_segments) == (2, 4)
+    assert offsets(planned(since=1_200)) == [(200, 400)], "the youngest record is old enough"
+    assert offsets(planned(since=1_201)) == [(300, 400)]
 
 
 def test_segments_between_offsets_are_left_out() -> None:
@@ -82,9 +91,10 @@ def test_looked_up_times_cut_segments() -> None:
     assert offsets(planned(tiered(first_young_enough=130, first_too_young=270))) == [(130, 270)]
     assert offsets(planned(tiered(first_young_enough=400))) == []
     assert offsets(planned(tiered(first_young_enough=130), start_offset=140)) == [(140, 400)]
+    assert offsets(planned(tiered(first_too_young=270), end_offset={T0: 250})) == [(0, 250)]
 
 
-def test_offsets_of_no_known_segment_are_read_too() -> None:
+def test_offsets_without_a_known_segment_are_planned() -> None:
     holes = TieredPartition(T0, 0, 400, (SEGMENTS[0], SEGMENTS[3]))
     assert offsets(planned(holes)) == [(0, 400)]
     assert offsets(planned(holes, predicate=column("offset") == 150)) == [(150, 151)]
@@ -92,7 +102,7 @@ def test_offsets_of_no_known_segment_are_read_too() -> None:
     assert offsets(planned(TieredPartition(T0, 0, 0))) == []
 
 
-def test_times_that_no_record_can_have_are_not_looked_for() -> None:
+def test_impossible_timestamps_are_not_looked_up() -> None:
     assert offsets(planned(since=1_150, until=1_150)) == []
     assert time_bounds(Scan(topics="t", since=5, until=5, out_of_order=timedelta(0))) == TimeBounds()
 
@@ -110,6 +120,7 @@ def test_a_segment_without_a_known_time_is_read() -> None:
         ({"until": 9}, TimeBounds()),
         ({"since": 5, "until": 9, "out_of_order": timedelta(0)}, TimeBounds(5, 9)),
         ({"until": 9, "out_of_order": timedelta(microseconds=1)}, TimeBounds(None, 10)),
+        ({"predicate": column("timestamp") <= 9, "out_of_order": timedelta(milliseconds=2)}, TimeBounds(None, 12)),
         ({"predicate": column("timestamp") > 5, "since": 2}, TimeBounds(6)),
         ({"predicate": (column("timestamp") > 5) | (column("offset") == 1)}, TimeBounds()),
     ],
@@ -119,12 +130,12 @@ def test_times_to_look_up_follow_from_the_filter(scan: dict[str, Any], expected:
     assert time_bounds(Scan(topics="t", **scan)) == expected
 
 
-def test_segments_in_a_range_are_found_without_walking_all() -> None:
+def test_segments_of_a_range_are_found_by_bisection() -> None:
     assert segments_in(150, 300, SEGMENTS) == [(150, 200, SEGMENTS[1]), (200, 300, SEGMENTS[2])]
     assert segments_in(400, 500, SEGMENTS) == []
 
 
-def test_the_live_rest_is_planned_behind_the_tier() -> None:
+def test_live_records_are_planned_after_the_tier() -> None:
     known = with_live_rest(tiered(first_too_young=400), 50, 500)
     assert (known.start, known.end, known.tiered_end, known.first_too_young) == (50, 500, 400, None)
     plan = planned(known, live=True, split_bytes=20_000)
@@ -143,7 +154,7 @@ def test_all_of_a_partition_without_segments_is_live() -> None:
     assert planned(with_live_rest(TieredPartition(T0, 0, 0), 7, 7), live=True).ends == {T0: 7}
 
 
-def test_times_of_the_live_rest_are_unknown_and_so_it_is_read() -> None:
+def test_live_records_are_planned_for_any_time_bound() -> None:
     late = with_live_rest(tiered(first_young_enough=400), 0, 450)
     assert offsets(planned(late, live=True, since=10**9)) == [(400, 450)]
     early = with_live_rest(tiered(first_too_young=150), 0, 450)
@@ -158,8 +169,6 @@ def test_times_of_the_live_rest_are_unknown_and_so_it_is_read() -> None:
         (with_live_rest(TieredPartition(T0, 200, 400, SEGMENTS[2:], first_young_enough=310), 0, 400), [(0, 200), (300, 400)]),
     ],
 )
-def test_offsets_without_a_segment_are_read_whatever_time_is_asked(
-    known: TieredPartition, expected: list[tuple[int, int]]
-) -> None:
+def test_offsets_without_a_segment_are_planned_for_any_time(known: TieredPartition, expected: list[tuple[int, int]]) -> None:
     plan = planned(known, live=True, since=1_250)
     assert offsets(plan) == expected

@@ -1,4 +1,4 @@
-"""A scan in Polars: the rows that Polars itself makes of all records, with fewer of them read."""
+"""A Polars scan gives the same rows as Polars over all records, and reads fewer of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def everything(table: TableScan) -> pl.DataFrame:
     ],
     ids=str,
 )
-def test_what_a_scan_has_words_for_is_pushed_down(expression: pl.Expr, expected: Predicate | None) -> None:
+def test_supported_expressions_are_pushed_down(expression: pl.Expr, expected: Predicate | None) -> None:
     assert predicate_of(expression) == expected
 
 
@@ -72,13 +72,13 @@ def test_what_a_scan_has_words_for_is_pushed_down(expression: pl.Expr, expected:
     ],
     ids=range(9),
 )
-def test_rows_are_those_of_all_records(
+def test_rows_equal_a_query_over_all_records(
     table: TableScan, everything: pl.DataFrame, query: Callable[[pl.LazyFrame], pl.LazyFrame]
 ) -> None:
     assert_frame_equal(query(table.to_polars()).collect(), query(everything.lazy()).collect())
 
 
-def test_frames_are_those_that_polars_asks_for(table: TableScan) -> None:
+def test_frames_follow_polars_columns_rows_and_batch_size(table: TableScan) -> None:
     def rows(*asked: object) -> list[tuple[object, ...]]:
         frames = polars_source._frames(table, *asked)  # type: ignore[arg-type]
         return [row for frame in frames for row in frame.rows()]

@@ -1,4 +1,4 @@
-"""Predicates: how they are written, and what is refused before anything is read."""
+"""Predicates: syntax, and validation before anything is read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from kafka_remote_client.scanning.predicate import (
     ],
     ids=lambda value: getattr(value, "value", ""),
 )
-def test_a_column_is_compared_with_python_s_operators(written: Any, operator: Operator) -> None:
+def test_python_operators_compare_a_column(written: Any, operator: Operator) -> None:
     assert written == Comparison("offset", operator, 5)
     assert operator.opposite.opposite is operator
 
@@ -72,13 +72,13 @@ def test_headers_are_compared_by_name() -> None:
     ],
     ids=str,
 )
-def test_times_are_taken_in_the_usual_forms(value: object, expected: int) -> None:
+def test_timestamps_are_accepted_in_common_types(value: object, expected: int) -> None:
     assert microseconds(value, "since") == expected
     assert (column("timestamp") >= value) == Comparison("timestamp", Operator.GREATER_EQUAL, expected)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (lambda: column("timestamp") == datetime(2026, 1, 1), "timestamp has no time zone"),
         (lambda: column("timestamp") == "yesterday", "timestamp is not a time in ISO 8601: 'yesterday'"),
@@ -100,16 +100,16 @@ def test_times_are_taken_in_the_usual_forms(value: object, expected: int) -> Non
         (lambda: (column("key") == b"a") | 1, "not a predicate: 1"),  # type: ignore[operator]
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_name(wrong: Any, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_an_invalid_predicate_is_refused_by_name(wrong: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         wrong()
 
 
-def test_a_predicate_of_a_stranger_has_no_columns() -> None:
-    class Mine(Predicate): ...
+def test_a_custom_predicate_class_has_no_columns() -> None:
+    class CustomPredicate(Predicate): ...
 
     with pytest.raises(TypeError, match="unknown predicate"):
-        columns_of(Mine())
+        columns_of(CustomPredicate())
 
 
 def test_a_predicate_is_neither_true_nor_false() -> None:

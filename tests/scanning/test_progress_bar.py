@@ -1,4 +1,4 @@
-"""A bar in a terminal, and nothing elsewhere."""
+"""A progress bar is drawn in a terminal only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Screen(io.StringIO):
 
 
 def on_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """Called by the test itself: pytest sets standard error again after its fixtures."""
+    """Call it in the test, not in a fixture: pytest replaces standard error after its fixtures."""
     found = Screen()
     monkeypatch.setattr(sys, "stderr", found)
     monkeypatch.setenv("TERM", "xterm")
@@ -47,7 +47,7 @@ def all_offsets(table: TableScan) -> int:
 
 
 def test_a_read_ends_at_all_offsets(epochs: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
-    screen, before = on_screen(monkeypatch), set(threading.enumerate())  # other tests may have left some
+    screen, before = on_screen(monkeypatch), set(threading.enumerate())  # other tests may have left running threads
     rows = epochs.to_arrow().num_rows
     whole = all_offsets(epochs)
     assert rows > 0
@@ -64,15 +64,15 @@ def test_records_that_do_not_match_are_passed_too(epochs: TableScan, monkeypatch
     assert f"{all_offsets(table)}/{all_offsets(table)}" in screen.shown
 
 
-def test_a_read_that_is_left_ends_its_bar(epochs: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abandoned_read_closes_its_bar(epochs: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_screen(monkeypatch)
     batches = epochs.batches()
     next(batches)
     batches.close()
     assert "epochs" in screen.shown
-    told = screen.getvalue()
+    reported = screen.getvalue()
     threading.Event().wait(0.3)
-    assert screen.getvalue() == told
+    assert screen.getvalue() == reported
 
 
 def test_an_export_shows_its_splits(epochs: TableScan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -81,11 +81,11 @@ def test_an_export_shows_its_splits(epochs: TableScan, monkeypatch: pytest.Monke
     assert f"{result.splits}/{result.splits}" in screen.shown
 
 
-def test_a_caller_that_is_told_gets_no_bar(epochs: TableScan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_progress_callback_replaces_the_bar(epochs: TableScan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     screen = on_screen(monkeypatch)
-    told: list[ExportProgress] = []
-    epochs.to_parquet(tmp_path, progress=told.append)
-    assert told
+    reported: list[ExportProgress] = []
+    epochs.to_parquet(tmp_path, progress=reported.append)
+    assert reported
     assert screen.getvalue() == ""
 
 
@@ -95,12 +95,12 @@ def test_without_a_terminal_nothing_is_printed(epochs: TableScan, monkeypatch: p
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert epochs.to_arrow().num_rows > 0
     epochs.to_parquet(tmp_path)
-    with export_bar("export") as told:
-        assert told is None
+    with export_bar("export") as reported:
+        assert reported is None
     assert log.getvalue() == ""
 
 
-def test_a_bar_is_asked_for(epochs: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_can_be_forced(epochs: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = on_screen(monkeypatch)
     assert attrs.evolve(epochs, progress=False).to_arrow().num_rows > 0
     assert epochs.head(3).to_arrow().num_rows == 3
@@ -113,7 +113,7 @@ def test_without_rich_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal_bar("orders") is None
 
 
-def test_threads_add_up() -> None:
+def test_progress_of_threads_adds_up() -> None:
     shown: list[tuple[int, int]] = []
 
     class Bar(TaskBar):

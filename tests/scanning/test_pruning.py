@@ -1,4 +1,4 @@
-"""What a predicate says of a whole extent, held against all records that the extent can have."""
+"""The verdict of a predicate on an extent, checked against all records that the extent can contain."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_verdict_of_an_extent(predicate: Predicate | None, expected: Verdict) ->
         assert verdict(~predicate, EXTENT) is expected.opposite
 
 
-def test_unknown_times_leave_it_open() -> None:
+def test_unknown_times_give_no_verdict() -> None:
     unknown = Extent("orders", 1, 100, 200)
     assert verdict(column("timestamp") < 5, unknown) is Verdict.MAYBE
     assert verdict(column("timestamp") > 9, Extent("orders", 1, 0, 1, youngest=9_000)) is Verdict.NEVER
@@ -98,13 +98,13 @@ def test_hull_of_the_offsets_that_can_match(predicate: Predicate | None, expecte
     assert hull(predicate, "offset", 100, 200) == expected
 
 
-def test_a_predicate_of_a_stranger_is_no_reason_to_leave_anything_out() -> None:
-    class Mine(Predicate): ...
+def test_a_custom_predicate_class_prunes_nothing() -> None:
+    class CustomPredicate(Predicate): ...
 
-    assert verdict(Mine(), EXTENT) is Verdict.MAYBE
-    assert hull(Mine(), "offset", 100, 200) == (100, 200)
+    assert verdict(CustomPredicate(), EXTENT) is Verdict.MAYBE
+    assert hull(CustomPredicate(), "offset", 100, 200) == (100, 200)
     with pytest.raises(TypeError, match="unknown predicate"):
-        hull(Not(Mine()), "offset", 100, 200)
+        hull(Not(CustomPredicate()), "offset", 100, 200)
     assert hull(Comparison("offset", Operator.LESS, "x"), "offset", 1, 2) == (1, 2)
 
 
@@ -119,7 +119,7 @@ def row(offset: int, time: int, key: bytes | None) -> Row:
     st.integers(1, 4),
     st.data(),
 )
-def test_no_record_that_matches_is_left_out(condition: Condition, start: int, length: int, data: Any) -> None:
+def test_no_matching_record_is_pruned(condition: Condition, start: int, length: int, data: Any) -> None:
     oldest, youngest = sorted((data.draw(st.integers(0, 6)), data.draw(st.integers(0, 6))))
     extent = Extent("orders", 1, start, start + length, oldest=oldest * 1000, youngest=youngest * 1000)
     records = [

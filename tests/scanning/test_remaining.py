@@ -28,19 +28,19 @@ def test_an_id_names_the_split() -> None:
 @pytest.mark.parametrize(
     "text", ["", "a-1-2", "a-0-5-4", "a-0-5-x", "a/b-0-1-2", "a-0-1-٢", "a-0-1-2\n", "a-0-1-99999999999999999999"]
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_an_invalid_split_id_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="not the id of a split"):
         parse_split_id(text)
 
 
-def test_what_is_finished_is_left_out() -> None:
+def test_finished_splits_are_left_out() -> None:
     planned = [split(0, 10, 100), split(10, 20, 100), split(20, 30, 100), split(0, 10, 50, B)]
     assert without(planned, []) == planned
     assert without(planned, [split(10, 20)]) == [planned[0], planned[2], planned[3]]
     assert without(planned, planned) == []
 
 
-def test_a_split_is_cut_to_what_is_left_of_it() -> None:
+def test_a_partly_finished_split_keeps_its_rest() -> None:
     planned = [split(0, 10, 100), split(10, 20, 100)]
     assert without(planned, [split(8, 12), split(3, 4), split(3, 5)]) == [
         split(0, 3, 30),
@@ -49,7 +49,7 @@ def test_a_split_is_cut_to_what_is_left_of_it() -> None:
     ]
 
 
-def test_work_grows_with_the_splits_and_not_with_their_square() -> None:
+def test_remaining_splits_are_found_in_linear_work() -> None:
     """Comparing each of 4,000 splits with each of 2,000 finished ones takes millions of comparisons."""
     count, compared = 4_000, 0
 
@@ -71,7 +71,7 @@ def test_work_grows_with_the_splits_and_not_with_their_square() -> None:
     assert compared < 40 * count
 
 
-def test_finished_splits_that_touch_or_overlap_leave_no_empty_part() -> None:
+def test_adjacent_or_overlapping_splits_leave_no_empty_part() -> None:
     assert without([split(0, 10, 10)], [split(2, 4), split(4, 6), split(3, 8), split(9, 9)]) == [
         split(0, 2, 2),
         split(8, 10, 2),
@@ -82,7 +82,7 @@ spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)).map(lambda sp
 
 
 @given(cuts=st.sets(st.integers(1, 39)), finished=spans)
-def test_each_offset_is_read_once_or_was_read(cuts: set[int], finished: list[Split]) -> None:
+def test_each_offset_is_finished_or_remaining(cuts: set[int], finished: list[Split]) -> None:
     bounds = [0, *sorted(cuts), 40]
     planned = [split(start, end, 7) for start, end in pairwise(bounds)]
     left = [offset for part in without(planned, finished) for offset in range(part.start, part.end)]

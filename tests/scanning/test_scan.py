@@ -1,4 +1,4 @@
-"""The value of a scan: what it takes, and what it refuses before anything is read."""
+"""The ``Scan`` value: accepted arguments, and validation before anything is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_scan_of_a_name_reads_all_committed_records_in_all_columns() -> None:
     assert tuple(SPARK_KAFKA_SCHEMA.names) == RECORD_COLUMNS
 
 
-def test_it_can_be_changed_and_pickled_without_another_meaning() -> None:
+def test_a_scan_can_be_replaced_and_pickled() -> None:
     scan = Scan(
         topics=["a", "b", "a"],
         partitions=[2, 0, 2],
@@ -46,7 +46,7 @@ def test_it_can_be_changed_and_pickled_without_another_meaning() -> None:
     )
 
 
-def test_it_takes_topics_by_name_or_by_a_pattern_of_the_whole_name() -> None:
+def test_topics_match_by_name_or_full_pattern() -> None:
     named, matched = Scan(topics=("a",), partitions=(1,)), Scan(topic_pattern="orders-.*")
     assert named.takes(TopicPartition("a", 1))
     assert not named.takes(TopicPartition("a", 0))
@@ -55,20 +55,20 @@ def test_it_takes_topics_by_name_or_by_a_pattern_of_the_whole_name() -> None:
     assert not matched.takes_topic("all-orders-eu")
 
 
-def test_offsets_are_those_of_all_partitions_or_of_each() -> None:
+def test_offsets_apply_to_all_partitions_or_to_each() -> None:
     scan = Scan(topics="a", start_offset=5, end_offset={TopicPartition("a", 0): 9})
     assert (scan.start_of(TopicPartition("a", 1)), scan.end_of(TopicPartition("a", 1))) == (5, None)
     assert scan.end_of(TopicPartition("a", 0)) == 9
 
 
 @pytest.mark.parametrize("bound", ["since", "until"])
-def test_one_bound_in_time_is_a_filter_by_itself(bound: str) -> None:
+def test_a_single_time_bound_is_a_filter(bound: str) -> None:
     scan = Scan(topics="a", **{bound: 5})
     assert scan.filter == (column("timestamp") >= 5 if bound == "since" else column("timestamp") < 5)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({}, "a scan needs exactly one of topics and topic_pattern"),
         ({"topics": "a", "topic_pattern": "b"}, "a scan needs exactly one of topics and topic_pattern"),
@@ -98,12 +98,12 @@ def test_one_bound_in_time_is_a_filter_by_itself(bound: str) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_an_invalid_scan_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         Scan(**wrong)
 
 
-def test_brokers_are_read_only_if_the_scan_says_so() -> None:
+def test_brokers_are_read_only_by_a_live_scan() -> None:
     assert not Scan(topics="t").needs_brokers
     assert Scan(topics="t", live=True).needs_brokers
     assert Scan(topics="t", on_fallback="broker").needs_brokers

@@ -1,4 +1,4 @@
-"""A split as record blocks: all of it, or an error that says where it ended."""
+"""Record blocks of a split: all its records, or an error with the offset where it ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_split_gives_the_records_between_its_bounds(golden: TierReader, borrow
     assert offsets == [row["offset"] for row in rows if 100 <= row["offset"] < 2000]
 
 
-def test_a_split_that_cannot_be_read_to_its_end_is_an_error(tmp_path: Path) -> None:
+def test_a_split_that_ends_early_raises(tmp_path: Path) -> None:
     for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("codec-zstd-rdk-0-*"):
         shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
     with open_tier(tmp_path.as_uri()) as tier:
@@ -45,7 +45,7 @@ def test_a_split_that_cannot_be_read_to_its_end_is_an_error(tmp_path: Path) -> N
         assert (raised.value.topic, raised.value.partition) == ZSTD
 
 
-def test_a_split_whose_first_segment_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_first_segment_of_a_split_raises(tmp_path: Path) -> None:
     for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("codec-zstd-rdk-0-*"):
         shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
     first, *_, last = sorted((path.name[:20], path.name.split(".")[0]) for path in tmp_path.glob("*/*/*.log"))
@@ -60,7 +60,7 @@ def test_a_split_whose_first_segment_is_gone_is_an_error(tmp_path: Path) -> None
         assert (raised.value.topic, raised.value.partition, raised.value.offset) == (*ZSTD, 5)
 
 
-def test_without_brokers_an_error_of_the_tier_is_raised_as_it_is(golden: TierReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tier_error_is_raised_unchanged_without_brokers(golden: TierReader, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise RemoteStorageUnavailableError("the store is down")
 
@@ -69,7 +69,7 @@ def test_without_brokers_an_error_of_the_tier_is_raised_as_it_is(golden: TierRea
         list(split_blocks(golden, Split(ZSTD, 0, 10, 0), IsolationLevel.READ_COMMITTED))
 
 
-def test_a_tally_of_a_split_is_that_of_its_records(golden: TierReader) -> None:
+def test_a_tally_of_a_split_counts_its_records(golden: TierReader) -> None:
     rows = [row for row in expected_rows("codec-zstd-rdk", 0, "read_uncommitted") if 100 <= row["offset"] < 2000]
     times = [row["timestamp"] for row in rows]
     split = Split(ZSTD, 100, 2000, 0)
@@ -79,7 +79,7 @@ def test_a_tally_of_a_split_is_that_of_its_records(golden: TierReader) -> None:
     assert found == attrs.evolve(expected, oldest=min(times))
 
 
-def test_parts_of_a_split_grow_and_tile_it() -> None:
+def test_growing_parts_cover_a_split() -> None:
     split = Split(ZSTD, 100, 1000, 900, gets=4)
     parts = list(growing_parts(split, 10))
     assert [(part.start, part.end) for part in parts] == [(100, 110), (110, 190), (190, 1000)]

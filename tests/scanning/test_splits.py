@@ -38,7 +38,7 @@ def test_the_local_tail_is_estimated_by_the_tier() -> None:
     assert splits == [Split(TP, 0, 10, 100), Split(TP, 10, 20, 100), Split(TP, 20, 30, 100)]
 
 
-def test_what_lies_between_segments_is_read_too() -> None:
+def test_gaps_between_segments_are_planned() -> None:
     spans = [SegmentSpan(0, 10, 100), SegmentSpan(20, 30, 100)]
     assert bounds(plan_splits([OffsetRange(TP, 0, 30, spans)], split_bytes=100)) == [(0, 10), (10, 20), (20, 30)]
 
@@ -70,7 +70,7 @@ def test_min_partitions_cuts_the_largest_inside() -> None:
     assert sum(split.size_in_bytes for split in splits) == 1000
 
 
-def test_min_partitions_is_no_more_than_the_offsets() -> None:
+def test_min_partitions_never_exceeds_the_offsets() -> None:
     assert bounds(plan_splits([OffsetRange(TP, 0, 3)], min_partitions=10)) == [(0, 1), (1, 2), (2, 3)]
 
 
@@ -134,15 +134,15 @@ def test_splits_tile_the_ranges_and_keep_to_their_bounds(
 
 @settings(deadline=None)
 @given(SPANS, st.integers(1, 20_000))
-def test_without_further_wishes_a_segment_is_never_cut(gaps: list[tuple[int, int, int]], split_bytes: int) -> None:
+def test_a_segment_is_cut_only_on_request(gaps: list[tuple[int, int, int]], split_bytes: int) -> None:
     spans = _spans(gaps)
     splits = plan_splits([OffsetRange(TP, 0, 500, spans)], split_bytes=split_bytes)
     bounds = {bound for split in splits for bound in (split.start, split.end)} - {500}
     assert not any(span.start < bound < min(span.end, 500) for span in spans for bound in bounds)
 
 
-def test_what_no_segment_is_known_of_is_cut_by_size() -> None:
-    """One question cannot be asked for each of very many segments, and the broker's own part has none."""
+def test_offsets_without_a_known_segment_are_cut_by_size() -> None:
+    """With very many segments there is no look-up for each one, and local records have no segment."""
     far_apart = [SegmentSpan(0, 10, 1000), SegmentSpan(500, 510, 1000)]
     splits = plan_splits([OffsetRange(TP, 0, 1000, far_apart)], split_bytes=10_000)
     assert [(split.start, split.end) for split in splits[:2]] == [(0, 10), (10, 108)]
@@ -151,6 +151,6 @@ def test_what_no_segment_is_known_of_is_cut_by_size() -> None:
     assert len(plan_splits([OffsetRange(TP, 0, 3)], split_bytes=1)) == 3
 
 
-def test_neighbours_of_exactly_the_most_records_are_joined() -> None:
+def test_adjacent_splits_of_exactly_max_records_are_joined() -> None:
     spans = segments(10, 20, 30)
     assert bounds(plan_splits([OffsetRange(TP, 0, 30, spans)], split_bytes=1000, max_records=20)) == [(0, 20), (20, 30)]

@@ -1,4 +1,4 @@
-"""A tier as a table: Arrow, pandas, DuckDB and Polars take the same value."""
+"""A tier as a table: Arrow, pandas, DuckDB and Polars read the same ``TableScan``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def expected() -> list[Row]:
 
 @pytest.fixture
 def epochs(golden_url: str) -> TableScan:
-    """Without what is not tiered yet."""
+    """The scan of topic ``epochs``, which ends at the tier's end."""
     return scan(golden_url, "epochs", threads=2)
 
 
@@ -60,7 +60,7 @@ def test_other_engines_take_it_by_the_stream_interface(epochs: TableScan, expect
     assert pl.DataFrame(epochs).height == len(wanted)
 
 
-def test_it_is_refined_without_reading(epochs: TableScan) -> None:
+def test_refining_a_table_reads_nothing(epochs: TableScan) -> None:
     refined = epochs.select("key").where(column("offset") > 5).where(column("offset") < 9).head(7).head(2).head(5)
     assert refined.scan.columns == ("key",)
     assert refined.scan.predicate == And(((column("offset") > 5), (column("offset") < 9)))  # type: ignore[arg-type]
@@ -70,14 +70,14 @@ def test_it_is_refined_without_reading(epochs: TableScan) -> None:
     assert pickle.loads(pickle.dumps(refined)) == refined
 
 
-def test_a_stream_that_is_left_early_ends_its_threads(epochs: TableScan) -> None:
+def test_closing_a_stream_early_ends_its_threads(epochs: TableScan) -> None:
     batches = epochs.batches()
     assert next(batches).num_rows
     batches.close()
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafka-remote-scan")] == []
 
 
-def test_what_is_not_there_is_told_when_it_is_read(golden_url: str) -> None:
+def test_missing_topics_are_reported_at_the_first_read(golden_url: str) -> None:
     table = scan(golden_url, "orders")
     with pytest.raises(NoSegmentsError, match="orders"):
         table.to_arrow()
@@ -88,7 +88,7 @@ def test_what_is_not_there_is_told_when_it_is_read(golden_url: str) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_an_encrypted_bucket_in_chunks_is_a_table_too(isolation: str) -> None:
+def test_a_chunked_encrypted_bucket_is_a_table(isolation: str) -> None:
     root = golden_aiven("aiven-zstd-aes")
     table = scan(
         (root / "remote").as_uri(),

@@ -1,4 +1,4 @@
-"""The address of a tier: a value that opens it, here or in another process."""
+"""``TierAddress``: a value that opens a tier in this or another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_remote_client.scanning.tier_address import TierAddress
 from tests.support.golden import golden_aiven
 
 
-def test_it_opens_a_tier_in_chunks_after_it_was_pickled() -> None:
+def test_a_pickled_address_opens_a_chunked_tier() -> None:
     root = golden_aiven("aiven-zstd-aes")
     address = TierAddress(
         (root / "remote").as_uri(),
@@ -22,5 +22,5 @@ def test_it_opens_a_tier_in_chunks_after_it_was_pickled() -> None:
         assert tier.absence("orders") is not None
 
 
-def test_it_shows_no_setting_of_the_store() -> None:
+def test_repr_shows_no_store_setting() -> None:
     assert "hidden" not in repr(TierAddress("file:///tier", store_options={"s3.secret.key": "hidden"}))

@@ -1,4 +1,4 @@
-"""What a plan learns of a tier, from the golden one and from its listing alone."""
+"""The survey of a tier for a plan: with metadata, and from its listing alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.tier import TIP
 FIRST_UNDECIDED = 2455
 
 
-def test_committed_records_end_where_a_transaction_is_undecided(golden: TierReader) -> None:
+def test_committed_records_end_at_an_open_transaction(golden: TierReader) -> None:
     (committed,) = survey(golden, Scan(topics="txn"))
     (all_records,) = survey(golden, Scan(topics="txn", isolation_level="read_uncommitted"))
     assert (committed.start, committed.end) == (0, FIRST_UNDECIDED)
@@ -37,7 +37,7 @@ def test_committed_records_end_where_a_transaction_is_undecided(golden: TierRead
     assert [one.end for one in committed.segments][:-1] == [one.start for one in committed.segments][1:]
 
 
-def test_segments_are_those_of_the_tier_with_sizes_and_times(golden: TierReader) -> None:
+def test_segments_have_the_tiers_sizes_and_times(golden: TierReader) -> None:
     (known,) = survey(golden, Scan(topics="codec-zstd-rdk"))
     rows = expected_rows("codec-zstd-rdk", 0, "read_uncommitted")
     for span in known.segments:
@@ -46,7 +46,7 @@ def test_segments_are_those_of_the_tier_with_sizes_and_times(golden: TierReader)
         assert span.size_in_bytes > 1000
 
 
-def test_times_are_looked_up_as_far_as_they_are_wanted(rising: TierReader) -> None:
+def test_only_required_times_are_looked_up(rising: TierReader) -> None:
     def found(**scan: object) -> tuple[int | None, int | None]:
         (known,) = survey(rising, Scan(topics="orders", **scan))  # type: ignore[arg-type]
         return known.first_young_enough, known.first_too_young
@@ -61,7 +61,7 @@ def test_times_are_looked_up_as_far_as_they_are_wanted(rising: TierReader) -> No
     assert found(since=0, until=0, out_of_order=ordered) == (None, None)
 
 
-def test_topics_come_by_name_or_by_a_pattern(golden: TierReader) -> None:
+def test_topics_are_found_by_name_or_pattern(golden: TierReader) -> None:
     names = [(tip.topic, tip.partition) for tip in partitions_of(golden, Scan(topic_pattern="codec-(zstd|lz4)-rdk|epochs"))]
     assert names == [("codec-lz4-rdk", 0), ("codec-zstd-rdk", 0), ("epochs", 0), ("epochs", 1)]
     (one,) = survey(golden, Scan(topics="epochs", partitions=[1]))
@@ -69,7 +69,7 @@ def test_topics_come_by_name_or_by_a_pattern(golden: TierReader) -> None:
     assert survey(golden, Scan(topic_pattern="none-such.*")) == []
 
 
-def test_a_partition_of_half_copied_segments_alone_is_empty(tmp_path: Path) -> None:
+def test_a_partition_of_unfinished_segments_is_empty(tmp_path: Path) -> None:
     for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("logappend-0-*"):
         shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
     for index in tmp_path.glob("*/*/*.timeindex"):
@@ -86,7 +86,7 @@ def test_missing_topics_and_partitions_raise(golden: TierReader) -> None:
 
 
 class Log:
-    """The leader of orders, which has partitions 3 and 7. ``topic_id``: of the topic in the cluster."""
+    """Fake leader of ``orders`` with partitions 3 and 7. ``topic_id``: id of the topic in the cluster."""
 
     def __init__(self, start: int = 0, end: int = 3500, *, topic_id: UUID = TIP.topic_id, diverging: bool = False) -> None:
         self._bounds = start, end
@@ -123,13 +123,13 @@ def test_a_live_survey_has_all_partitions_of_the_cluster(rising: TierReader) -> 
     assert (one.start, one.end, one.first_too_young) == (0, 3500, None)
 
 
-def test_a_tier_beyond_what_the_leader_shows_is_read_as_far_as_that(rising: TierReader) -> None:
+def test_a_tier_past_the_leaders_end_is_read_to_that_end(rising: TierReader) -> None:
     _, tiered = live(rising, Log(end=2900))
     assert (tiered.end, tiered.tiered_end) == (2900, 3000)
     assert plan_scan(Scan(topics="orders", live=True), [tiered], range_bytes=1000).broker_bytes == 0
 
 
-def test_a_tier_that_is_not_of_the_leaders_log_is_refused(rising: TierReader) -> None:
+def test_a_tier_that_diverges_from_the_leader_is_refused(rising: TierReader) -> None:
     with pytest.raises(TierUnavailableError, match="ends at offset 3000 of leader epoch 0, which is not in the") as told:
         live(rising, Log(diverging=True))
     assert (told.value.topic, told.value.partition, told.value.offset) == ("orders", 7, 3000)
@@ -141,7 +141,7 @@ def test_a_tier_below_the_logs_start_is_not_compared(rising: TierReader) -> None
     assert log.asked == []
 
 
-def test_the_tier_of_a_topic_that_was_created_again_is_refused(rising: TierReader) -> None:
+def test_the_tier_of_a_recreated_topic_is_refused(rising: TierReader) -> None:
     with pytest.raises(ConfigurationError, match=r"topic orders was created again: .* has the topic id .*, the tier's"):
         live(rising, Log(topic_id=UUID(int=9)))
     unknown = Log(topic_id=UUID(int=0))
@@ -149,7 +149,7 @@ def test_the_tier_of_a_topic_that_was_created_again_is_refused(rising: TierReade
     assert unknown.asked[0][1] == TIP.topic_id
 
 
-def test_segments_that_are_not_known_end_a_live_survey_by_default(rising: TierReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_segment_metadata_ends_a_live_survey(rising: TierReader, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> Any:
         raise RemoteLogError("damaged")
 
@@ -160,7 +160,7 @@ def test_segments_that_are_not_known_end_a_live_survey_by_default(rising: TierRe
 
 
 @pytest.mark.parametrize("more", [{}, {"on_fallback": "broker"}])
-def test_a_name_of_several_topics_is_an_error_for_a_live_scan_too(
+def test_an_ambiguous_topic_name_ends_a_live_survey(
     rising: TierReader, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     def fails(*_: object) -> Any:

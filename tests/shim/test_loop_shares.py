@@ -36,6 +36,8 @@ def served(one: LoopShares[str], clock: ManualClock, costs: dict[str, float], se
         ([0.1, 5.0], 0.8),
         ([0.1, 5.0, 5.0], 0.4),
         ([5.0, 5.0, 5.0], 0.3),
+        ([0.5, 0.5, 0.5], 0.3),
+        ([0.45, 0.45], 0.9),
     ],
 )
 def test_the_fair_level_is_max_min(demands: list[float], level: float) -> None:
@@ -195,3 +197,85 @@ def test_a_new_limit_holds_from_the_next_interval() -> None:
     one.charge("a", 0.0005, admitted=True)
     one.charge("other", 0.0, admitted=True)
     assert one.exceeded("a", admitted=True), "half a millisecond is five at a tenth"
+
+
+def pair(limit: float, seconds: float = 0.0) -> tuple[ManualClock, LoopShares[str]]:
+    """Two admitted addresses, "a" and "other", at time 0. Each has used the loop for ``seconds``."""
+    clock = ManualClock(0.0)
+    one = shares(clock, limit)
+    for address in ("other", "a"):
+        one.charge(address, seconds, admitted=True)
+    return clock, one
+
+
+def test_a_debt_of_the_window_is_no_reason_to_wait() -> None:
+    clock, one = pair(limit=0.5)
+    one.charge("a", 0.0005, admitted=True)
+    assert not one.exceeded("a", admitted=True), "a millisecond at a share of a half"
+    one.wait("a", "x", admitted=True)
+    assert one.turns() == ["x"]
+    one.charge("a", 0.0001, admitted=True)
+    assert one.exceeded("a", admitted=True)
+    one.wait("a", "x", admitted=True)
+    assert one.turns() == []
+    clock.now = 0.0003
+    assert one.turns() == ["x"]
+
+
+def test_the_first_address_has_all_of_the_loop_from_the_start() -> None:
+    one = shares(ManualClock(0.0))
+    one.charge("a", 0.5, admitted=True)
+    assert not one.exceeded("a", admitted=True)
+
+
+def test_addresses_that_use_little_have_the_whole_level() -> None:
+    clock, one = pair(limit=1.0)
+    for now in (0.0, 0.2, 0.4):
+        clock.now = now
+        one.charge("other", 0.0, admitted=True)  # computes the shares again
+        one.charge("a", 0.0008, admitted=True)
+        assert not one.exceeded("a", admitted=True), "at a share of 0.9"
+    one.charge("a", 0.0002, admitted=True)
+    assert one.exceeded("a", admitted=True)
+
+
+def test_an_address_beside_clients_not_admitted_has_the_limit() -> None:
+    clock = ManualClock(0.0)
+    one = shares(clock, limit=0.4)
+    one.charge("x", 0.001, admitted=False)
+    clock.now = 0.1
+    one.charge("a", 0.0, admitted=True)
+    one.charge("a", 0.001, admitted=True)
+    assert one.exceeded("a", admitted=True)
+
+
+@pytest.mark.parametrize(("now", "share"), [(0.0999, 0.9), (0.1, 0.2)])
+def test_shares_change_after_a_tenth_of_a_second(now: float, share: float) -> None:
+    clock = ManualClock(0.0)
+    one = shares(clock)
+    clock.now = now
+    one.charge("a", 0.001, admitted=True)
+    one.charge("x", 0.01, admitted=False)
+    assert one.unadmitted_debt == pytest.approx(0.01 / share)
+
+
+@pytest.mark.parametrize(("now", "known"), [(0.999, 3), (1.0, 1)])
+def test_an_address_is_forgotten_after_a_second(now: float, known: int) -> None:
+    clock, one = pair(limit=0.5, seconds=0.001)
+    clock.now = now
+    one.charge("c", 0.001, admitted=True)
+    assert len(one) == known
+
+
+def test_the_level_follows_from_all_uses_of_an_interval() -> None:
+    clock, one = pair(limit=1.0)
+    for _ in range(2):
+        one.charge("other", 0.03, admitted=True)
+    one.wait("a", "x", admitted=True)
+    clock.now = 0.1
+    one.charge("other", 0.0, admitted=True)
+    assert one.turns() == ["x"]
+    one.charge("a", 0.0004, admitted=True)
+    assert not one.exceeded("a", admitted=True), "at a share of 0.45: other used 0.6 of the time, and a wants more"
+    one.charge("a", 0.0001, admitted=True)
+    assert one.exceeded("a", admitted=True)

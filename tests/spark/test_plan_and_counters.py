@@ -6,6 +6,7 @@ The tier is a directory, and locations come from a listing: a task's whole path,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ import pytest
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.spark.options.source_options import SourceOptions, parse_options
-from kafka_remote_client.spark.planning import job_planner
+from kafka_remote_client.spark.planning import job_planner, segment_probes
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch
 from kafka_remote_client.spark.planning.filters import narrowing_of
 from kafka_remote_client.spark.planning.job_plan import JobPlan
 from kafka_remote_client.spark.planning.job_planner import plan
+from kafka_remote_client.spark.planning.segment_probes import DEFAULT_BUDGET
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from tests.support.shaped_tier import PARTITION, Shape, ShapedTier, write_tier
@@ -186,3 +188,15 @@ def test_after_a_time_out_ranges_are_smaller_than_planned(tiers: dict[str, Shape
     engines.close()
     gets: Any = reader.counters["remote-fetch-request-total"]
     assert gets > planned(tiers["raw"], tiers["raw"].options).figures.gets == 3
+
+
+def test_a_plan_of_listed_segments_is_exact_without_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are more segments than the requests that a plan may send."""
+    tier = write_tier(tmp_path, Shape(segments=DEFAULT_BUDGET + 30, segment_bytes=1, batch_records=1, record_bytes=10))
+    monkeypatch.delattr(segment_probes, "locate_one")
+    assert planned(tier, tier.options).segments_exact
+    parsed = parse_options({**tier.options, "remote.splitBytes": "1"})
+    learn = partial(learn_segments, parsed, reads=False)
+    splits = plan_batch(parsed, TierCluster(tier), learn)
+    assert [split.start for split in splits] == list(tier.bounds[:-1])
+    assert splits[-1].end == tier.end

@@ -1,18 +1,18 @@
 """The machine's world on a real broker: committed, aborted and open transactions in the tier and in the local log.
 
 =================  =======================================================================================================
-partitions         are
+partitions         content
 =================  =======================================================================================================
 ``orders`` 0 to 3  mostly in the tier; the log start lies in a segment. 0 ends with an aborted transaction, 1 with records,
-                   2 with nothing but aborted transactions on both tiers, 3 with an open transaction
-``aborted`` 0      as ``orders`` 2, and nothing is produced behind it
-``mixed`` 0        two producers' transactions side by side, compressed
-``fresh`` 0        committed and aborted transactions in the local log alone
-``empty`` 0        without a record, until one is produced
+                   2 with only aborted transactions on both tiers, 3 with an open transaction
+``aborted`` 0      as ``orders`` 2, and nothing is produced after it
+``mixed`` 0        interleaved transactions of two producers, compressed
+``fresh`` 0        committed and aborted transactions in the local log only
+``empty`` 0        no record until one is produced
 =================  =======================================================================================================
 
-Nothing goes wrong here and nothing is archived: the embedded world has that. Records are produced as there, and transactions
-that commit or abort too. The open transaction is in the local log alone: a broker copies nothing above the last stable offset.
+It has no faults and no ``archive``: the embedded world has these. Commands produce records, also in transactions that commit
+or abort. The open transaction is in the local log only: a broker copies nothing above the last stable offset.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class _Writer:
 
     def begin(self, count: int) -> None:
         self._transactional.begin_transaction()
-        self.go_on(count)
+        self.resume(count)
 
-    def go_on(self, count: int) -> None:
+    def resume(self, count: int) -> None:
         self.records(count, self._transactional)
 
     def end(self, *, commit: bool) -> None:
@@ -121,9 +121,9 @@ def _write_mixed(broker: KafkaBroker) -> None:
         one.begin(20)
         two.begin(30)
         one.records(9)
-        one.go_on(5)
+        one.resume(5)
         one.end(commit=commit)
-        two.go_on(15)
+        two.resume(15)
         two.end(commit=not commit)
     one.records(12)
 
@@ -134,7 +134,7 @@ def _decided(broker: KafkaBroker, key: Key) -> bool:
 
 
 class BrokerWorld(World):
-    """Starts with ``with``, once :func:`write_world` has written to ``broker``."""
+    """A context manager. :func:`write_world` must have written to ``broker``."""
 
     def __init__(self, broker: KafkaBroker) -> None:
         self._stack = ExitStack()
@@ -165,11 +165,11 @@ class BrokerWorld(World):
         return self
 
     def end(self, key: Key, isolation: str) -> int:
-        """The last stable offset where a transaction is open."""
+        """The end offset for an isolation level: with an open transaction, the last stable offset."""
         return self._stable if key == _OPEN and isolation == "read_committed" else self.ends[key]
 
     def produce(self, key: Key, count: int, commit: bool | None = None) -> None:
-        """Appends records to a partition; after an open transaction a reader could not see all of them.
+        """Appends records to a partition without an open transaction: a reader could not see all records after one.
 
         ``commit``: they are a transaction that commits or aborts.
         """
@@ -185,7 +185,7 @@ class BrokerWorld(World):
             end_transaction(PATIENCE_SECONDS)
             wait_until(lambda: _decided(self._broker, key), f"the marker of {key}", seconds=PATIENCE_SECONDS)
         self.ends[key] = end
-        self.all_ends[key] |= {*range(start, end)}  # records come in batches, and the marker behind them
+        self.all_ends[key] |= {*range(start, end)}  # records arrive in batches, and the marker after them
         read = self._read(self._newest, {key: start})
         assert (len(read[key]), self.ends[key]) == (count, end)
         for level in ISOLATION:
@@ -198,13 +198,13 @@ class BrokerWorld(World):
         assert producer.flush(PATIENCE_SECONDS) == 0
 
     def archive(self) -> None:
-        """Kafka does that."""
+        """Does nothing: Kafka archives by itself."""
 
     def fault(self, name: str) -> None:
-        """Nothing goes wrong."""
+        """Does nothing: this world has no faults."""
 
     def heal(self) -> None:
-        """Nothing goes wrong."""
+        """Does nothing: this world has no faults."""
 
     def settings(self, **more: object) -> dict[str, Any]:
         own = {"fetch_wait_max_ms": 10, "reconnect_backoff_ms": 20, **more}

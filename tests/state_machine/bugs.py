@@ -1,4 +1,4 @@
-"""Bugs that the state machine has to find: each a wrong function in the product's place."""
+"""Planted bugs that the state machine must find: each replaces one function of the product by a wrong one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONSUMER = "kafka_remote_client.consumer."
 
 @attrs.frozen
 class Bug:
-    """``make`` gets what is at ``place`` and gives what is to be there (``tests.support.planting``). ``seed`` is of the run."""
+    """``make`` gets the function at ``place`` and returns its replacement; see ``tests.support.planting``."""
 
     name: str
     place: str
@@ -24,14 +24,14 @@ class Bug:
     seed: int = 1
 
 
-def _hands_over(shift: int) -> Callable[[Any], Callable[..., Any]]:
+def _shifts_hand_over(shift: int) -> Callable[[Any], Callable[..., Any]]:
     def make(go_broker: Any) -> Callable[..., Any]:
-        def going(self: Any, flow: Any, event: Any) -> None:
+        def shifted_go_broker(self: Any, flow: Any, event: Any) -> None:
             if flow.next_offset > 0:
                 flow.next_offset += shift
             go_broker(self, flow, event)
 
-        return going
+        return shifted_go_broker
 
     return make
 
@@ -44,20 +44,20 @@ def _seeks_one_late(seek: Any) -> Callable[..., Any]:
     return seeking
 
 
-def _pauses_inside_only(_: Any) -> Callable[..., Any]:
+def _pauses_librdkafka_only(_: Any) -> Callable[..., Any]:
     return confluent_kafka.Consumer.pause
 
 
-def _one_too_far(handed: Any) -> Callable[..., Any]:
+def _advances_positions(handed: Any) -> Callable[..., Any]:
     def positions(self: Any) -> TopicPartition:
-        told = handed(self)
-        return told if told.offset < 0 else TopicPartition(told.topic, told.partition, told.offset + 1)
+        found = handed(self)
+        return found if found.offset < 0 else TopicPartition(found.topic, found.partition, found.offset + 1)
 
     return positions
 
 
 def _commits_ahead(commit: Any) -> Callable[..., Any]:
-    """One record more is committed than was handed out: how much is gathered ahead, of which route, is a matter of time."""
+    """Commits one record more than was delivered. It does not commit the queued records: their number depends on timing."""
 
     def committing(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self._deliveries._stores and not kwargs.get("offsets") and not kwargs.get("message"):
@@ -69,31 +69,31 @@ def _commits_ahead(commit: Any) -> Callable[..., Any]:
     return committing
 
 
-def _keeps_what_was_gathered(_: Any) -> Callable[..., Any]:
+def _keeps_queued_records(_: Any) -> Callable[..., Any]:
     return lambda self, flow: None
 
 
-def _forgets(_: Any) -> Callable[..., Any]:
+def _does_nothing(_: Any) -> Callable[..., Any]:
     return lambda self, *args, **kwargs: None
 
 
 BUGS = (
-    Bug("a hand-over repeats a record", _CONSUMER + "routing:Routing.go_broker", _hands_over(-1)),
-    Bug("a hand-over leaves a record out", _CONSUMER + "routing:Routing.go_broker", _hands_over(1)),
+    Bug("a hand-over repeats a record", _CONSUMER + "routing:Routing.go_broker", _shifts_hand_over(-1)),
+    Bug("a hand-over skips a record", _CONSUMER + "routing:Routing.go_broker", _shifts_hand_over(1)),
     Bug("a seek is one record late", _CONSUMER + "direct_consumer:DirectConsumer.seek", _seeks_one_late),
     Bug(
-        "a pause is told to librdkafka only",
+        "a pause reaches librdkafka only",
         _CONSUMER + "direct_consumer:DirectConsumer.pause",
-        _pauses_inside_only,
+        _pauses_librdkafka_only,
         seed=2,
     ),
-    Bug("positions are one too far", _CONSUMER + "partition_flow:PartitionFlow.handed", _one_too_far),
-    Bug("what is stored is ahead of what was delivered", _CONSUMER + "direct_consumer:DirectConsumer.commit", _commits_ahead),
+    Bug("positions are one record ahead", _CONSUMER + "partition_flow:PartitionFlow.handed", _advances_positions),
+    Bug("commits are ahead of deliveries", _CONSUMER + "direct_consumer:DirectConsumer.commit", _commits_ahead),
     Bug(
-        "what was gathered outlives a seek",
+        "queued records survive a seek",
         _CONSUMER + "deliveries:Deliveries.take_back",
-        _keeps_what_was_gathered,
+        _keeps_queued_records,
     ),
-    Bug("markers are never passed", _CONSUMER + "passed_markers:PassedMarkers._pass", _forgets),
-    Bug("what is handed out is not stored", _CONSUMER + "delivery_queue:DeliveryQueue.store", _forgets),
+    Bug("markers are never passed", _CONSUMER + "passed_markers:PassedMarkers._pass", _does_nothing),
+    Bug("offsets of delivered records are not stored", _CONSUMER + "delivery_queue:DeliveryQueue.store", _does_nothing),
 )

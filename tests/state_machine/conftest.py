@@ -1,4 +1,4 @@
-"""The worlds of machines: each test of manual assignment has its own, groups share one per worker."""
+"""Worlds of the state machines: a new one for each test of manual assignment, and one per worker for groups."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from tests.support.reading import settings_of, shim_before
 
 PARTITIONS = 4
 SESSION_MS = 10_000
-"""Who leaves while it joins is a member for so long: the broker has not told it yet who it is."""
+"""A member that leaves while it joins stays in the group for this long, because it does not know its member id yet."""
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """New for each test: programs make its logs longer, and what a program says of a log depends on its length."""
+    """New for each test: programs append to its logs, and the offsets that a program draws depend on their length."""
     with World(tmp_path / "tier") as made:
         yield made
 
 
 @pytest.fixture
 def campaign_seed(pytestconfig: pytest.Config) -> int | None:
-    """``None`` in ``make test-all``, whose programs are always the same."""
+    """``None`` in ``make test-all``, which always runs the same programs."""
     seed: int | None = pytestconfig.getoption("--campaign-seed")
     return seed
 
 
 @pytest.fixture(scope="session")
 def group_world(running_broker: KafkaBroker) -> Iterator[GroupWorld]:
-    """The topic is written once per run; the shim is each worker's own."""
+    """The topic is written once per run. Each worker has its own shim."""
     topic = "for-group-machines"
     once_per_run(running_broker, topic, lambda: write_group_topic(running_broker, topic, PARTITIONS))
     oracle = oracle_of(running_broker, topic, PARTITIONS)

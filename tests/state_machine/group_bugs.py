@@ -1,4 +1,4 @@
-"""Bugs that programs of groups have to find: wrong functions in the product's place, each about what a rebalance leaves."""
+"""Planted bugs that group programs must find: wrong product functions that affect the state after a rebalance."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _moved(partition: TopicPartition, by: int) -> TopicPartition:
     return TopicPartition(partition.topic, partition.partition, max(0, partition.offset + by))
 
 
-def _begins(by: int) -> Callable[[Any], Callable[..., Any]]:
+def _shifts_starts(by: int) -> Callable[[Any], Callable[..., Any]]:
     def make(starts: Any) -> Callable[..., Any]:
-        def beginning(self: Any, partitions: Iterable[TopicPartition], seconds: float) -> dict[tuple[str, int], Any]:
+        def shifted_starts(self: Any, partitions: Iterable[TopicPartition], seconds: float) -> dict[tuple[str, int], Any]:
             found = starts(self, partitions, seconds)
             return {key: start if start is None or start.offset < 0 else _moved(start, by) for key, start in found.items()}
 
-        return beginning
+        return shifted_starts
 
     return make
 
@@ -33,17 +33,17 @@ def _stores_ahead(stores: Any) -> Callable[..., Any]:
     return lambda self, place: stores(self, _moved(place, 1))
 
 
-def _keeps_what_was_gathered(_: Any) -> Callable[..., Any]:
+def _keeps_queued_records(_: Any) -> Callable[..., Any]:
     return lambda self, flow: None
 
 
 BUGS = (
-    Bug("a partition begins a record late", _CONSUMER + "committed_offsets:CommittedOffsets.starts", _begins(1)),
-    Bug("a partition begins a record early", _CONSUMER + "committed_offsets:CommittedOffsets.starts", _begins(-1)),
-    Bug("what is stored is a record ahead", _CONSUMER + "partition_flow:PartitionFlow.stores", _stores_ahead),
+    Bug("a partition starts one record late", _CONSUMER + "committed_offsets:CommittedOffsets.starts", _shifts_starts(1)),
+    Bug("a partition starts one record early", _CONSUMER + "committed_offsets:CommittedOffsets.starts", _shifts_starts(-1)),
+    Bug("stored offsets are one record ahead", _CONSUMER + "partition_flow:PartitionFlow.stores", _stores_ahead),
     Bug(
-        "what was gathered outlives a rebalance",
+        "queued records survive a rebalance",
         _CONSUMER + "deliveries:Deliveries.take_back",
-        _keeps_what_was_gathered,
+        _keeps_queued_records,
     ),
 )

@@ -1,8 +1,8 @@
-"""A group as a state machine: members of either kind come and go, read a little, pause, commit, and leave the store.
+"""A consumer group as a state machine: direct and plain members join, leave, read, pause, commit, and turn direct fetch off.
 
-What a rebalance does when is the broker's affair, so commands are not compared one by one. The model's part is that plain
-members are in the same groups and the same judgement holds for all (group_judgement.py): each record comes to some member, and
-to no second one without an excuse that plain members need too; every invariant of a history; and in the end all is committed.
+The broker decides the timing of rebalances, so commands are not compared one by one. Plain members are in the same groups,
+and the same rules apply to all members (group_judgement.py): some member gets each record; a second member gets it only with
+an excuse that plain members need too; the history satisfies every invariant; and in the end every offset is committed.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ one_of_kinds = st.integers(0, _MOST_KINDS - 1)
 
 @attrs.frozen
 class GroupWorld:
-    """A topic on a real broker, what a plain consumer reads of it, the settings of a member of a kind, and of a group's members
-    in a protocol.
+    """A topic on a real broker and the records that a plain consumer reads. ``settings``: of a member of a kind; ``in_group``:
+    of a member of a group in a protocol.
     """
 
     topic: str
@@ -50,10 +50,10 @@ class GroupWorld:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """The runner of the machine sets ``world`` and ``protocol``. ``steps`` counts commands, over all runs.
+    """The runner sets ``world`` and ``protocol``. ``steps`` counts the commands of all runs.
 
-    ``kinds``: of which members are, by turns. ``patience``: how many seconds a group may take for what it has to do.
-    ``failures``: what was found so far; :func:`run` makes the list.
+    ``kinds``: the kinds of the members, in turn. ``patience``: seconds until a wait for the group fails.
+    ``failures``: the violations so far; :func:`run` creates the list.
     """
 
     world: ClassVar[GroupWorld]
@@ -72,7 +72,7 @@ class GroupMachine(RuleBasedStateMachine):
         group = f"machine-{uuid4()}"
         self._in_group = self.world.in_group(self.protocol, group)
         self._pool = ThreadPoolExecutor(_MOST_MEMBERS)
-        # No place is looked up in the log: a resume meanwhile makes librdkafka look it up once more, half a second later.
+        # No start is looked up by the broker: a resume during a look-up makes librdkafka repeat it half a second later.
         self._observer = confluent_kafka.Consumer(self.world.settings("plain", **{"group.id": group}))
         wait_until(self._begun, "the first commit", seconds=self.patience)
         self.members: list[LocalMember] = []
@@ -95,7 +95,7 @@ class GroupMachine(RuleBasedStateMachine):
         self._judge()
 
     def _rebalances(self) -> None:
-        """Partitions move from now on, until a round has seen that all are shared out: meanwhile none owes a record."""
+        """Partitions move until a round finds all of them assigned. In between, no partition has to deliver a record."""
         self._moving = True
         self.history.add(Outage)
 
@@ -116,13 +116,13 @@ class GroupMachine(RuleBasedStateMachine):
             self.history.add(Outage, over=True)
 
     def _until(self, met: Callable[[], object], what: str, limit: int = 1) -> None:
-        """All members read on meanwhile, up to ``limit`` records at a time."""
+        """Waits for ``met`` while all members read, up to ``limit`` records at a time."""
 
-        def come_about() -> bool:
+        def is_met() -> bool:
             self._round(limit)
             return bool(met())
 
-        wait_until(come_about, what, seconds=self.patience, pause=0)
+        wait_until(is_met, what, seconds=self.patience, pause=0)
 
     def _member(self, number: int) -> LocalMember:
         GroupMachine.steps += 1
@@ -138,7 +138,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """Reads on until the group has shared out its partitions: programs that never wait for that see few of them move."""
+        """Reads until all partitions of the group are assigned. Programs without this wait see few rebalances complete."""
         GroupMachine.steps += 1
         everything = len(self.world.oracle.ends)
         self._until(lambda: sum(len(member.consumer.assignment()) for member in self.members) == everything, "all shared out")
@@ -169,8 +169,8 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def subscribe_again(self, number: int) -> None:
-        """With a share of the group before, none between and one after: librdkafka aborts the process where a consumer is
-        closed before it took up a subscription that it had put off.
+        """The member has partitions before, none in between, and some after: librdkafka aborts the process if a consumer is
+        closed before it applied a postponed subscription.
         """
         member = self._member(number)
         self._until(member.consumer.assignment, "a share of the group")
@@ -192,7 +192,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(number=numbers, asynchronous=st.booleans())
     def commit(self, number: int, asynchronous: bool) -> None:
-        with suppress(KafkaException):  # nothing new is stored, or a rebalance is under way
+        with suppress(KafkaException):  # no new offset is stored, or a rebalance is in progress
             self._member(number).consumer.commit(asynchronous=asynchronous)
 
     @rule(number=numbers)
@@ -210,9 +210,8 @@ class GroupMachine(RuleBasedStateMachine):
     # -- the end -----------------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        """Reads on until all is committed.
-
-        Not left to the end of members: the broker may refuse what one commits as it leaves a group that is being rebalanced.
+        """Reads until every offset is committed. Members do not rely on the commit of close(): the broker may refuse the commit
+        of a member that leaves during a rebalance.
         """
 
         def all_committed() -> bool:
@@ -223,7 +222,7 @@ class GroupMachine(RuleBasedStateMachine):
         self._until(all_committed, "all commits", limit=400)
 
     def _begun(self) -> bool:
-        with suppress(KafkaException):  # a broker without processor time is no coordinator for a while
+        with suppress(KafkaException):  # an overloaded broker is unavailable as coordinator for a while
             self._observer.commit(offsets=self._partitions(0), asynchronous=False)
         return all(tp.offset == 0 for tp in self._committed())
 
@@ -247,7 +246,7 @@ class GroupMachine(RuleBasedStateMachine):
 def run_groups(
     world: GroupWorld, protocol: str, *, examples: int, number: int, campaign: str = "", seed: int | None = None, **more: object
 ) -> None:
-    """Raises the first failure. ``more``: other values of the machine's own.
+    """Raises the first failure. ``more``: further class attributes of the machine.
 
     With ``seed``, ``number`` is counted from it, and the ``campaign`` keeps the programs that fail and tries them first.
     """

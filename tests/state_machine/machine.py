@@ -1,7 +1,7 @@
-"""The consumer's API as a state machine: each rule is a command, given to the consumer under test and to the plain one.
+"""The consumer's API as a state machine: each rule runs one command on the consumer under test and on the plain one.
 
-Where a rule draws a place it draws a share of the log, and which partitions it draws does not depend on what happened before:
-the same numbers always make the same commands.
+Rules draw offsets as a percentage of the log, and partitions independently of earlier results. So the same random numbers
+always give the same commands.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["ConsumerMachine"]
 _BEYOND = 1_000_000
 _REFUSED = -1
 _PERCENT = 100
-_NO_PLACE = -500
+_INVALID_OFFSET = -500
 _BELOW = -7_000
-"""A place below the log's start."""
+"""An offset below the log start."""
 
 _GAP = -8_000
-"""So much of the log less than this is the first place from there on that has no record: a marker, an aborted record."""
+"""``_GAP - percent``: the first offset from that percentage of the log on without a record (a marker, an aborted record)."""
 
 partitions = st.sampled_from(KEYS)
 some_partitions = st.lists(partitions, min_size=1, max_size=3, unique=True)
@@ -57,7 +57,7 @@ faults = st.sampled_from((*FAULTS, "expired", "shim-down"))
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """The runner of the machine sets ``world``. ``steps`` counts commands, ``from_store`` records that were read
+    """The runner sets ``world``. ``steps`` counts commands, ``from_store`` records that were read
     directly, over all runs in this process.
 
     ``failures``: the differences that were found; :func:`run` makes the list. ``commit_seconds``: how long commits that were
@@ -72,7 +72,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     pair: Pair
 
-    # No seek to no offset, which follows the reset policy and not what is committed: tests/parity has it under each policy.
+    # No seek to OFFSET_INVALID: it follows the reset policy and not the committed offset. tests/parity covers it.
     @initialize(
         isolation=st.sampled_from(ISOLATION),
         reset=st.sampled_from(("earliest", "earliest", "latest", "error")),
@@ -99,7 +99,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "pair"):
             return
-        failed = sys.exception()  # and is what is to be told
+        failed = sys.exception()  # report this error, not one of the teardown
         self.world.heal()
         try:
             self.pair.close(settled=failed is None)
@@ -114,7 +114,7 @@ class ConsumerMachine(RuleBasedStateMachine):
                 self.failures.append(failed)
 
     def _offset(self, key: Key, place: int) -> int:
-        """An offset of a share of the log, or what is no share."""
+        """The offset at a percentage of the log; other values are returned unchanged."""
         start, end = self.world.starts[key], self.pair.end(key)
         if 0 <= place <= _PERCENT:
             return start + (end - start) * place // _PERCENT
@@ -146,7 +146,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(count=st.integers(0, 20))
     def consume_at_once(self, count: int) -> None:
         self._step()
-        self.pair.glance(lambda consumer: consumer.consume(count, 0))
+        self.pair.call_without_waiting(lambda consumer: consumer.consume(count, 0))
 
     @rule()
     def poll_at_once(self) -> None:
@@ -156,14 +156,14 @@ class ConsumerMachine(RuleBasedStateMachine):
             message = consumer.poll(0)
             return () if message is None else (message,)
 
-        self.pair.glance(polled)
+        self.pair.call_without_waiting(polled)
 
     @rule()
     def read_to_the_ends(self) -> None:
         self._step()
         self.pair.deliver(_BEYOND, by_poll)
         for key in set(self.pair.assigned) - self.pair.paused:
-            assert self.pair.is_level(key)
+            assert self.pair.is_caught_up(key)
 
     # -- where to read -----------------------------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.pair.find()
         self.pair.settle()
         where = [(key, self._offset(key, place)) for key, place in at]
-        self.pair.places(lambda consumer, starts: consumer.assign(starts), where, alone=True)
+        self.pair.set_starts(lambda consumer, starts: consumer.assign(starts), where, alone=True)
         self._see_assignment()
         self.pair.deliver(then, by_poll)
 
@@ -182,7 +182,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._step()
         self.pair.find()
         where = [(key, self._offset(key, place)) for key, place in at]
-        self.pair.places(lambda consumer, starts: consumer.incremental_assign(starts), where)
+        self.pair.set_starts(lambda consumer, starts: consumer.incremental_assign(starts), where)
         self._see_assignment()
 
     @rule(
@@ -191,7 +191,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         incremental=st.booleans(),
     )
     def assign_what_is_refused(self, at: list[tuple[Key, int]], wrong: str, incremental: bool) -> None:
-        """A partition twice, one that is assigned already, or a number that is no place."""
+        """A duplicate partition, one that is already assigned, or an invalid offset."""
         self._step()
         self.pair.find()
         self.pair.settle()
@@ -200,7 +200,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         if wrong == "assigned" and incremental and assigned:
             starts.append(tp(assigned[0], 0))
         elif wrong == "no place":
-            starts[0] = tp(at[0][0], _NO_PLACE)
+            starts[0] = tp(at[0][0], _INVALID_OFFSET)
         else:
             starts.append(tp(at[0][0], 0))
         if incremental:
@@ -214,7 +214,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._step()
         self.pair.find()
         self.pair.settle()
-        self.pair.leaves(lambda consumer: consumer.incremental_unassign([tp(key) for key in keys]), keys)
+        self.pair.give_up(lambda consumer: consumer.incremental_unassign([tp(key) for key in keys]), keys)
         self._see_assignment()
 
     @rule()
@@ -222,7 +222,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._step()
         self.pair.find()
         self.pair.settle()
-        self.pair.leaves(lambda consumer: consumer.unassign(), list(self.pair.assigned))
+        self.pair.give_up(lambda consumer: consumer.unassign(), list(self.pair.assigned))
         self._see_assignment()
 
     @rule(key=partitions, place=places, then=few)
@@ -251,8 +251,8 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._step()
         self.pair.find()
         self.pair.settle()
-        # Of a topic that it knows librdkafka also pauses what was never assigned, and a question for cached watermarks makes it
-        # know one. Ours keeps pauses of topics of which something was assigned.
+        # librdkafka also pauses unassigned partitions of a topic that it knows, and a query of cached watermarks makes a topic
+        # known. The consumer under test keeps pauses only of topics with an assigned partition.
         known = self.pair.known & set(keys)
         self.pair.both(lambda consumer: consumer.pause([tp(key) for key in keys if key in known]))
         self.pair.paused |= known
@@ -280,15 +280,15 @@ class ConsumerMachine(RuleBasedStateMachine):
                 key = answered.topic, answered.partition
                 reading = side.readings[key]
                 assert answered.error is None
-                assert self.pair.may_stand(key, reading, answered.offset), f"{side.name}: {answered}, {reading}"
+                assert self.pair.is_possible_position(key, reading, answered.offset), f"{side.name}: {answered}, {reading}"
         self._see_positions()
 
     def _see_positions(self) -> None:
-        """While both are idle, positions and lag are equal, and agree with the log."""
+        """While both consumers are idle, positions and lag are equal and agree with the log."""
         quiet = [key for key in sorted(self.pair.assigned) if self.pair.is_quiet(key)]
-        told = self.pair.both(lambda consumer: consumer.position([tp(key) for key in quiet]))
-        for key, (*_, offset, _, _) in zip(quiet, told, strict=True):
-            assert offset == self.pair.stands(key, self.pair.plain.readings[key]), f"{key} stands at {offset}"
+        positions = self.pair.both(lambda consumer: consumer.position([tp(key) for key in quiet]))
+        for key, (*_, offset, _, _) in zip(quiet, positions, strict=True):
+            assert offset == self.pair.exact_position(key, self.pair.plain.readings[key]), f"{key} has position {offset}"
         for key in quiet[:1]:
             self.pair.both(lambda consumer, key=key: _lag(consumer, key))
 
@@ -333,9 +333,9 @@ class ConsumerMachine(RuleBasedStateMachine):
         low, high = self.pair.both(lambda consumer: consumer.get_watermark_offsets(tp(key), timeout=PATIENCE_SECONDS))
         for side in self.pair.sides:
             cached = side.consumer.get_watermark_offsets(tp(key), cached=True)
-            # rd_kafka_fetch_reply_handle_partition() keeps what a refusal says, which is -1 for both.
+            # rd_kafka_fetch_reply_handle_partition() caches the watermarks of an error response: -1 for both.
             assert cached[0] in {low, OFFSET_INVALID, _REFUSED}, f"{side.name}: {cached}, {(low, high)}"
-            # Asked for, the high one is that of the isolation level; what rd_kafka_fetch_reply_handle_partition() keeps is not.
+            # A queried high watermark follows the isolation level, the one of rd_kafka_fetch_reply_handle_partition() does not.
             kept = cached[1] in (OFFSET_INVALID, _REFUSED) or low <= cached[1] <= self.world.ends[key]
             assert kept, f"{side.name}: {cached}, {(low, high)}"
 
@@ -348,8 +348,8 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.pair.both(lambda consumer: _offset_for_time(consumer, key, max(0, time)))
 
     def _last_messages(self, number: int) -> dict[str, Message]:
-        """Returns by consumer name the last record of a partition of which both delivered the same; empty without one."""
-        same = [key for key in sorted(self.pair.assigned) if self.pair.is_level(key)]
+        """Returns, by consumer name, the last record of a partition where both delivered the same; empty without one."""
+        same = [key for key in sorted(self.pair.assigned) if self.pair.is_caught_up(key)]
         return {
             side.consumer.name: last
             for key in same[number : number + 1]
@@ -358,7 +358,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         }
 
     def _see_committed(self) -> None:
-        """Both groups have committed the same. What was not waited for may take a moment, and be overtaken by the question."""
+        """Both groups have committed the same offsets. Asynchronous commits may arrive after the query, so it is repeated."""
 
         def same() -> bool:
             ours, plain = self.pair.each(lambda consumer: consumer.committed([tp(key) for key in KEYS], PATIENCE_SECONDS))
@@ -369,7 +369,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         with suppress(TimeoutError):
             wait_until(same, "equal commits", seconds=self.commit_seconds, pause=0.01)
         assert same(), f"ours: {seen[0]}, plain: {seen[1]}"
-        # Until it has heard of a commit that was not waited for, librdkafka commits the same again. It hears of them in turn.
+        # Until an asynchronous commit is answered, librdkafka commits the same offsets again. Answers arrive in order.
         again = [TopicPartition(topic, number, offset) for topic, number, offset, *_ in seen[1] if offset >= 0][:1]
         if again:
             self.pair.both(lambda consumer: consumer.inner.commit(offsets=again, asynchronous=False))
@@ -382,7 +382,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     @rule(key=partitions, count=st.integers(1, 5), commit=st.sampled_from((None, None, True, False)))
     def produce(self, key: Key, count: int, commit: bool | None) -> None:
         self._step()
-        self.pair.find()  # a tail is counted from the end at the time of the look-up
+        self.pair.find()  # OFFSET_TAIL counts from the end at the time of the look-up
         self.world.produce(key, count, commit)
 
     @rule()
@@ -409,7 +409,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self._see_committed()
 
     def _seek(self, key: Key, offset: int) -> None:
-        """One that still looks for its start takes a seek a moment later; one that the policy "error" ended may refuse it."""
+        """Seeks. A partition accepts it after its start was looked up, and may refuse it after an error of the reset policy."""
         ended = any(side.readings[key].error is not None for side in self.pair.sides)
 
         def seek(consumer: RecordedConsumer, starts: list[TopicPartition]) -> None:
@@ -424,14 +424,14 @@ class ConsumerMachine(RuleBasedStateMachine):
 
             wait_until(sought, "a partition that takes a seek", pause=0.01)
 
-        self.pair.places(seek, [(key, offset)])
+        self.pair.set_starts(seek, [(key, offset)])
 
     def _step(self) -> None:
         ConsumerMachine.steps += 1
 
 
 def _offset_for_time(consumer: RecordedConsumer, key: Key, time: int) -> list[TopicPartition]:
-    """Asks until the broker has looked in its tier in time, which a busy one puts off."""
+    """Repeats the query until the broker answers in time: a busy broker delays look-ups in its tier."""
 
     def answer() -> list[TopicPartition]:
         found: list[TopicPartition] = consumer.offsets_for_times([tp(key, time)], PATIENCE_SECONDS)

@@ -1,11 +1,11 @@
-"""Two consumers that are given the same commands: the one under test, and the plain one, which is the model.
+"""Two consumers that get the same commands: the consumer under test, and the plain one, which is the model.
 
-They never wait for each other by time. Each has its own deliveries, of each partition since it was last told where to read,
-and both sequences are what the log holds from there on; one may be longer. What speaks of everything that was delivered (a
-commit of what is stored, the end of a consumer) is called when both have delivered the same and stand directly before the next
-record, or at the end of the partition: :meth:`Pair.quiet`. So answers, errors, positions and committed offsets are exactly
-equal, whatever the machine is busy with. Between a record and a marker behind it neither is quiet: which call passes the marker
-is a matter of what the broker has sent by then (``rd_kafka_q_serve_rkmessages`` serves what is queued).
+No comparison depends on time. Each consumer has its own deliveries of each partition since its last start offset was set, and
+both sequences equal the log from there on; one may be longer. Calls that depend on all deliveries (a commit of stored offsets,
+closing a consumer) run when both have delivered the same and are directly before the next record, or at the end of the
+partition: :meth:`Pair.quiet`. So results, errors, positions and committed offsets are exactly equal under any load. Between a
+record and a following marker neither is quiet: the call that passes the marker depends on what the broker has sent by then
+(``rd_kafka_q_serve_rkmessages`` serves what is queued).
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ __all__ = ["OFFSET_TAIL", "Options", "Pair", "Take", "by_arrow", "by_consume", "
 _WAIT_SECONDS = 0.05
 
 OFFSET_TAIL = -2000
-"""librdkafka's RD_KAFKA_OFFSET_TAIL_BASE: so many records less than the end is so much less than this."""
+"""librdkafka's RD_KAFKA_OFFSET_TAIL_BASE: ``OFFSET_TAIL - n`` is ``n`` records before the end."""
 
 Take: TypeAlias = Callable[[RecordedConsumer, int], Sequence[Message]]
-"""Gets a consumer and how many messages are wanted; gives those that came."""
+"""Gets a consumer and the number of messages to take; returns the messages."""
 
 
 @attrs.frozen
 class Options:
-    """What both are configured with."""
+    """The configuration of both consumers."""
 
     isolation: str
     reset: str
@@ -57,7 +57,7 @@ class Options:
     announces_ends: bool
 
     def settings(self) -> dict[str, Any]:
-        """Settings of both consumers. They commit stored offsets at the end and when they give up partitions, not by time."""
+        """Settings of both consumers. They commit stored offsets on close and on giving up partitions, not periodically."""
         return {
             "isolation_level": self.isolation,
             "auto_offset_reset": self.reset,
@@ -70,18 +70,18 @@ class Options:
 
 @attrs.define
 class Reading:
-    """A partition as one consumer reads it since it was last told where.
+    """A partition as one consumer reads it since its start offset was last set.
 
-    ``start``: None while only the broker knows. ``told``: how many records had come when the end was told last.
-    ``looked_up``: whether librdkafka asks the broker for the start; see :meth:`Pair.find`. ``fails``: whether the policy is
-    "error" and applies: one error comes and nothing else; ``error`` is its name once it came. ``passed``: where
-    both stood at the end.
+    ``start``: None while only the broker knows it. ``came``: how many records were delivered. ``end_reported_at``: its value
+    when the end was last reported. ``looked_up``: whether librdkafka asks the broker for the start; see :meth:`Pair.find`.
+    ``fails``: the reset policy "error" applies: one error and nothing else is delivered; ``error`` is its name after that.
+    ``passed``: the position of both at the end.
     """
 
     start: int | None
     looked_up: bool = False
     came: int = 0
-    told: int | None = None
+    end_reported_at: int | None = None
     last: Message | None = None
     fails: bool = False
     error: str | None = None
@@ -89,8 +89,8 @@ class Reading:
 
     @property
     def found(self) -> bool:
-        """Whether the start is certainly no longer looked for."""
-        return not self.looked_up or self.came > 0 or self.told is not None or self.error is not None
+        """Whether the look-up of the start has certainly ended."""
+        return not self.looked_up or self.came > 0 or self.end_reported_at is not None or self.error is not None
 
     @property
     def position(self) -> int:
@@ -99,7 +99,7 @@ class Reading:
 
 
 class Side:
-    """One of the two."""
+    """One of the two consumers."""
 
     def __init__(self, name: str, consumer: RecordedConsumer) -> None:
         self.name = name
@@ -108,23 +108,23 @@ class Side:
 
 
 def tp(key: Key, offset: int = OFFSET_INVALID) -> TopicPartition:
-    """confluent_kafka's value."""
+    """Returns confluent_kafka's TopicPartition."""
     return TopicPartition(*key, offset)
 
 
 def by_poll(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
-    """The next message."""
+    """Takes the next message with poll()."""
     message = consumer.poll(_WAIT_SECONDS)
     return () if message is None else (message,)
 
 
 def by_consume(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
-    """What comes in one call."""
+    """Takes the messages of one consume() call."""
     return consumer.consume(wanted, _WAIT_SECONDS)
 
 
 def by_arrow(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
-    """The same, from ours by consume_arrow()."""
+    """The same, with consume_arrow() for the consumer under test."""
     return consumer.consume_arrow(wanted, _WAIT_SECONDS)
 
 
@@ -159,7 +159,7 @@ class Pair:
             made("plain", confluent_kafka.Consumer, History()),
         )
         self.sides = (self.ours, self.plain)
-        # Of a topic that it does not know librdkafka reads up to a second late.
+        # librdkafka starts up to a second late to read a topic that it does not know.
         for side in self.sides:
             side.consumer.inner.list_topics(timeout=PATIENCE_SECONDS)
         self.paused.clear()
@@ -167,20 +167,20 @@ class Pair:
         self.tailed.clear()
 
     def close(self, *, settled: bool = True) -> None:
-        """Both are closed."""
+        """Closes both consumers."""
         if settled:
             self.settle()
             if self.options.stores and self.options.commits and self.world.marked & set(self.assigned):
-                # rd_kafka_consumer_close() serves what is queued (rd_kafka_op_handle_std), and so commits behind markers that
-                # lie behind records which were never delivered, unless its main thread has committed before. Ours does not.
-                self.leaves(lambda consumer: consumer.unassign(), list(self.assigned))
+                # rd_kafka_consumer_close() serves queued operations (rd_kafka_op_handle_std). So it commits past markers after
+                # undelivered records, unless its main thread has committed before. The consumer under test does not.
+                self.give_up(lambda consumer: consumer.unassign(), list(self.assigned))
         self.from_store += self.ours.consumer.inner.metrics()["remote-fetch-records-total"]
         for side in self.sides:
             side.consumer.close()
             side.readings.clear()
 
     def judge(self) -> None:
-        """Holds the history of the one under test against the invariants.
+        """Checks the history of the consumer under test against the invariants.
 
         Without those about positions, commits and errors: these are the model's own, answer by answer, and here the application
         commits what it was never given.
@@ -200,35 +200,35 @@ class Pair:
     # -- commands ----------------------------------------------------------------------------------------------------------
 
     def both(self, call: Callable[[RecordedConsumer], Any]) -> Any:
-        """Calls both; what they answer or raise is equal. Gives the model's."""
+        """Calls both and asserts that they return or raise the same. Returns the model's outcome."""
         ours, plain = self.each(call)
         assert ours == plain, f"ours: {ours}, plain: {plain}"
         return plain
 
     def each(self, call: Callable[[RecordedConsumer], Any]) -> tuple[Any, Any]:
-        """What ours and the model answer or raise."""
+        """The outcomes of the consumer under test and of the model: what they return or raise."""
         return self._outcome(call, self.ours.consumer), self._outcome(call, self.plain.consumer)
 
-    def places(
+    def set_starts(
         self,
         call: Callable[[RecordedConsumer, list[TopicPartition]], Any],
         places: Sequence[tuple[Key, int]],
         *,
         alone: bool = False,
     ) -> None:
-        """A call that says where partitions are read from; ``alone``: and that all others are not."""
-        where = {key: self._sure(key, offset) for key, offset in places}
+        """Makes a call that sets the start offsets of partitions. ``alone``: all other partitions are given up."""
+        where = {key: self._numeric_start(key, offset) for key, offset in places}
         starts = {key: self._reading(key, offset) for key, offset in where.items()}
         for key, reading in starts.items():
             if reading.looked_up and (key in self.paused or not self.options.announces_ends):
-                # Nothing would tell when it is found: see find().
+                # Nothing would show the end of the look-up: see find().
                 reading.looked_up = False
                 reading.fails = False
                 where[key] = reading.start = self.end(key) if reading.start is None else reading.start
         if _raised(self.both(lambda consumer: call(consumer, [tp(*place) for place in where.items()]))):
             return
         for key, offset in where.items():
-            if offset in (OFFSET_INVALID, OFFSET_STORED):  # what is committed as partitions are given up counts
+            if offset in (OFFSET_INVALID, OFFSET_STORED):  # includes offsets that are committed as partitions are given up
                 starts[key] = self._reading(key, offset)
         self.tailed |= {key for key, offset in where.items() if offset <= OFFSET_TAIL}
         for side in self.sides:
@@ -237,7 +237,9 @@ class Pair:
             side.readings |= {key: attrs.evolve(reading) for key, reading in starts.items()}
         self.known |= starts.keys()
         for key, offset in where.items():
-            if offset > self.end(key) or 0 <= offset < self.world.starts[key]:  # the history says where the policy leads
+            if (
+                offset > self.end(key) or 0 <= offset < self.world.starts[key]
+            ):  # the history records the result of the reset policy
                 at = OFFSET_BEGINNING if self.options.reset == "earliest" else OFFSET_END
                 self.history.add(Sought, self.ours.consumer.name, place=Place(*key, at))
             elif offset <= OFFSET_TAIL or (offset in (OFFSET_INVALID, OFFSET_STORED) and not starts[key].looked_up):
@@ -246,13 +248,13 @@ class Pair:
             self._take(side, by_poll, partial(_searching, side))
 
     def refused(self, call: Callable[[RecordedConsumer], Any], *, alone: bool) -> None:
-        """Makes an assignment that both refuse; ``alone``: the former assignment is given up nevertheless."""
-        assert _raised(self.both(call)), "librdkafka takes this list"
+        """Makes an assignment that both refuse. ``alone``: the previous assignment is given up anyway."""
+        assert _raised(self.both(call)), "librdkafka accepts this list"
         if alone:  # rd_kafka_cgrp_assign() clears the assignment first
             for side in self.sides:
                 side.readings.clear()
 
-    def _sure(self, key: Key, offset: int) -> int:
+    def _numeric_start(self, key: Key, offset: int) -> int:
         """The same place as a number, where librdkafka mistakes it.
 
         ``rd_kafka_toppar_next_offset_handle`` moves the start back once more by the count of the last tail that was looked up,
@@ -275,12 +277,12 @@ class Pair:
         return sum(not reading.found for key, reading in side.readings.items() if key not in self.paused)
 
     def resume(self, keys: Collection[Key]) -> None:
-        """Both resume partitions, paused or not."""
+        """Resumes partitions of both, paused or not."""
         self.both(lambda consumer: consumer.resume([tp(key) for key in keys]))
         self.paused.difference_update(keys)
 
-    def leaves(self, call: Callable[[RecordedConsumer], Any], keys: Collection[Key]) -> None:
-        """A call that gives partitions up."""
+    def give_up(self, call: Callable[[RecordedConsumer], Any], keys: Collection[Key]) -> None:
+        """Makes a call that gives up partitions."""
         if not _raised(self.both(call)):
             for side in self.sides:
                 for key in keys:
@@ -305,72 +307,72 @@ class Pair:
     # -- deliveries --------------------------------------------------------------------------------------------------------
 
     def deliver(self, count: int, take: Take) -> None:
-        """Each delivers so many messages, or all there are."""
+        """Both deliver ``count`` messages, or all that are left."""
         for side in self.sides:
             least = max(0, self.pending(side) - count)
             self._take(side, take, partial(self.pending, side, least))
 
-    def glance(self, take: Callable[[RecordedConsumer], Sequence[Message]]) -> None:
-        """A call that waits for nothing."""
+    def call_without_waiting(self, take: Callable[[RecordedConsumer], Sequence[Message]]) -> None:
+        """Makes a call that does not wait."""
         for side in self.sides:
             self._note(side, take(side.consumer))
 
     def settle(self) -> None:
-        """Runs before automatically stored offsets are committed, or can no longer be caught up with."""
+        """Call it before automatically stored offsets are committed, or become final."""
         if self.options.stores:
             self.quiet()
 
     def quiet(self) -> None:
         """Each delivers until both have delivered the same and no marker lies between that and the next record, or the end."""
-        self.level()
+        self.catch_up()
         while unquiet := [key for key in self.assigned if key not in self.paused and not self.is_quiet(key)]:
             key = unquiet[0]
             reading = self.plain.readings[key]
             ended, wanted = not self._rest(key, reading), reading.came + 1
             for side in self.sides:
-                passes = partial(self._passes, side, key) if ended else partial(_to_come, side.readings[key], wanted)
+                passes = partial(self._passes_end, side, key) if ended else partial(_to_come, side.readings[key], wanted)
                 self._take(side, by_poll, passes)
                 side.readings[key].passed = self.end(key) if ended else None
-            self.level()
+            self.catch_up()
 
-    def _passes(self, side: Side, key: Key) -> int:
+    def _passes_end(self, side: Side, key: Key) -> int:
         (at,) = side.consumer.inner.position([tp(key)])
         return int(at.offset != self.end(key))
 
     def is_quiet(self, key: Key) -> bool:
-        """Whether both stand at the same record of a partition, directly before the next one or at the end."""
+        """Whether both are at the same offset of a partition, directly before the next record or at the end."""
         reading = self.plain.readings[key]
-        if not self.is_level(key):
+        if not self.is_caught_up(key):
             return False
         if reading.start is None:
             return not reading.looked_up or reading.error is not None
         rest = self._rest(key, reading)
-        stands = reading.start if reading.came == 0 else reading.position
-        return (rest[0].offset if rest else self.end(key)) == stands or (not rest and reading.passed == self.end(key))
+        current = reading.start if reading.came == 0 else reading.position
+        return (rest[0].offset if rest else self.end(key)) == current or (not rest and reading.passed == self.end(key))
 
-    def stands(self, key: Key, reading: Reading) -> int:
+    def exact_position(self, key: Key, reading: Reading) -> int:
         """The exact position where the partition is quiet."""
         return reading.position if reading.passed != self.end(key) else reading.passed
 
-    def may_stand(self, key: Key, reading: Reading, position: int) -> bool:
-        """Whether a position passes markers and aborted records at most."""
+    def is_possible_position(self, key: Key, reading: Reading, position: int) -> bool:
+        """Whether ``position`` differs from the last record by markers and aborted records only."""
         if position == reading.position or reading.start is None:
             return position == reading.position
         rest = self._rest(key, reading)
-        stands = reading.start if reading.came == 0 else reading.position
-        return stands < position <= (rest[0].offset if rest else self.end(key))
+        current = reading.start if reading.came == 0 else reading.position
+        return current < position <= (rest[0].offset if rest else self.end(key))
 
     def end(self, key: Key) -> int:
-        """The end of a partition as consumers of this isolation level see it."""
+        """The end offset of a partition at this isolation level."""
         return self.world.end(key, self.options.isolation)
 
-    def level(self) -> None:
+    def catch_up(self) -> None:
         """Each delivers until both have delivered the same."""
         while any(self._behind(one, other) for one, other in (self.sides, self.sides[::-1])):
             for one, other in (self.sides, self.sides[::-1]):
                 self._take(one, by_poll, partial(self._behind, one, other))
 
-    def is_level(self, key: Key) -> bool:
+    def is_caught_up(self, key: Key) -> bool:
         ours, plain = self.ours.readings[key], self.plain.readings[key]
         return (ours.came, ours.error) == (plain.came, plain.error)
 
@@ -383,14 +385,14 @@ class Pair:
         )
 
     def pending(self, side: Side, least: int = 0) -> int:
-        """How many messages are still to come, until so few are left."""
+        """How many messages have to be delivered until at most ``least`` are left."""
         return sum(self._pending(key, reading) for key, reading in side.readings.items() if key not in self.paused) - least
 
     def _pending(self, key: Key, reading: Reading) -> int:
         if reading.fails:
             return int(reading.error is None)
         left = 0 if reading.start is None else len(self._rest(key, reading))
-        return left + (self.options.announces_ends and reading.told != reading.came + left)
+        return left + (self.options.announces_ends and reading.end_reported_at != reading.came + left)
 
     def _rest(self, key: Key, reading: Reading) -> list[Record]:
         assert reading.start is not None
@@ -408,38 +410,38 @@ class Pair:
             key = str(message.topic()), int(message.partition() or 0)
             shown = f"{side.name}: {key} {message.offset()} {message.error()}"
             reading = side.readings.get(key)
-            assert reading is not None, f"{shown} comes of a partition that is not assigned"
-            assert key not in self.paused, f"{shown} comes while paused"
+            assert reading is not None, f"{shown} is of a partition that is not assigned"
+            assert key not in self.paused, f"{shown} is delivered while paused"
             error = message.error()
             if error is None:
-                assert reading.start is not None, f"{shown} comes from the end on"
+                assert reading.start is not None, f"{shown} is at or after the end"
                 rest = self._rest(key, reading)
-                assert rest, f"{shown} comes after the end"
+                assert rest, f"{shown} is delivered after the end"
                 record = Record.of(message)
-                assert record == rest[0], f"{side.name}: {record} comes in place of {rest[0]}"
+                assert record == rest[0], f"{side.name}: {record} is delivered in place of {rest[0]}"
                 reading.came += 1
                 reading.last = message
             elif reading.fails:
-                assert reading.error is None, f"{shown} comes twice"
+                assert reading.error is None, f"{shown} is delivered twice"
                 reading.error = error.name()
             else:
-                assert error.code() == KafkaError._PARTITION_EOF, f"{shown} is no error of the model's"
+                assert error.code() == KafkaError._PARTITION_EOF, f"{shown} is not an error of the model"
                 self._note_end(key, reading, message.offset(), shown)
 
     def _note_end(self, key: Key, reading: Reading, offset: int | None, shown: str) -> None:
-        """An end may have been told before more was produced."""
-        assert offset in (*self.world.all_ends[key], self.end(key)), f"{shown} never was the end"
+        """Checks a reported end. It may have been reported before more records were produced."""
+        assert offset in (*self.world.all_ends[key], self.end(key)), f"{shown} was never the end"
         if reading.start is None:
             reading.start = offset
         rest = self._rest(key, reading)
-        assert not rest or rest[0].offset >= offset, f"{shown}: the end is told before all has come"
+        assert not rest or rest[0].offset >= offset, f"{shown}: the end is reported before all records"
         if offset == self.end(key):
-            reading.told = reading.came
+            reading.end_reported_at = reading.came
 
     # -- what can be compared ----------------------------------------------------------------------------------------------
 
     def _outcome(self, call: Callable[[RecordedConsumer], Any], consumer: RecordedConsumer) -> Any:
-        """What a call gives or raises."""
+        """What a call returns or raises."""
         try:
             return self._comparable(call(consumer))
         except KafkaException as error:
@@ -462,5 +464,5 @@ def _raised(outcome: Any) -> bool:
 
 
 def _searching(side: Side) -> int:
-    """How many partitions still look for their start."""
+    """How many partitions still look up their start."""
     return sum(reading.start is None and reading.error is None for reading in side.readings.values())

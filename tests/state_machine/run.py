@@ -1,7 +1,7 @@
-"""Runs a state machine: so many examples of so many steps from one seed, and says how many there were.
+"""Runs a state machine: a number of examples with a number of steps from one seed. Prints how many ran.
 
-``make state-machine EXAMPLES=2000`` takes seeds at random, and makes a failing example small before it shows it (CI does not:
-its examples are the same every time, and it says the seed). The line at the end is for the ledger.
+``make state-machine EXAMPLES=2000`` uses random seeds and shrinks a failing example before it prints it. CI does not:
+its examples are the same in every run, and it prints the seed. The last line is for the ledger.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["KEPT", "STEPS", "main", "run"]
 
 STEPS = 50
 KEPT = CACHE / "hypothesis"
-"""Where campaigns keep what fails, each machine in a directory of its own."""
+"""Directory where campaigns store failed programs, with one directory for each machine."""
 
 
 def run(
@@ -42,18 +42,18 @@ def run(
     steps: int = STEPS,
     kept: Path | None = None,
 ) -> None:
-    """Raises what an example raised, with its steps and the seed in its notes.
+    """Raises the error of an example, with its steps and the seed in its notes.
 
-    ``kept``: a directory with the programs that failed before, which are tried first. One that fails now is added.
+    ``kept``: a directory with the programs that failed before. They run first. A program that fails now is added.
 
-    A machine appends to its ``failures`` what it judged. Hypothesis runs what failed again, and where that draws less, as a
-    program that fails sooner does, it complains of nothing else: then what was judged is raised.
+    A machine appends its violations to ``failures``. Hypothesis repeats a failed program. If the repetition draws less,
+    because it fails earlier, Hypothesis raises only that complaint: then the recorded violation is raised instead.
     """
     failures: list[AssertionError] = []
     again = type(machine.__name__, (machine,), {"failures": failures})
     seed(number)(again)
-    wanted = settings(
-        max_examples=examples + 1,  # the first is the simplest there is: the first command over and over
+    config = settings(
+        max_examples=examples + 1,  # the first example is trivial: it repeats the first command
         stateful_step_count=steps,
         database=None if kept is None else DirectoryBasedExampleDatabase(kept),
         deadline=None,
@@ -63,10 +63,10 @@ def run(
         phases=(Phase.reuse, Phase.generate, Phase.shrink) if shrinks else (Phase.reuse, Phase.generate),
     )
     try:
-        # Hypothesis ends an example early now and then, to learn how short it may be; only who makes it small needs that.
-        run_state_machine_as_test(again, settings=wanted, _min_steps=0 if shrinks else steps - 1)
+        # Hypothesis sometimes ends an example early to learn how short it can be. Only shrinking needs that.
+        run_state_machine_as_test(again, settings=config, _min_steps=0 if shrinks else steps - 1)
     except FlakyFailure as once:
-        # Hypothesis runs what failed again, to tell of it. That it did not fail again makes it no less of a failure.
+        # Hypothesis repeats a failed program to report it. It is a failure even if the repetition passes.
         error = once.exceptions[0]
         for note in (
             *getattr(once, "__notes__", ()),

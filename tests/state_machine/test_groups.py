@@ -1,4 +1,4 @@
-"""40 runs of 50 commands each with groups on a real broker, in shares for workers to take.
+"""40 programs of 50 commands each with groups on a real broker, split among test workers.
 
 Seeds are always the same; ``make group-machines`` takes others.
 """
@@ -15,7 +15,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.planting import planted
 from tests.support.run_summary import RecordProperty
 
-pytestmark = pytest.mark.timeout(600)  # a loaded machine takes long to let members join
+pytestmark = pytest.mark.timeout(600)  # on a loaded machine members take long to join
 
 EXAMPLES = 4
 SHARES = [(protocol, number) for number in range(3) for protocol in PROTOCOLS] + [("eager", 3)]
@@ -39,5 +39,5 @@ def test_a_planted_bug_is_found(
     assert plant.ran
 
 
-def test_the_runs_are_as_many_as_are_promised() -> None:
+def test_the_suite_runs_the_documented_number_of_programs() -> None:
     assert EXAMPLES * len(SHARES) == 40

@@ -1,4 +1,4 @@
-"""500 runs of 50 commands each by manual assignment, in shares that workers take one by one. Seeds are always the same."""
+"""500 programs of 50 commands each with manual assignment, split among test workers. Seeds are always the same."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SEEDS = range(50)
 
 
 @pytest.mark.parametrize("number", SEEDS)
-def test_the_consumer_answers_and_delivers_as_the_plain_one(world: World, number: int) -> None:
+def test_results_and_records_equal_the_plain_consumers(world: World, number: int) -> None:
     machine = type("Machine", (ConsumerMachine,), {"world": world})
     run(machine, examples=EXAMPLES, number=number)
 
 
-def test_the_runs_are_as_many_as_are_promised() -> None:
+def test_the_suite_runs_the_documented_number_of_programs() -> None:
     assert EXAMPLES * len(SEEDS) == 500

@@ -1,4 +1,4 @@
-"""Programs by manual assignment on a real broker, with transactions on both tiers. Seeds are always the same."""
+"""Programs with manual assignment on a real broker, with transactions on both tiers. Seeds are always the same."""
 
 from __future__ import annotations
 

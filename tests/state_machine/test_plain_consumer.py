@@ -1,4 +1,4 @@
-"""What the state machine leaves out, or takes two answers for: here the plain consumer does both by itself.
+"""Behaviour that the state machine excludes, or accepts in two forms: here the plain consumer alone shows both.
 
 Each test names the place in the machine that it is the reason for. What is a race in librdkafka is tried until both were seen.
 """
@@ -28,7 +28,7 @@ MARKED = (0, 1, 3, 4)
 
 @pytest.fixture
 def topic(kafka_broker: KafkaBroker) -> str:
-    """Sixty records of which the first 25 are deleted."""
+    """A topic of sixty records; the first 25 are deleted."""
     name = "plain-consumer"
 
     def write() -> None:
@@ -42,7 +42,7 @@ def topic(kafka_broker: KafkaBroker) -> str:
 
 @pytest.fixture
 def marked(kafka_broker: KafkaBroker) -> str:
-    """Two transactions of two records."""
+    """A topic with two transactions of two records."""
     name = "plain-consumer-marked"
 
     def write() -> None:
@@ -96,7 +96,7 @@ def _position(consumer: confluent_kafka.Consumer, topic: str) -> int:
 
 
 def _both(attempt: Callable[[], object], wanted: set[object]) -> None:
-    """Tries until each of these came about, and nothing else did."""
+    """Repeats the attempt until each outcome in ``wanted`` was seen. Any other outcome fails."""
     seen: set[object] = set()
 
     def tried() -> bool:
@@ -111,8 +111,8 @@ def _both(attempt: Callable[[], object], wanted: set[object]) -> None:
     ("reset", "found"),
     [("error", (START - 10, "_AUTO_OFFSET_RESET")), ("latest", (END, "_PARTITION_EOF")), ("earliest", (START, None))],
 )
-def test_beginning_after_a_tail_is_mistaken(kafka_broker: KafkaBroker, topic: str, reset: str, found: object) -> None:
-    """``Pair._sure``: the log's start that is known from a fetch is moved back by the count of the last tail."""
+def test_offset_beginning_after_a_tail_is_moved_back(kafka_broker: KafkaBroker, topic: str, reset: str, found: object) -> None:
+    """``Pair._numeric_start``: a log start that is known from a fetch is moved back by the count of the last tail."""
     with plain(kafka_broker, auto_offset_reset=reset) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         assert _place(_next(consumer)) == (START, None)
@@ -159,8 +159,8 @@ def test_cached_high_watermark_is_above_the_last_stable_offset(kafka_broker: Kaf
     kafka_broker.delete_topic(name)
 
 
-def test_partitions_come_in_either_order(kafka_broker: KafkaBroker) -> None:
-    """``tests/parity/stage.py``, ``in_order``: each fetch begins with another partition than the one before."""
+def test_partitions_are_delivered_in_any_order(kafka_broker: KafkaBroker) -> None:
+    """``tests/parity/stage.py``, ``in_order``: each fetch begins with a different partition."""
     name, count = f"either-order-{uuid4()}", 8
     kafka_broker.create_topic(name, tiered=False, retention_ms="-1", partitions=2)
     producer = Producer(_producing(kafka_broker))
@@ -176,8 +176,8 @@ def test_partitions_come_in_either_order(kafka_broker: KafkaBroker) -> None:
     kafka_broker.delete_topic(name)
 
 
-def test_a_marker_is_passed_by_the_call_that_finds_it(kafka_broker: KafkaBroker, marked: str) -> None:
-    """``Pair.may_stand``: behind the same record the position is before the marker, and then behind it."""
+def test_the_call_that_reads_a_marker_moves_the_position(kafka_broker: KafkaBroker, marked: str) -> None:
+    """``Pair.is_possible_position``: behind the same record the position is before the marker, and then behind it."""
     with plain(kafka_broker) as consumer:
         consumer.assign([TopicPartition(marked, 0, 0)])
         assert [_next(consumer).offset() for _ in MARKED] == [*MARKED]
@@ -201,7 +201,7 @@ def test_close_may_commit_markers_behind_unread_records(kafka_broker: KafkaBroke
     _both(attempt, {1, 6})
 
 
-def test_a_commit_is_made_again_until_the_last_is_answered(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_a_commit_is_repeated_until_the_last_is_answered(kafka_broker: KafkaBroker, topic: str) -> None:
     """``ConsumerMachine._see_committed``: the same commit once more has something to commit, and later nothing."""
     with plain(kafka_broker) as consumer:
         consumer.assign([TopicPartition(topic, 0, START)])
@@ -222,7 +222,7 @@ def test_a_seek_is_refused_until_its_partition_has_started(kafka_broker: KafkaBr
         consumer.seek(TopicPartition(topic, 0, START))
 
 
-def test_a_refused_seek_to_what_is_stored_ends_deliveries(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_a_refused_seek_to_offset_stored_ends_deliveries(kafka_broker: KafkaBroker, topic: str) -> None:
     """The machine seeks to no ``OFFSET_STORED``: fetched records are dropped, and the next seek starts again."""
     with plain(kafka_broker) as consumer:
         consumer.assign([TopicPartition(topic, 0, START)])
@@ -263,7 +263,7 @@ def _seeks(consumer: confluent_kafka.Consumer, topic: str, offset: int) -> bool:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_a_pause_of_an_unassigned_partition_needs_its_topic(kafka_broker: KafkaBroker, topic: str, known: bool) -> None:
+def test_pausing_an_unassigned_partition_needs_a_known_topic(kafka_broker: KafkaBroker, topic: str, known: bool) -> None:
     """``ConsumerMachine.pause``: librdkafka keeps it of a topic that it knows, be it by a question for cached watermarks."""
     with plain(kafka_broker) as consumer:
         if known:

@@ -1,4 +1,4 @@
-"""What is judged of groups with members of ours holds of groups of plain members alone, but where librdkafka has its days.
+"""The checks of groups with direct members also hold for groups of plain members, except for rare librdkafka failures.
 
 A campaign of its own for that reason: it is about the judgement, not about this product.
 """
@@ -17,7 +17,7 @@ EXAMPLES = 2
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_groups_of_plain_members_pass_the_same_judgement(
+def test_groups_of_plain_members_pass_the_same_checks(
     kafka_broker: KafkaBroker, group_world: GroupWorld, campaign_seed: int | None, protocol: str
 ) -> None:
     more = {"campaign": "plain-groups", "seed": campaign_seed, "kinds": ["plain"]}

@@ -1,4 +1,4 @@
-"""The state machine finds bugs: each planted one within so many examples as are named here."""
+"""The state machine finds each planted bug within the number of examples given here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A campaign of programs keeps those that fail, and tries them first, whatever its seed."""
+"""A campaign stores failed programs and runs them first, whatever its seed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.state_machine.run import run
 
 
-class Adds(RuleBasedStateMachine):
-    """Fails at its first number of 1,000 or more."""
+class FailingMachine(RuleBasedStateMachine):
+    """A machine that fails at the first number of 1,000 or more."""
 
     failures: list[AssertionError]
     drawn: list[int]
@@ -24,16 +24,16 @@ class Adds(RuleBasedStateMachine):
 
 
 def _drawn(kept: Path | None, number: int) -> list[int]:
-    machine = type("Adds", (Adds,), {"drawn": []})
+    machine = type("FailingMachine", (FailingMachine,), {"drawn": []})
     with pytest.raises(AssertionError):
         run(machine, examples=200, number=number, shrinks=True, steps=1, kept=kept)
     return list(machine.drawn)
 
 
-def test_a_program_that_failed_is_tried_first_under_another_seed(tmp_path: Path) -> None:
+def test_a_failed_program_runs_first_with_any_seed(tmp_path: Path) -> None:
     assert _drawn(tmp_path, 1)[0] != 1000
     assert _drawn(tmp_path, 2)[0] == 1000
 
 
-def test_nothing_is_kept_of_the_programs_of_a_suite() -> None:
+def test_a_suite_stores_no_programs() -> None:
     assert _drawn(None, 1) == _drawn(None, 1)

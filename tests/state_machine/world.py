@@ -1,16 +1,16 @@
-"""What the machine's consumers live in: an embedded cluster with a scripted store, topics on both tiers, and what can go wrong.
+"""The environment of the machine's consumers: an embedded cluster with a scripted store, topics on both tiers, and faults.
 
 =================  =======================================================================================================
-partitions         are
+partitions         content
 =================  =======================================================================================================
 ``orders`` 0 to 3  segments of a few batches in the tier, and a few records in the broker's local log
-``mixed`` 0        every codec, transactions across segments, of which some are aborted (``tests.faults.streams``)
-``aborted`` 0      in the tier alone; it ends with aborted transactions, and nothing is produced behind them
-``fresh`` 0        in the broker's local log alone, until the world archives
-``empty`` 0        without a record, until one is produced
+``mixed`` 0        every codec; committed and aborted transactions across segments (``tests.faults.streams``)
+``aborted`` 0      in the tier only; it ends with aborted transactions, and nothing is produced after them
+``fresh`` 0        in the broker's local log only, until the world archives
+``empty`` 0        no record until one is produced
 =================  =======================================================================================================
 
-Made once per process. Records are produced and archived while machines run, so logs and the tier only grow.
+Created once per process. Machines produce and archive records, so logs and the tier only grow.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _GONE_MS = 3_600_000
 
 
 class _Files(Mapping[str, bytes]):
-    """The tier's files as a store's objects."""
+    """The tier's files as objects of a store."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -73,7 +73,7 @@ class _Files(Mapping[str, bytes]):
 
 
 class _StoreClock(SystemClock):
-    """The store's: moved ahead, every signed URL has expired."""
+    """The clock of the store. Moved forward, it makes every signed URL expire."""
 
     shift_ms = 0
 
@@ -111,7 +111,7 @@ FAULTS: Mapping[str, Answer] = {
 
 
 class World:
-    """Starts with ``with``. ``truth`` has what a plain consumer reads of each partition, by isolation level."""
+    """A context manager. ``truth``: the records that a plain consumer reads from each partition, by isolation level."""
 
     def __init__(self, directory: Path) -> None:
         self._stack = ExitStack()
@@ -139,7 +139,7 @@ class World:
             )
         )
         shim: Any = self.cluster._shim
-        shim._loop.set_debug(False)  # by -X dev it notes a traceback for each callback, which is half of what it does
+        shim._loop.set_debug(False)  # -X dev records a traceback for each callback, which doubles its CPU time
         self.origin.objects = _Files(self.cluster.directory)  # type: ignore[assignment] # nobody changes it
         for partition in range(4):
             made = records(_ORDERS, f"orders-{partition}")
@@ -157,7 +157,7 @@ class World:
                 read = self._read(reader, dict.fromkeys(KEYS, 0))
             for key in KEYS:
                 self.truth[level][key] += read[key]
-        # What is produced from now on is in no transaction, so either level has it, and at first it is the broker's own.
+        # Records produced later are in no transaction, so both levels see them. At first only the broker has them.
         self._newest = self._stack.enter_context(self._reader(bootstrap_servers=self.cluster.mock_bootstrap_servers))
         return self
 
@@ -165,7 +165,7 @@ class World:
         self._stack.close()
 
     def _write(self, topic: str, segments: list[Segment]) -> None:
-        """Writes a stream to the tier. What the mock holds in place of it is not copied there."""
+        """Writes a stream to the tier. The placeholder records of the mock broker are not copied there."""
         stream = write_stream(self.cluster, topic, segments, local=0)
         archiver: Any = self.cluster._archiver
         written = TopicIdPartition(_topic_id(self.cluster, topic), topic, 0)
@@ -180,9 +180,9 @@ class World:
             reader.close()
 
     def _read(self, reader: confluent_kafka.Consumer, starts: Mapping[Key, int]) -> dict[Key, list[Record]]:
-        """What partitions have from their starts on, until they have said that they are at their ends, which are noted.
+        """Reads partitions from their starts until each reports its end. Records the ends.
 
-        Assigns and unassigns: to resume a partition takes librdkafka up to a second.
+        Uses assign and unassign, because librdkafka takes up to a second to resume a partition.
         """
         deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
         read: dict[Key, list[Record]] = {key: [] for key in starts}
@@ -208,12 +208,11 @@ class World:
         """The end of a partition as a consumer of an isolation level sees it: here no transaction is open."""
         return self.ends[key]
 
-    # -- what happens to logs ----------------------------------------------------------------------------------------------
+    # -- changes of logs --------------------------------------------------------------------------------------------------
 
     def produce(self, key: Key, count: int, commit: bool | None = None) -> None:
-        """New records at the end of a partition, but not behind the transactions that ``aborted`` ends with.
-
-        ``commit`` is for the real broker: the mock one writes no markers.
+        """Appends records to a partition, except to ``aborted``. ``commit`` is for the real broker: the mock broker writes no
+        markers.
         """
         if key == ABORTED:
             return
@@ -227,10 +226,10 @@ class World:
             self.truth[level][key] += read[key]
 
     def archive(self) -> None:
-        """What the broker has of full segments, and of all others too, is the tier's alone from now on."""
+        """Moves all records of the broker, also those of the active segment, to the tier."""
         self.cluster.archive(keep_open=False)
 
-    # -- what goes wrong ---------------------------------------------------------------------------------------------------
+    # -- faults -----------------------------------------------------------------------------------------------------------
 
     def fault(self, name: str) -> None:
         """Replaces the current fault."""
@@ -243,7 +242,7 @@ class World:
             self.origin.otherwise = FAULTS[name]
 
     def heal(self) -> None:
-        """Nothing is wrong any more."""
+        """Ends the current fault."""
         self.store_clock.shift_ms = 0
         self._shim_down = False
         self.origin.otherwise = Answer()
@@ -257,11 +256,13 @@ class World:
         return plain_settings(self.cluster, **{"fetch_wait_max_ms": 10, "reconnect_backoff_ms": 20, "check_crcs": True, **more})
 
     def consumer(self, config: Mapping[str, Any]) -> Consumer:
-        """The consumer under test; its shim is out of reach while the world says so."""
+        """The consumer under test. Its shim is unreachable during the fault "shim-down"."""
         direct = {
             **direct_settings(self.cluster),
             "remote.storage.fetcher.allowed.hosts": self.origin.authority,
-            "remote.storage.fetcher.ssl.ca.location": str(CERTIFICATE),  # never used, and soon read: the system's takes 20 ms
+            "remote.storage.fetcher.ssl.ca.location": str(
+                CERTIFICATE
+            ),  # never used and fast to load: the system's CA file takes 20 ms
             "fetch.remote.location.timeout.ms": 5_000,
             "fetch.remote.read.timeout.ms": 200,
             "fetch.remote.connect.timeout.ms": 1_000,
@@ -280,7 +281,7 @@ class World:
             if not self._shim_down:
                 return ask(first, *args, **kwargs)
             if many:
-                return {key: LocationError("the shim is out of reach") for key in first}
-            raise LocationError("the shim is out of reach")
+                return {key: LocationError("the shim is unreachable") for key in first}
+            raise LocationError("the shim is unreachable")
 
         return asked

@@ -42,6 +42,9 @@ POM = ROOT / "tests" / "support" / "pom.xml"
 JAVA_SOURCES = ROOT / "tests" / "java"
 NO_FETCH_VARIABLE = "KAFKA_REMOTE_TEST_NO_FETCH"
 _OLDEST_JDK = 17
+_TEST_CLASSES = {"4.4.0": ("4.3.1", JAVA_SOURCES / "kafka44")}
+"""For a version that Maven has without its test classes: those of which version run instead, and the sources that they need
+besides. The test classes have LocalTieredStorage."""
 
 
 class MissingPartError(RuntimeError):
@@ -75,6 +78,8 @@ def java(tool: str = "java") -> str:
 def kafka_jars(version: str = "") -> Path:
     """Returns the directory with the broker's jars, of the pom's version by default. Maven downloads them if necessary."""
     options = [f"-Dkafka.version={version}"] if version else []
+    if version in _TEST_CLASSES:
+        options.append(f"-Dkafka.test.version={_TEST_CLASSES[version][0]}")
     return jars_of(POM, CACHE / "kafka", "Maven cannot fetch Kafka's jars", *options)
 
 
@@ -100,10 +105,10 @@ def jars_of(pom: Path, directory: Path, complaint: str, *options: str) -> Path:
     return target
 
 
-def our_classes() -> Path:
-    """The directory with the compiled classes of tests/java."""
-    jars = kafka_jars()
-    sources = sorted(JAVA_SOURCES.glob("*.java"))
+def our_classes(version: str = "") -> Path:
+    """The directory with the compiled classes of tests/java; for another version than the pom's, those that it needs."""
+    jars = kafka_jars(version)
+    sources = sorted((_TEST_CLASSES[version][1] if version else JAVA_SOURCES).glob("*.java"))
     digest = hashlib.sha256(jars.name.encode() + b"".join(source.read_bytes() for source in sources))
     target = CACHE / "java" / digest.hexdigest()[:12]
     with file_lock(CACHE / "java.lock"):
@@ -118,8 +123,9 @@ def our_classes() -> Path:
 
 
 def class_path(version: str = "") -> str:
-    """Kafka's jars and our classes as one class path. For another version than the pom's, the jars alone."""
-    return f"{kafka_jars(version)}/*" if version else f"{our_classes()}:{kafka_jars()}/*"
+    """Kafka's jars and our classes as one class path. For another version than the pom's, the classes that it needs."""
+    jars = f"{kafka_jars(version)}/*"
+    return f"{our_classes(version)}:{jars}" if not version or version in _TEST_CLASSES else jars
 
 
 def run_or_missing(

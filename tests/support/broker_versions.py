@@ -10,6 +10,8 @@ writes the table of the last lines into docs/reliability.md. The exit status is 
     announced    | the shim announces itself in the broker's answer to ApiVersions
     records      | read_uncommitted: the direct consumer's records are the plain one's, and all tiered ones come from the store
     transactions | read_committed: the same, and records of aborted transactions are missing
+    delayed      | KIP-1241, from 4.4 on: the same across the hand-over, where the tiers overlap completely, and not at all,
+                 | while a producer writes and the broker goes on to copy
     denied       | in each version of Fetch that has locations, a user with READ gets one, and a user without READ gets the
                  | broker's answer, byte for byte
 """
@@ -24,7 +26,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import attrs
-from confluent_kafka.admin import AclOperation, ResourceType
+from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
+from confluent_kafka.admin import AclOperation, ConfigResource, ResourceType
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
@@ -33,17 +36,23 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.ledger import ledger
-from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, shim_before, total
+from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, row, shim_before, total
 from tests.support.scenario import TransactionalTopic, write_transactional_topic
 from tests.support.scram_broker import ScramBroker
 from tests.support.scram_client import answered, connection, error_of, is_granted, location_request, topic_id_of
+from tests.support.waiting import wait_until
 
 __all__ = ["CHECKS", "VERSIONS", "Stage", "main", "outcomes"]
 
-VERSIONS = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1")
-"""The newest of each minor version whose test classes are on Maven Central: they have LocalTieredStorage."""
+VERSIONS = ("3.9.2", "4.0.2", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
+"""The newest of each minor version. They need LocalTieredStorage: 4.4.0 runs with that of 4.3.1 (``artifacts.py``)."""
 _TOPIC = "versions"
 _FETCHES = range(12, 16)
+_COPY_LAG = "remote.copy.lag.bytes"
+_SEGMENT_BYTES, _LOCAL_BYTES = 10_000, 80_000
+_COPY_LAGS = {"0": "0", str(_LOCAL_BYTES): "3600000"}
+"""Bytes and milliseconds; a segment is copied once one of them is reached: at once, or when it may leave the local disk."""
+_PATIENCE_SECONDS = 120
 _CLOCK = SystemClock()
 
 
@@ -121,6 +130,52 @@ def _transactions(stage: Stage) -> str:
     return f"{committed:,}, {from_store:,} from the store"
 
 
+def _delayed(stage: Stage) -> str:
+    broker = stage.broker.broker
+    resource = ConfigResource(ConfigResource.Type.TOPIC, _TOPIC)
+    if _COPY_LAG not in broker.admin.describe_configs([resource])[resource].result(60):
+        return "not in this version"
+    early, late = (_handed_over(stage, nbytes, milliseconds) for nbytes, milliseconds in _COPY_LAGS.items())
+    assert late < early / 4, f"{late} offsets are in both tiers, and {early} without delay"
+    return f"{late:,} offsets in both tiers, {early:,} without delay"
+
+
+def _handed_over(stage: Stage, lag_bytes: str, lag_ms: str) -> int:
+    """Reads a topic whose segments are copied so far behind the log's end. Returns how many offsets both tiers have."""
+    broker, topic = stage.broker.broker, f"delayed-{lag_bytes}"
+    lags = {"remote_copy_lag_bytes": lag_bytes, "remote_copy_lag_ms": lag_ms}
+    broker.create_topic(topic, segment_bytes=_SEGMENT_BYTES, local_retention_bytes=str(_LOCAL_BYTES), **lags)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "batch.num.messages": 10, "log_level": 0})
+    _produce(producer, topic, 0, 2000)
+    behind = int(lag_bytes) + 2 * _SEGMENT_BYTES
+
+    def copied() -> bool:
+        now = broker.offsets(topic)
+        rest = [path.stat().st_size for path in broker.local_log(topic).glob("*.log") if int(path.stem) > now.latest_tiered]
+        return now.earliest_local > 0 and sum(rest) <= behind
+
+    wait_until(copied, f"{topic} to be copied", seconds=_PATIENCE_SECONDS)
+    offsets = broker.offsets(topic)
+    overlap = offsets.latest_tiered + 1 - offsets.earliest_local
+    assert overlap >= 0, f"no tier has offset {offsets.latest_tiered + 1}"
+    with Consumer(direct(stage.shim, "read_uncommitted")) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        rows = [row(message) for message in consumer.consume(100, PATIENCE_SECONDS)]
+        _produce(producer, topic, 2000, 3000)  # copying goes on, so the hand-over moves
+        rows += read_to_end(consumer, by_consume)
+        from_store = total(consumer.metrics(), "remote-fetch-records-total")
+    assert rows == plain(broker, topic, "read_uncommitted")
+    assert len(rows) == 3000
+    assert from_store >= offsets.earliest_local, f"{from_store} records come from the store"
+    return overlap
+
+
+def _produce(producer: Producer, topic: str, start: int, end: int) -> None:
+    for number in range(start, end):
+        producer.produce(topic, b"%d".ljust(60, b".") % number, partition=0)
+    assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
+
+
 def _denied(stage: Stage) -> str:
     topic_id = topic_id_of(stage.broker, _TOPIC)
     for version in _FETCHES:
@@ -138,6 +193,7 @@ CHECKS: Mapping[str, Callable[[Stage], str]] = {
     "announced": _announced,
     "records": _records,
     "transactions": _transactions,
+    "delayed": _delayed,
     "denied": _denied,
 }
 """Each check returns what it has seen, or raises."""

@@ -78,6 +78,7 @@ group.consumer.heartbeat.interval.ms=500
 log.retention.check.interval.ms=500
 log.initial.task.delay.ms=500
 log.segment.delete.delay.ms=500
+log.cleaner.backoff.ms=500
 log.flush.start.offset.checkpoint.interval.ms=500
 remote.log.storage.system.enable=true
 remote.log.storage.manager.class.name={storage_manager}

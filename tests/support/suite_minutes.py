@@ -1,6 +1,6 @@
 """Leaves the minutes of each step of ``make test-all LEDGER=1`` in the ledger: ``python -m tests.support.suite_minutes JSON``.
 
-JSON is an object, minutes by the name of a step (``.ci/suites.py``).
+JSON is an object: minutes and CPU minutes by the name of a step (``.ci/suites.py``).
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str]) -> None:
     """The command."""
-    minutes: dict[str, float] = {name: round(value, 1) for name, value in json.loads(arguments[0]).items()}
+    steps: dict[str, list[float]] = json.loads(arguments[0])
+    minutes = {name: round(spent, 1) for name, (spent, _) in steps.items()}
+    cpu_minutes = {name: round(spent, 1) for name, (_, spent) in steps.items()}
     machine = f"{os.cpu_count()} cores, load {os.getloadavg()[2]:.0f}"
-    ledger("suites", describes=PRODUCT, minutes=minutes, machine=machine)
+    ledger("suites", describes=PRODUCT, minutes=minutes, cpu_minutes=cpu_minutes, machine=machine)
 
 
 if __name__ == "__main__":

@@ -49,5 +49,5 @@ def test_a_version_that_does_not_start_is_a_failure(
 
 
 def test_all_minor_versions_are_checked() -> None:
-    assert [version.rpartition(".")[0] for version in VERSIONS] == ["3.9", "4.0", "4.1", "4.2", "4.3"]
-    assert set(CHECKS) == {"tier", "announced", "records", "transactions", "denied"}
+    assert [version.rpartition(".")[0] for version in VERSIONS] == ["3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
+    assert set(CHECKS) == {"tier", "announced", "records", "transactions", "delayed", "denied"}

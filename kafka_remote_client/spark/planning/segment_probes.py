@@ -1,11 +1,14 @@
-"""The driver's look-up of segments before a job: requests some locations, and reads no data.
+"""The driver's look-up of segments before a job: lists them or requests some locations, and reads no data.
+
+A source that reads the metadata topic or lists the store knows all segments (SegmentListingSource). Then splits end exactly
+where segments end, without a location request. Other partitions are asked, as follows.
 
 A location names its segment with bounds and size. One question at the start of a partition's tiered part gives the bytes per
 offset, and so how many splits there will be; one more question for each bound of those, side by side, gives segment bounds near
 them. If records grow along the log, the gaps between those segments hold more than expected: up to ROUNDS times more
 questions go to the largest gaps. The rest is estimated (:mod:`~kafka_remote_client.scanning.splits`). So
 the cost grows with the number of splits, not of segments, and it is bounded: beyond ``budget`` questions bounds are further
-apart. It works with every location source.
+apart.
 
 ::
 
@@ -27,9 +30,10 @@ import attrs
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES, WINDOW_RANGES
-from kafka_remote_client.location.source import LocationSource, locate_one
+from kafka_remote_client.location.source import LocationSource, SegmentListingSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, SegmentLocation, TopicPartition
+from kafka_remote_client.scanning.segment_spans import span_of
 from kafka_remote_client.scanning.splits import Gap, OffsetRange, SegmentSpan, tiles
 from kafka_remote_client.settings import default_of
 
@@ -41,6 +45,8 @@ _MUCH = 1.5
 """A gap gets a question if it holds this many times the bytes of a split."""
 _LEAST_DENSITY = 1e-9
 _THREADS = 8
+_LIST_SECONDS = 30.0
+"""How long a source may take to list the segments of all partitions; what is missing then is asked."""
 TierOffsets: TypeAlias = Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]
 """The bounds of each partition's tiers, or an error instead."""
 _WINDOW_BYTES = WINDOW_RANGES * default_of("fetch.remote.range.bytes")
@@ -65,18 +71,21 @@ def with_segments(
         return list(ranges)
     if offsets is None:
         offsets = source.offsets_of([found.topic_partition for found in wanted], Deadline(clock, timeout))
+    listed = _listed(source, wanted, clock)
     known_ends = {found.topic_partition: _tiered_end(offsets[found.topic_partition]) for found in wanted}
     ends = {found.topic_partition: _asked_end(known_ends[found.topic_partition], found.end) for found in wanted}
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-plan") as workers:
         prober = _Prober(source, clock, timeout, workers, ends)
+        asked = {found.topic_partition: found.start for found in wanted if found.topic_partition not in listed}
         # The first one is asked for a whole window, which shows how large ranges are.
-        firsts = prober.locations({found.topic_partition: found.start for found in wanted}, _WINDOW_BYTES)
+        firsts = prober.locations(asked, _WINDOW_BYTES)
         known = {partition: {_span(location)} for partition, location in firsts.items()}
-        prober.fill(known, split_bytes, budget - len(wanted), len(wanted))
+        if asked:
+            prober.fill(known, split_bytes, budget - len(asked), len(asked))
     return [
         attrs.evolve(
             found,
-            segments=_in_order(known.get(found.topic_partition, ())),
+            segments=listed.get(found.topic_partition) or _in_order(known.get(found.topic_partition, ())),
             tiered_end=known_ends.get(found.topic_partition),
             range_bytes=_range_bytes(firsts.get(found.topic_partition)),
         )
@@ -117,6 +126,24 @@ def gap_offsets(segments: Sequence[SegmentSpan], tiered_end: int, split_bytes: i
         pieces = max(1, min(length, round(share))) if from_start else max(2, min(length, math.ceil(share)))
         found += [gap.start + length * n // pieces for n in range(0 if from_start else 1, pieces)]
     return sorted(found[: max(0, limit)])
+
+
+def _listed(
+    source: LocationSource, wanted: Sequence[OffsetRange], clock: Clock
+) -> dict[TopicPartition, tuple[SegmentSpan, ...]]:
+    """Returns the segments of each range whose partition the source lists, in order."""
+    if not isinstance(source, SegmentListingSource):
+        return {}
+    answers = source.segments_of([found.topic_partition for found in wanted], Deadline(clock, _LIST_SECONDS))
+    return {
+        found.topic_partition: tuple(
+            span_of(segment)
+            for segment in answers[found.topic_partition]
+            if segment.start < found.end and segment.end > found.start
+        )
+        for found in wanted
+        if found.topic_partition in answers
+    }
 
 
 def _tiered_end(offsets: PartitionOffsets | DirectFetchError) -> int | None:

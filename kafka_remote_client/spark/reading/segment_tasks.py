@@ -3,7 +3,10 @@
 ::
 
     each       Spark gives splits, and adds their counters up           an RDD: the classic session alone
-    batches    Spark gives numbers of splits, and takes record batches  mapInArrow: Spark Connect too
+    batches    Spark gives rows of splits, and takes record batches     mapInArrow: Spark Connect too
+
+A task gets its own splits as rows (:mod:`~kafka_remote_client.spark.reading.split_rows`), so its code has the same size for any
+number of splits.
 
 The options are sent as the user gave them, including passwords, as with every source of Spark; no ``repr`` shows them. Each
 task parses them again and makes its own location requests, so a task that is repeated, or runs twice, needs nothing from the
@@ -16,21 +19,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
 
 import attrs
 import pyarrow as pa
 
-from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.counters import Counters, added
 from kafka_remote_client.spark.reading.split_records import SplitRecords
+from kafka_remote_client.spark.reading.split_rows import split_batch, splits_of_batches
 
-__all__ = ["DONE_SCHEMA", "SPLIT_SCHEMA", "CountersParam", "ForEachSplit", "MapSplits", "PlanSplits", "split_of_row"]
+__all__ = ["DONE_SCHEMA", "CountersParam", "ForEachSplit", "MapSplits", "PlanSplits"]
 
-SPLIT_SCHEMA = "topic string, partition int, start bigint, end bigint, size bigint, tiered_end bigint, tier_failure string"
-"""The schema of a planned split, in Spark's notation."""
 DONE_SCHEMA = "id string, counters string"
 """The schema of a finished split's result: its id, and its counters as JSON."""
 
@@ -62,20 +62,7 @@ class PlanSplits:
         """Record batches of SPLIT_SCHEMA, whatever is given."""
         for _ in given:
             pass
-        rows = [
-            (*split.topic_partition, split.start, split.end, split.size_in_bytes, split.tiered_end, split.tier_failure)
-            for split in self.plan(self.options)
-        ]
-        kinds = (pa.string(), pa.int32(), *[pa.int64()] * 4, pa.string())
-        names = [column.split()[0] for column in SPLIT_SCHEMA.split(", ")]
-        columns = [pa.array([row[place] for row in rows], kind) for place, kind in enumerate(kinds)]
-        yield pa.record_batch(columns, names)
-
-
-def split_of_row(row: Sequence[Any]) -> Split:
-    """The split of a row of SPLIT_SCHEMA."""
-    topic, partition, *more = row
-    return Split(TopicPartition(topic, partition), *more)
+        yield split_batch(self.plan(self.options))
 
 
 @attrs.frozen
@@ -87,7 +74,6 @@ class ForEachSplit:
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     handle: Callable[[SplitRecords], object]
-    splits: Sequence[Split] = attrs.field(default=(), repr=_count)
     counted: Callable[[Counters], object] | None = None
 
     def each(self, splits: Iterable[Split]) -> None:
@@ -96,9 +82,9 @@ class ForEachSplit:
             if self.counted is not None:
                 self.counted(counters)
 
-    def batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields record batches of DONE_SCHEMA, for splits by their numbers in ``splits``."""
-        for split_id, counters in self._handled(_numbered(self.splits, numbers)):
+    def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields record batches of DONE_SCHEMA. ``rows``: the splits, as record batches of SPLIT_SCHEMA."""
+        for split_id, counters in self._handled(splits_of_batches(rows)):
             yield pa.record_batch([pa.array([split_id]), pa.array([json.dumps(counters)])], ["id", "counters"])
 
     def _handled(self, splits: Iterable[Split]) -> Iterator[tuple[str, Counters]]:
@@ -116,20 +102,15 @@ class MapSplits:
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     function: Callable[[SplitRecords], Iterable[pa.RecordBatch]]
-    splits: Sequence[Split] = attrs.field(repr=_count)
     counted: Callable[[Counters], object] | None = None
 
-    def batches(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the results of all splits, one after the other."""
+    def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the results of all splits, one after the other. ``rows``: the splits, as record batches of SPLIT_SCHEMA."""
         options = parse_options(self.options)
-        for split in _numbered(self.splits, numbers):
+        for split in splits_of_batches(rows):
             with SplitRecords(options, split) as records:
                 try:
                     yield from self.function(records)
                 finally:
                     if self.counted is not None:
                         self.counted(records.counters)
-
-
-def _numbered(splits: Sequence[Split], numbers: Iterable[pa.RecordBatch]) -> Iterator[Split]:
-    return (splits[number] for batch in numbers for number in batch.column(0).to_pylist())

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,29 +73,33 @@ def load_counters(path: str) -> CountedJob:
     """
     place = Path(path)
     try:
-        files = sorted(place.glob("*.json")) if place.is_dir() else [place]
-        found = [_read(file) for file in files]
+        if place.is_dir():
+            return _job(path, map(_read, sorted(place.glob("*.json"))))
+        told = _read(place)
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
-    if not found:
-        raise ConfigurationError(f"{path} holds no counters")
-    if not place.is_dir() and "counters" not in found[0]:
-        return CountedJob(added(found))
-    return _job(path, found)
+    return _job(path, [told]) if "counters" in told else CountedJob(added([told]))
 
 
 def _job(path: str, found: Iterable[Mapping[str, Any]]) -> CountedJob:
-    splits, starts, ends, counters = set[str](), list[int](), list[int](), list[Counters]()
-    for told in found:
-        match told:
-            case {"split": str(split), "started_ms": int(started), "ended_ms": int(ended), "counters": dict(counted)}:
-                splits.add(split)
-                starts.append(started)
-                ends.append(ended)
-                counters.append(counted)
-            case _:
-                raise ConfigurationError(f"{path} holds JSON that is not the counters of a split")
-    return CountedJob(added(counters), len(splits), max(0, max(ends) - min(starts)) / 1000)
+    """Adds up one file at a time: what it keeps of each is the name of its split."""
+    splits, start, end = set[str](), math.inf, 0
+
+    def counters() -> Iterator[Counters]:
+        nonlocal start, end
+        for told in found:
+            match told:
+                case {"split": str(split), "started_ms": int(started), "ended_ms": int(ended), "counters": dict(counted)}:
+                    splits.add(split)
+                    start, end = min(start, started), max(end, ended)
+                    yield counted
+                case _:
+                    raise ConfigurationError(f"{path} holds JSON that is not the counters of a split")
+
+    added_up = added(counters())
+    if not splits:
+        raise ConfigurationError(f"{path} holds no counters")
+    return CountedJob(added_up, len(splits), max(0, end - start) / 1000)
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -6,6 +6,9 @@
     classic   │ by the driver    │ an RDD, task = split │ mapInArrow, task = split   │ accumulators
     Connect   │ by a task        │ mapInArrow           │ mapInArrow                 │ none: Connect has no accumulators
 
+For mapInArrow, Spark sends the splits to each executor once, as rows, and each task joins its number with them. So the code of
+a task does not grow with the number of splits, and each task has exactly one of them.
+
 A classic session needs pandas for mapInArrow, because PySpark requires it; foreachPartition does not.
 
 References: PySpark's RDD, DataFrame.mapInArrow; docs/spark.md.
@@ -25,22 +28,18 @@ from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.broker_limit import with_broker_shares
 from kafka_remote_client.spark.reading.columns import ddl
 from kafka_remote_client.spark.reading.counters import Counters, added
-from kafka_remote_client.spark.reading.segment_tasks import (
-    DONE_SCHEMA,
-    SPLIT_SCHEMA,
-    CountersParam,
-    ForEachSplit,
-    MapSplits,
-    PlanSplits,
-    split_of_row,
-)
+from kafka_remote_client.spark.reading.segment_tasks import DONE_SCHEMA, CountersParam, ForEachSplit, MapSplits, PlanSplits
 from kafka_remote_client.spark.reading.split_records import SplitRecords
+from kafka_remote_client.spark.reading.split_rows import SPLIT_SCHEMA, row_of_split, split_of_row
 from kafka_remote_client.spark.source.datasource import KafkaRemoteReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Segments", "plan_splits_of"]
+
+_NUMBER = "id"
+"""The column of ``SparkSession.range``."""
 
 
 def plan_splits_of(options: Mapping[str, str]) -> list[Split]:
@@ -105,9 +104,9 @@ class Segments:
         if not splits:
             return
         if self._on_connect:
-            task = ForEachSplit(self._options, handle, splits)
-            done = self._numbers(splits).mapInArrow(task.batches, DONE_SCHEMA).collect()
-            counters = added(json.loads(counters) for _, counters in done)
+            task = ForEachSplit(self._options, handle)
+            done = self._rows(splits).mapInArrow(task.batches, DONE_SCHEMA).toLocalIterator()
+            counters = added(json.loads(counters) for _, counters in done)  # of one split at a time
         else:
             context = self._spark.sparkContext
             # One for each job: of a job that fails, nothing counts. Of a task that is repeated, Spark adds one attempt.
@@ -124,8 +123,8 @@ class Segments:
 
         ``schema``: theirs, in Spark's notation or as a StructType. Each action on the DataFrame reads again.
         """
-        task = MapSplits(self._options, function, self._shared(), None if self._on_connect else self._tally().add)
-        return self._numbers(self.splits).mapInArrow(task.batches, schema)
+        task = MapSplits(self._options, function, None if self._on_connect else self._tally().add)
+        return self._rows(self._shared()).mapInArrow(task.batches, schema)
 
     def to_dataframe(self) -> DataFrame:
         """The records of the splits, with the columns of ``format("kafka-remote")``."""
@@ -147,11 +146,17 @@ class Segments:
         if not self._on_connect:
             return list(self._plan(self._options))
         task = PlanSplits(self._options, self._plan)
-        return [split_of_row(row) for row in self._numbers([None]).mapInArrow(task.batches, SPLIT_SCHEMA).collect()]
+        return [split_of_row(row) for row in self._numbers(1).mapInArrow(task.batches, SPLIT_SCHEMA).collect()]
 
-    def _numbers(self, splits: Sequence[object]) -> DataFrame:
-        """One row for each split, its number, each in a partition of its own."""
-        return self._spark.range(0, len(splits), 1, max(1, len(splits)))
+    def _rows(self, splits: Sequence[Split]) -> DataFrame:
+        """One row of SPLIT_SCHEMA for each split, each in a partition of its own."""
+        numbered = [(number, *row_of_split(split)) for number, split in enumerate(splits)]
+        rows = self._spark.createDataFrame(numbered, f"{_NUMBER} bigint, {SPLIT_SCHEMA}")
+        return self._numbers(len(splits)).join(rows.hint("broadcast"), _NUMBER).drop(_NUMBER)
+
+    def _numbers(self, count: int) -> DataFrame:
+        """One row for each number below ``count``, each in a partition of its own."""
+        return self._spark.range(0, count, 1, max(1, count))
 
     def _tally(self) -> Any:
         if self._accumulator is None:

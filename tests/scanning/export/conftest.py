@@ -1,4 +1,4 @@
-"""A tier to export, and what is in it by the golden consumer."""
+"""Fixtures: a tier to export, and its records as the golden consumer read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def orders() -> TableScan:
 
 @pytest.fixture(scope="session")
 def committed(orders: TableScan) -> list[Row]:
-    """What Kafka's own consumer got of them under read_committed, as far as it is tiered."""
+    """Tiered records as Kafka's own consumer reads them at ``read_committed``."""
     found = []
     for (topic, partition), end in orders.plan().ends.items():
         found += [row for row in expected_rows(topic, partition, "read_committed") if row["offset"] < end]
@@ -29,7 +29,7 @@ def committed(orders: TableScan) -> list[Row]:
 
 
 def exported_rows(folder: Path) -> list[Row]:
-    """What a plain reader sees in a folder."""
+    """Rows that a plain Parquet reader finds in a folder."""
     return rows_of(ds.dataset(folder, format="parquet").to_table())
 
 

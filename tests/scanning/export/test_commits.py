@@ -1,4 +1,4 @@
-"""Commits of a job in pieces: each is made once, wherever the former run ended, and whatever else writes to the table."""
+"""Commits of a job in pieces: each succeeds once, after any crash and with concurrent writers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ConflictError(Exception):
 
 
 class Table:
-    """Commits that fail so many times, before or after they are made."""
+    """Fake table whose first commits fail, before or after they take effect."""
 
     def __init__(self, fails_before: int = 0, fails_after: int = 0) -> None:
         self.before, self.after = fails_before, fails_after
@@ -43,7 +43,7 @@ class Table:
         )
 
 
-def test_pieces_have_so_many_splits_and_a_fixed_number() -> None:
+def test_each_piece_has_a_bounded_size_and_a_stable_number() -> None:
     assert [(number, [file.path for file in files]) for number, files in pieces(WRITTEN, 2)] == [
         (0, ["0-0", "1-0", "1-1"]),
         (2, ["4-0"]),
@@ -51,7 +51,7 @@ def test_pieces_have_so_many_splits_and_a_fixed_number() -> None:
     assert MOST_SPLITS == 5_000
 
 
-def test_what_is_committed_is_not_committed_again() -> None:
+def test_committed_pieces_are_not_committed_again() -> None:
     table = Table()
     table.commits[0] = []
     table.run()
@@ -60,11 +60,11 @@ def test_what_is_committed_is_not_committed_again() -> None:
 
 
 @pytest.mark.parametrize("table", [Table(fails_before=4), Table(fails_after=2), Table(3, 2)])
-def test_a_conflict_is_tried_again_unless_the_commit_was_made(table: Table) -> None:
+def test_a_conflict_is_retried_unless_the_commit_succeeded(table: Table) -> None:
     table.run()
     assert table.commits == {0: ["0-0", "1-0", "1-1"], 2: ["4-0"]}
 
 
-def test_a_table_that_others_always_change_is_an_error() -> None:
+def test_repeated_commit_conflicts_raise() -> None:
     with pytest.raises(ExportError, match="cannot commit to orders: other writers changed it 5 times; run the job again"):
         Table(fails_before=5).run()

@@ -1,4 +1,4 @@
-"""Records that do not parse, in each mode: the export ends with the offset, error columns, or files of dead letters."""
+"""Records that do not parse, in each mode: an error with the offset, error columns, or dead-letter files."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TYPED: dict[str, Any] = {"value_format": "json", "value_schema": pa.schema([("n"
 APART: dict[str, Any] = {**TYPED, "on_error": "dead_letters"}
 
 
-class CutOff(BaseException):
-    """Ends the run like a killed process."""
+class SimulatedCrash(BaseException):
+    """Ends the run like a killed process: no handler of the product catches it."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def files_below(folder: Path) -> pa.Table:
 
 
 def letters(folder: Path) -> dict[int, bytes]:
-    """Offsets and bytes of the dead letters; each has its reason."""
+    """Offsets and bytes of the dead letters. Asserts that each has an error."""
     found = files_below(folder / "_dead_letters" / "export")
     assert all(found["value_error"].to_pylist())
     offsets = found["offset"].to_pylist()
@@ -57,8 +57,8 @@ def letters(folder: Path) -> dict[int, bytes]:
     return dict(zip(offsets, found["value"].to_pylist(), strict=True))
 
 
-def test_the_export_ends_with_the_place_of_the_record(orders: TableScan, tmp_path: Path) -> None:
-    for table in (orders, orders.select("value")):  # the place is known, whether the table has its columns or not
+def test_an_undecodable_record_ends_the_export_and_is_named(orders: TableScan, tmp_path: Path) -> None:
+    for table in (orders, orders.select("value")):  # the error has the offset even if the table does not select the column
         with pytest.raises(UnreadableRecordError, match="the value of orders-7 at offset 5 does not parse") as raised:
             table.to_parquet(tmp_path / str(len(table.scan.columns)), **TYPED)
         assert (raised.value.topic, raised.value.partition, raised.value.offset) == (TOPIC, 7, 5)
@@ -77,16 +77,16 @@ def test_error_columns_keep_the_record_in_the_table(orders: TableScan, tmp_path:
 
 
 @pytest.mark.parametrize("spark", [False, True])
-def test_dead_letters_are_in_files_beside_the_table(orders: TableScan, tmp_path: Path, spark: bool) -> None:
+def test_dead_letter_files_are_separate_from_the_table(orders: TableScan, tmp_path: Path, spark: bool) -> None:
     session = Session(attempts=2) if spark else None
     result = orders.to_parquet(tmp_path, **APART, partition_by="topic", spark=session)
     found = files_below(tmp_path)
     assert values(found) == GOOD
     assert "value_error" not in found.column_names
     assert letters(tmp_path) == POISON
-    told = files_below(tmp_path / "_dead_letters" / "export")
-    assert told.column_names == [*orders.scan.columns, "value_error"]
-    assert told["key"].to_pylist() == [b"k%d" % n for n in told["offset"].to_pylist()]
+    written = files_below(tmp_path / "_dead_letters" / "export")
+    assert written.column_names == [*orders.scan.columns, "value_error"]
+    assert written["key"].to_pylist() == [b"k%d" % n for n in written["offset"].to_pylist()]
     assert (result.rows, result.unreadable) == (len(GOOD), len(POISON))
     assert sorted(file.path for file in result.dead_letters) == sorted(
         path.relative_to(tmp_path).as_posix() for path in (tmp_path / "_dead_letters").rglob("*.parquet")
@@ -95,46 +95,46 @@ def test_dead_letters_are_in_files_beside_the_table(orders: TableScan, tmp_path:
     assert (again.files, again.dead_letters) == (result.files, result.dead_letters)
 
 
-def test_dead_letters_have_their_place_and_all_reasons(orders: TableScan, tmp_path: Path) -> None:
+def test_dead_letters_have_topic_partition_offset_and_errors(orders: TableScan, tmp_path: Path) -> None:
     table = orders.select("value", "key")
     table.to_parquet(tmp_path, **APART, key_format="json", key_schema=pa.int64(), row_group_bytes=200)
-    told = files_below(tmp_path / "_dead_letters" / "export").sort_by("offset")
-    assert told.column_names == ["value", "key", "topic", "partition", "offset", "key_error", "value_error"]
-    assert told["offset"].to_pylist() == list(range(COUNT))  # no key is JSON
-    assert [n for n, reason in enumerate(told["value_error"].to_pylist()) if reason] == sorted(POISON)
-    assert all(told["key_error"].to_pylist())
+    written = files_below(tmp_path / "_dead_letters" / "export").sort_by("offset")
+    assert written.column_names == ["value", "key", "topic", "partition", "offset", "key_error", "value_error"]
+    assert written["offset"].to_pylist() == list(range(COUNT))  # no key is valid JSON
+    assert [n for n, reason in enumerate(written["value_error"].to_pylist()) if reason] == sorted(POISON)
+    assert all(written["key_error"].to_pylist())
     assert list(tmp_path.glob("*.parquet")) == []
 
 
-def test_without_bad_records_there_is_no_folder(orders: TableScan, tmp_path: Path) -> None:
+def test_no_dead_letter_folder_without_undecodable_records(orders: TableScan, tmp_path: Path) -> None:
     good = attrs.evolve(orders, scan=attrs.evolve(orders.scan, start_offset=6, end_offset=36))
     assert good.to_parquet(tmp_path, **APART).unreadable == 0
     assert not (tmp_path / "_dead_letters").exists()
 
 
 @pytest.mark.parametrize("kind", ["local", "objects"])
-def test_dead_letters_are_exactly_once_wherever_it_is_cut_off(orders: TableScan, tmp_path: Path, kind: str) -> None:
+def test_dead_letters_are_exactly_once_after_any_crash(orders: TableScan, tmp_path: Path, kind: str) -> None:
     counted: list[str] = []
 
-    def cut_at(number: int) -> Callable[[str, str], None]:
+    def crash_at(number: int) -> Callable[[str, str], None]:
         counted.clear()
 
         def before(operation: str, path: str) -> None:
             counted.append(operation)
             if len(counted) >= number:
-                raise CutOff
+                raise SimulatedCrash
 
         return before
 
-    whole = orders.to_parquet(tmp_path / "whole", **APART, filesystem=counted_files(cut_at(10**9), kind))
+    whole = orders.to_parquet(tmp_path / "whole", **APART, filesystem=counted_files(crash_at(10**9), kind))
     names = {file.path for file in (*whole.files, *whole.dead_letters)}
     operations = len(counted)
     for number in range(1, operations + 1, max(1, operations // 6)):
         folder = tmp_path / f"cut-{number}"
-        with pytest.raises(CutOff):
-            orders.to_parquet(folder, **APART, filesystem=counted_files(cut_at(number), kind))
+        with pytest.raises(SimulatedCrash):
+            orders.to_parquet(folder, **APART, filesystem=counted_files(crash_at(number), kind))
         assert {path.relative_to(folder).as_posix() for path in folder.rglob("*.parquet")} <= names
-        orders.to_parquet(folder, **APART, filesystem=counted_files(cut_at(10**9), kind))
+        orders.to_parquet(folder, **APART, filesystem=counted_files(crash_at(10**9), kind))
         assert values(files_below(folder)) == GOOD
         assert letters(folder) == POISON
         assert {path.relative_to(folder).as_posix() for path in folder.rglob("*.parquet")} == names
@@ -142,7 +142,7 @@ def test_dead_letters_are_exactly_once_wherever_it_is_cut_off(orders: TableScan,
         shutil.rmtree(folder)
 
 
-def test_a_failed_split_leaves_no_dead_letter_open(orders: TableScan, tmp_path: Path) -> None:
+def test_a_failed_split_closes_its_dead_letter_file(orders: TableScan, tmp_path: Path) -> None:
     def full(operation: str, path: str) -> None:
         if operation == "close" and "/files/" in path:
             raise OSError(28, "No space left on device")
@@ -154,7 +154,7 @@ def test_a_failed_split_leaves_no_dead_letter_open(orders: TableScan, tmp_path: 
     assert letters(tmp_path) == POISON
 
 
-def test_an_iceberg_table_has_them_below_its_location(orders: TableScan, tmp_path: Path) -> None:
+def test_iceberg_dead_letters_are_below_the_table_location(orders: TableScan, tmp_path: Path) -> None:
     catalog = SqlCatalog("local", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=tmp_path.as_uri())
     try:
         result = orders.to_iceberg(catalog, "kafka.orders", **APART)
@@ -166,14 +166,14 @@ def test_an_iceberg_table_has_them_below_its_location(orders: TableScan, tmp_pat
         catalog.close()
 
 
-def test_a_delta_table_has_them_before_its_commit(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delta_dead_letters_exist_before_the_commit(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def cut(self: DeltaCommit, job: str, number: int, files: list[WrittenFile]) -> None:
         assert letters(tmp_path) == POISON
-        raise CutOff
+        raise SimulatedCrash
 
     with monkeypatch.context() as patch:
         patch.setattr(DeltaCommit, "_commit", cut)
-        with pytest.raises(CutOff):
+        with pytest.raises(SimulatedCrash):
             orders.to_delta(tmp_path, **APART)
     orders.to_delta(tmp_path, **APART)
     assert values(pa.table(DeltaTable(tmp_path).to_pyarrow_table())) == GOOD
@@ -182,14 +182,14 @@ def test_a_delta_table_has_them_before_its_commit(orders: TableScan, tmp_path: P
     assert letters(tmp_path) == POISON
 
 
-def test_files_that_were_vacuumed_are_reported_with_the_letters(
+def test_vacuumed_files_are_reported_with_their_dead_letters(
     orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut(self: DeltaCommit, job: str, number: int, files: list[WrittenFile]) -> None:
-        raise CutOff
+        raise SimulatedCrash
 
     monkeypatch.setattr(DeltaCommit, "_commit", cut)
-    with pytest.raises(CutOff):
+    with pytest.raises(SimulatedCrash):
         orders.to_delta(tmp_path, **APART)
     shutil.rmtree(tmp_path / "data")
     with pytest.raises(ExportError, match="remove _staging/export and _dead_letters/export in"):

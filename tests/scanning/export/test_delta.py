@@ -1,4 +1,4 @@
-"""A Delta table: exactly once, with statistics, beside other writers."""
+"""Delta tables: exactly-once commits, statistics, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rows(table: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("by", [(), "topic"])
-def test_a_table_has_the_consumer_s_records_and_their_bounds(
+def test_a_table_has_the_consumers_records_and_statistics(
     orders: TableScan, committed: list[Row], tmp_path: Path, by: Any
 ) -> None:
     result = orders.to_delta(tmp_path, partition_by=by)
@@ -40,7 +40,7 @@ def test_a_table_has_the_consumer_s_records_and_their_bounds(
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_run_looks_for_its_commit_first(
+def test_a_rerun_finds_its_earlier_commit(
     orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     real = DeltaCommit._commit
@@ -59,7 +59,7 @@ def test_a_run_looks_for_its_commit_first(
     assert len(rows(tmp_path)) == len(committed)
 
 
-def test_another_writer_s_commit_is_no_failure(
+def test_a_concurrent_commit_does_not_fail_the_export(
     orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = DeltaTable.create_write_transaction, []
@@ -76,14 +76,14 @@ def test_another_writer_s_commit_is_no_failure(
     assert len(rows(tmp_path)) == len(committed)
 
 
-def test_commits_whose_job_is_gone_are_not_taken_for_this_one(orders: TableScan, tmp_path: Path) -> None:
+def test_commits_of_a_deleted_job_are_not_reused(orders: TableScan, tmp_path: Path) -> None:
     orders.to_delta(tmp_path)
     shutil.rmtree(tmp_path / "_exports")
     with pytest.raises(ConfigurationError, match="the table already has commits of export job export"):
         orders.to_delta(tmp_path)
 
 
-def test_a_store_that_refuses_is_an_export_error(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_failure_raises_export_error(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: DeltaTable, *arguments: Any, **options: Any) -> None:
         raise DeltaError("no permission")
 
@@ -93,7 +93,7 @@ def test_a_store_that_refuses_is_an_export_error(orders: TableScan, tmp_path: Pa
     assert rows(tmp_path) == []
 
 
-def test_a_table_that_does_not_fit_is_refused(orders: TableScan, tmp_path: Path) -> None:
+def test_a_table_with_another_schema_is_refused(orders: TableScan, tmp_path: Path) -> None:
     open_table(tmp_path / "orders", orders.schema, (), None)
     with pytest.raises(ConfigurationError, match="has columns that differ from the scan's"):
         orders.select("offset").to_delta(tmp_path / "orders")
@@ -108,7 +108,7 @@ def test_a_table_that_does_not_fit_is_refused(orders: TableScan, tmp_path: Path)
         open_table(tmp_path / "file", orders.schema, (), None)
 
 
-def test_a_time_that_is_no_date_has_no_statistics(orders: TableScan, tmp_path: Path) -> None:
+def test_a_timestamp_out_of_range_has_no_statistics(orders: TableScan, tmp_path: Path) -> None:
     from kafka_remote_client.scanning.export.delta import _statistics
 
     odd = WrittenFile("a", "a", 1, 1, 5, 5, 10**15, 10**15)
@@ -117,14 +117,14 @@ def test_a_time_that_is_no_date_has_no_statistics(orders: TableScan, tmp_path: P
     assert '"minValues": {}' in _statistics(WrittenFile("a", "a", 1, 1))
 
 
-def test_without_deltalake_the_extra_is_named(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_deltalake_names_the_extra(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "kafka_remote_client.scanning.export.delta")
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(MissingExtraError, match=r"needs deltalake: pip install 'kafka-remote-client\[delta\]'"):
         orders.to_delta(tmp_path)
 
 
-def test_files_that_were_vacuumed_before_the_commit_are_reported(
+def test_files_vacuumed_before_the_commit_are_reported(
     orders: TableScan, committed: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut(self: DeltaCommit, job: str, number: int, files: list[WrittenFile]) -> None:

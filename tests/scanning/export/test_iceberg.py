@@ -1,4 +1,4 @@
-"""An Iceberg table of a SQL catalogue: exactly once, without opening a data file, beside other writers."""
+"""Iceberg tables of a SQL catalog: exactly-once commits that open no data file, and concurrent writers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 @pytest.fixture
 def small(orders: TableScan) -> TableScan:
-    """Some ten splits."""
+    """A scan of about ten splits."""
     return attrs.evolve(orders, scan=attrs.evolve(orders.scan, split_bytes=100_000))
 
 
@@ -51,7 +51,7 @@ def rows(catalog: Catalog) -> list[Row]:
 
 
 @pytest.mark.parametrize("by", [(), ("topic", "day"), "hour"])
-def test_a_table_has_the_consumer_s_records_and_prunes(
+def test_a_table_has_the_consumers_records_and_prunes_files(
     small: TableScan, committed: list[Row], catalog: Catalog, by: Any
 ) -> None:
     result = small.to_iceberg(catalog, NAME, partition_by=by)
@@ -67,7 +67,7 @@ def test_a_table_has_the_consumer_s_records_and_prunes(
     assert len(catalog.load_table(NAME).snapshots()) == 1
 
 
-def test_no_data_file_is_opened_by_a_commit(small: TableScan, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_opens_no_data_file(small: TableScan, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     real, opened = pq.read_metadata, []
 
     def read_metadata(where: Any, **options: Any) -> Any:
@@ -80,7 +80,7 @@ def test_no_data_file_is_opened_by_a_commit(small: TableScan, catalog: Catalog, 
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_run_continues_behind_the_last_commit(
+def test_a_rerun_continues_after_the_last_commit(
     small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     monkeypatch.setattr(commits, "pieces", small_pieces)
@@ -113,7 +113,7 @@ def small_pieces(written: Any, size: int) -> Any:
     return _PIECES(written, 3)
 
 
-def test_files_of_attempts_that_do_not_count_are_removed(small: TableScan, catalog: Catalog, tmp_path: Path) -> None:
+def test_files_of_superseded_attempts_are_removed(small: TableScan, catalog: Catalog, tmp_path: Path) -> None:
     table = open_table(catalog, NAME, small.schema, ())
     folder = Path(table.location().removeprefix("file://")) / "data" / "export"
     folder.mkdir(parents=True)
@@ -122,14 +122,14 @@ def test_files_of_attempts_that_do_not_count_are_removed(small: TableScan, catal
     assert {f"data/export/{path.name}" for path in folder.iterdir()} == {file.path for file in result.files}
 
 
-def test_commits_whose_job_is_gone_are_not_taken_for_this_one(small: TableScan, catalog: Catalog) -> None:
+def test_commits_of_a_deleted_job_are_not_reused(small: TableScan, catalog: Catalog) -> None:
     small.to_iceberg(catalog, NAME)
     shutil.rmtree(Path(catalog.load_table(NAME).location().removeprefix("file://")) / "_exports")
     with pytest.raises(ConfigurationError, match="the table already has commits of export job export"):
         small.to_iceberg(catalog, NAME)
 
 
-def test_another_writer_s_commit_is_no_failure(
+def test_a_concurrent_commit_does_not_fail_the_export(
     small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, calls = Table._do_commit, []
@@ -147,7 +147,7 @@ def test_another_writer_s_commit_is_no_failure(
     assert rows(catalog) == committed
 
 
-def test_a_table_that_does_not_fit_is_refused(small: TableScan, catalog: Catalog) -> None:
+def test_a_table_with_another_schema_is_refused(small: TableScan, catalog: Catalog) -> None:
     open_table(catalog, NAME, small.schema, ())
     with pytest.raises(ConfigurationError, match=r"column value of table kafka\.orders has type binary, the scan's has string"):
         open_table(catalog, NAME, pa.schema([("value", pa.string())]), ())
@@ -171,12 +171,12 @@ def test_a_record_without_metadata_is_an_error(small: TableScan, catalog: Catalo
         commit(ExportJob("export", {}, ()), written)
 
 
-def test_a_catalogue_may_be_named(catalog: Catalog, small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_can_be_given_by_name(catalog: Catalog, small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_remote_client.scanning.export.iceberg.load_catalog", {"lake": catalog}.__getitem__)
     assert open_table("lake", NAME, small.schema, ()).name() == ("kafka", "orders")
 
 
-def test_without_pyiceberg_the_extra_is_named(small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pyiceberg_names_the_extra(small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "kafka_remote_client.scanning.export.iceberg")
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     with pytest.raises(MissingExtraError, match=r"needs pyiceberg.catalog: pip install 'kafka-remote-client\[iceberg\]'"):
@@ -184,7 +184,9 @@ def test_without_pyiceberg_the_extra_is_named(small: TableScan, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("form", ["file://{}/a%20b", "file:{}/one", "{}/a b#c"])
-def test_files_are_where_the_catalogue_says(small: TableScan, committed: list[Row], tmp_path: Path, form: str) -> None:
+def test_files_are_written_below_the_catalogs_location(
+    small: TableScan, committed: list[Row], tmp_path: Path, form: str
+) -> None:
     found = SqlCatalog("odd", uri=f"sqlite:///{tmp_path}/odd.db", warehouse=form.format(tmp_path))
     try:
         small.to_iceberg(found, NAME)
@@ -194,7 +196,7 @@ def test_files_are_where_the_catalogue_says(small: TableScan, committed: list[Ro
 
 
 @pytest.mark.parametrize("by", ["topic", "day"])
-def test_partitions_are_known_without_statistics(
+def test_partitioned_commits_need_no_statistics(
     small: TableScan, committed: list[Row], catalog: Catalog, by: PartitionBy
 ) -> None:
     table = open_table(catalog, NAME, small.schema, (PartitionBy(by),))
@@ -205,7 +207,7 @@ def test_partitions_are_known_without_statistics(
     assert rows_of(found) == [row for row in committed if row["topic"] == "txn"]
 
 
-def test_what_a_catalogue_refuses_is_told_and_resumed(
+def test_a_failed_catalog_commit_is_reported_and_resumed(
     small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*arguments: Any, **options: Any) -> None:
@@ -223,14 +225,14 @@ def test_what_a_catalogue_refuses_is_told_and_resumed(
     assert rows(catalog) == committed
 
 
-def test_a_catalogue_or_a_name_that_is_none_is_refused(small: TableScan, catalog: Catalog) -> None:
+def test_an_invalid_catalog_or_table_name_is_refused(small: TableScan, catalog: Catalog) -> None:
     with pytest.raises(ConfigurationError, match="configuration has no catalog nowhere"):
         small.to_iceberg("nowhere", NAME)
     with pytest.raises(ConfigurationError, match="the table name 'orders'"):
         small.to_iceberg(catalog, "orders")
 
 
-def test_a_run_that_was_overtaken_removes_no_file_that_counts(
+def test_a_superseded_run_removes_no_committed_file(
     small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, results = OpenScan.record_batches, []

@@ -1,4 +1,4 @@
-"""A job is fixed by its first run; another one with the same target has other offsets."""
+"""The first run fixes a job. Jobs of one target have disjoint offsets."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def at(start: int, end: int, topic_id: str = "an-id", name: str = "february") ->
     return ExportJob(name, {}, (ExportedPartition(ONE, topic_id, start, end),))
 
 
-def test_a_job_has_the_plan_s_splits_and_ends() -> None:
+def test_a_job_has_the_splits_and_end_offsets_of_the_plan() -> None:
     assert JOB.splits == PLAN.splits
     assert JOB.ends == PLAN.ends
     assert [(one.start, one.end) for one in JOB.partitions] == [(10, 60), (0, 5), (7, 7)]
 
 
-def test_a_job_is_the_same_after_json() -> None:
+def test_a_job_survives_a_json_round_trip() -> None:
     assert ExportJob.of_json(json.loads(json.dumps(JOB.to_json()))) == JOB
     assert ExportJob.of_json(JOB.to_json(splits=False)) == attrs.evolve(JOB, splits=())
 
@@ -49,13 +49,13 @@ def test_a_job_of_another_version_is_refused() -> None:
         ExportJob.of_json({**JOB.to_json(), "version": 2})
 
 
-def test_other_options_are_named() -> None:
+def test_changed_options_are_named() -> None:
     JOB.check_options({"columns": "key"})
     with pytest.raises(ConfigurationError, match="columns was key, since was not set"):
         JOB.check_options({"columns": "value", "since": "5"})
 
 
-def test_a_topic_that_was_created_again_is_reported() -> None:
+def test_a_recreated_topic_is_reported() -> None:
     JOB.check_topics(IDS)
     for now in ({"orders": "another"}, {}):
         with pytest.raises(ConfigurationError, match="topic orders was created again since export job january started"):
@@ -65,7 +65,7 @@ def test_a_topic_that_was_created_again_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("start", "end", "overlaps"), [(0, 10, False), (60, 99, False), (0, 11, True), (59, 60, True)])
-def test_two_jobs_never_have_the_same_offsets(start: int, end: int, overlaps: bool) -> None:
+def test_overlapping_offsets_of_two_jobs_are_detected(start: int, end: int, overlaps: bool) -> None:
     if overlaps:
         with pytest.raises(ConfigurationError, match=f"export job february has offsets {start} to {end - 1} of orders-0"):
             JOB.check_beside(at(start, end))
@@ -73,7 +73,7 @@ def test_two_jobs_never_have_the_same_offsets(start: int, end: int, overlaps: bo
         JOB.check_beside(at(start, end))
 
 
-def test_options_tell_all_that_makes_another_table() -> None:
+def test_options_include_all_that_changes_the_table() -> None:
     address = TierAddress("file:///tier", store_options={"s3.secret.key": "canary"}, topic_id=UUID(int=5))
     scan = Scan(
         topics="orders", start_offset={OTHER: 5, ONE: 3}, end_offset=100, predicate=column("key") == b"a", columns=["key"]

@@ -1,4 +1,4 @@
-"""What a job has written down: read by the next run, whatever an earlier one left behind."""
+"""The ledger of a job: the next run reads it, after any crash of an earlier run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def target(tmp_path: Path) -> ExportTarget:
     return target_of(tmp_path)
 
 
-def test_a_job_that_was_not_started_is_unknown(target: ExportTarget) -> None:
+def test_an_unstarted_job_has_no_plan(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     assert (ledger.known_job(), ledger.commit_plan(), ledger.finished(), ledger.records(SPLITS)) == (None, None, None, {})
 
 
-def test_of_two_attempts_the_later_record_counts(target: ExportTarget) -> None:
+def test_the_later_record_of_two_attempts_is_used(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     ledger.begin(job("january"))
     assert ledger.known_job() == job("january")
@@ -44,14 +44,14 @@ def test_of_two_attempts_the_later_record_counts(target: ExportTarget) -> None:
     assert ledger.records(SPLITS) == {SPLITS[0].id: other}
 
 
-def test_the_beginning_of_a_record_is_none(target: ExportTarget) -> None:
+def test_a_truncated_ledger_record_is_ignored(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     with target.create(ledger.paths.split(SPLITS[0].id)) as file:
         file.write(b'{"split":')
     assert ledger.records(SPLITS) == {}
 
 
-def test_a_plan_counts_whatever_comes_later(target: ExportTarget) -> None:
+def test_a_plan_is_kept_despite_later_plans(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     plan = (WrittenSplit(SPLITS[0].id, (WrittenFile("_staging/a", "a.parquet", 1, 2),)), WrittenSplit(SPLITS[1].id))
     ledger.plan_commit(plan)
@@ -59,7 +59,7 @@ def test_a_plan_counts_whatever_comes_later(target: ExportTarget) -> None:
     assert ledger.commit_plan() == plan
 
 
-def test_a_job_that_is_done_leaves_nothing_staged(target: ExportTarget) -> None:
+def test_a_finished_job_leaves_no_staged_file(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     ledger.begin(job("january"))
     ledger.finish(job("january"), [WrittenSplit(SPLITS[0].id)])
@@ -72,7 +72,7 @@ def test_a_job_that_is_done_leaves_nothing_staged(target: ExportTarget) -> None:
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_another_job_s_offsets_are_refused(target: ExportTarget, done: bool) -> None:
+def test_offsets_of_another_job_are_refused(target: ExportTarget, done: bool) -> None:
     first = ExportLedger(target, "january")
     first.begin(job("january"))
     if done:
@@ -83,7 +83,7 @@ def test_another_job_s_offsets_are_refused(target: ExportTarget, done: bool) -> 
     ExportLedger(target, "february").begin(job("february", 9, 12))
 
 
-def test_what_is_no_job_is_no_obstacle(target: ExportTarget) -> None:
+def test_files_that_are_not_jobs_are_ignored(target: ExportTarget) -> None:
     for folder in ("_exports", "_staging"):
         target.write_json(f"{folder}/.DS_Store", 1)
         target.write_json(f"{folder}/README.md", 1)
@@ -91,7 +91,7 @@ def test_what_is_no_job_is_no_obstacle(target: ExportTarget) -> None:
     assert ExportLedger(target, "january").known_job() == job("january")
 
 
-def test_files_in_place_that_were_removed_are_reported(target: ExportTarget) -> None:
+def test_removed_published_files_are_reported(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     paths = [ledger.paths.in_place(split.id, 0, "a") for split in SPLITS]
     written = [WrittenSplit(split.id, (WrittenFile(path, path, 1, 1),)) for split, path in zip(SPLITS, paths, strict=True)]
@@ -105,7 +105,7 @@ def test_files_in_place_that_were_removed_are_reported(target: ExportTarget) -> 
         ledger.check_in_place(written)
 
 
-def test_the_first_plan_counts(target: ExportTarget) -> None:
+def test_the_first_plan_wins(target: ExportTarget) -> None:
     one, other = ([WrittenSplit(SPLITS[0].id, (WrittenFile(name, name, 1, 1),))] for name in ("a", "b"))
     assert ExportLedger(target, "january").plan_commit(one) == one
     assert list(ExportLedger(target, "january").plan_commit(other)) == one

@@ -1,4 +1,4 @@
-"""A folder of Parquet files: readers see whole files of final names, by folder, and other engines read them."""
+"""Parquet folders: readers see only complete files under final names, and other engines read them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.golden import golden_aiven
 from tests.support.scanned import Row, expected_rows
 
 
-def test_folders_are_columns_again_in_another_engine(orders: TableScan, committed: list[Row], tmp_path: Path) -> None:
+def test_another_engine_reads_folders_as_columns(orders: TableScan, committed: list[Row], tmp_path: Path) -> None:
     orders.to_parquet(tmp_path, partition_by=("topic", "day"))
     counted = duckdb.sql(
         'select topic, "partition", count(*), max("offset")'
@@ -27,7 +27,7 @@ def test_folders_are_columns_again_in_another_engine(orders: TableScan, committe
 
 
 @pytest.mark.parametrize("kind", ["local", "objects"])
-def test_a_file_that_cannot_be_published_ends_it_and_is_published_later(
+def test_a_failed_publish_ends_the_export_and_is_retried_by_a_rerun(
     orders: TableScan, committed: list[Row], tmp_path: Path, kind: str
 ) -> None:
     def refuse(operation: str, path: str) -> None:

@@ -18,7 +18,7 @@ def test_a_visible_name_follows_from_split_and_part() -> None:
     assert file_name("orders-0-0-100", 3, "day=2026-01-31/") == "day=2026-01-31/orders-0-0-100-00003.parquet"
 
 
-def test_what_is_staged_is_hidden_and_has_another_suffix() -> None:
+def test_staged_files_are_hidden_and_have_their_own_suffix() -> None:
     paths = JobPaths("january")
     staged = paths.staged("orders-0-0-100", 3, "abc")
     assert staged == "_staging/january/files/orders-0-0-100-00003-abc"
@@ -28,12 +28,12 @@ def test_what_is_staged_is_hidden_and_has_another_suffix() -> None:
 
 
 @pytest.mark.parametrize("job", ["", "a/b", "..", "_a", "ä", "a" * 101, None, 3])
-def test_a_job_whose_name_is_no_part_of_a_path_is_refused(job: str) -> None:
+def test_a_job_name_that_is_not_a_path_segment_is_refused(job: str) -> None:
     with pytest.raises(ConfigurationError, match="the job name "):
         JobPaths(job)
 
 
 @pytest.mark.parametrize("topic", ["_orders", ".orders"])
-def test_readers_find_topics_whose_names_begin_as_hidden_ones(tmp_path: Path, topic: str) -> None:
+def test_readers_find_topics_with_a_leading_dot_or_underscore(tmp_path: Path, topic: str) -> None:
     pq.write_table(pa.table({"offset": [5]}), tmp_path / file_name(f"{topic}-0-0-100", 0))
     assert ds.dataset(tmp_path, format="parquet").to_table().to_pydict() == {"offset": [5]}

@@ -1,4 +1,4 @@
-"""The end of an export, for consumers that continue there."""
+"""The result of an export: end offsets where consumers continue."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_a_result_counts_its_files() -> None:
     assert "_staging" not in repr(RESULT)
 
 
-def test_starting_offsets_are_those_of_spark() -> None:
+def test_starting_offsets_have_sparks_format() -> None:
     assert RESULT.starting_offsets() == '{"orders":{"0":50,"2":7},"päid":{"0":0}}'
     everything = json.loads(RESULT.starting_offsets({"orders": 4}))
     assert everything == {"orders": {"0": 50, "1": -2, "2": 7, "3": -2}, "päid": {"0": 0}}
 
 
 class Admin:
-    """Takes offsets of groups as AdminClient does; refuses those of partition 2 where it is told so."""
+    """Fake AdminClient that commits offsets of groups; it can refuse partition 2."""
 
     requests: ClassVar[list[Any]] = []
     refuses = False
@@ -58,7 +58,7 @@ class Admin:
         return {request.group_id: done}
 
 
-def test_a_group_gets_the_ends_as_committed_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_offsets_are_committed_for_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_remote_client.scanning.export.result.AdminClient", Admin)
     monkeypatch.setattr(Admin, "requests", [])
     RESULT.commit_to_group("readers", {"bootstrap.servers": "localhost:9092"})

@@ -1,4 +1,4 @@
-"""Records gathered to groups: by folder, of a size, in their order, with bounded memory."""
+"""Records collected into row groups: by folder and size, in order, with bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def records(first: int, times: list[int]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(range(first, first + len(times)), pa.int64()), pa.array(times, pa.int64())], schema=SCHEMA)
 
 
-def test_what_can_be_partitioned_by() -> None:
+def test_partition_columns_are_validated() -> None:
     assert partition_by("day") == (PartitionBy.DAY,)
     assert partition_by(["hour", "topic"]) == (PartitionBy.TOPIC, PartitionBy.HOUR)
     assert partition_by(()) == ()
@@ -27,7 +27,7 @@ def test_what_can_be_partitioned_by() -> None:
             partition_by(wrong)  # type: ignore[arg-type]
 
 
-def test_values_are_utc_and_go_below_1970() -> None:
+def test_partition_values_are_utc_also_before_1970() -> None:
     assert values_of((), "orders", None) == {}
     assert values_of((PartitionBy.TOPIC,), "orders", None) == {"topic": "orders"}
     assert values_of((PartitionBy.TOPIC, PartitionBy.DAY), "orders", 0) == {"topic": "orders", "day": "1970-01-01"}
@@ -37,7 +37,7 @@ def test_values_are_utc_and_go_below_1970() -> None:
         values_of((PartitionBy.DAY,), "orders", 10**7)
 
 
-def test_groups_have_the_size_that_was_asked_for() -> None:
+def test_row_groups_have_the_configured_size() -> None:
     groups = RowGroups((), 64)
     found = [group for n in range(0, 10, 2) for group in groups.add(records(n, [0, 0]))]
     assert [len(group.records) for group in found] == [4, 4]

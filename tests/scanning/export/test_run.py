@@ -1,4 +1,4 @@
-"""Exactly once: cut off at any operation and run again, an export is the golden consumer's rows, once each."""
+"""Exactly once: after a crash at any operation and a rerun, an export has each record of the golden consumer once."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from tests.support.scanned import Row
 Visible = Callable[[Path], list[Row]]
 
 
-class CutOff(BaseException):
-    """Ends the run like a killed process: no handler of the product expects it."""
+class SimulatedCrash(BaseException):
+    """Ends the run like a killed process: no handler of the product catches it."""
 
 
-def cut_at(number: int, counted: list[str]) -> Callable[[str, str], None]:
-    """Every operation from that number on fails, as of a process that is not there any more."""
+def crash_at(number: int, counted: list[str]) -> Callable[[str, str], None]:
+    """Makes every operation from ``number`` on fail, as after the death of the process."""
 
     def before(operation: str, path: str) -> None:
         counted.append(operation)
         if len(counted) >= number:
-            raise CutOff
+            raise SimulatedCrash
 
     return before
 
 
 @pytest.fixture
 def small(orders: TableScan) -> TableScan:
-    """Some splits, read one after the other so that operations have an order."""
+    """A few splits that are read sequentially, so that the order of operations is fixed."""
     cut = attrs.evolve(orders.scan, topics=("epochs",), split_bytes=40_000)
     return attrs.evolve(orders, scan=cut, threads=1)
 
@@ -52,7 +52,9 @@ def small_rows(committed: list[Row]) -> list[Row]:
     return [row for row in committed if row["topic"] == "epochs"]
 
 
-def test_an_export_is_what_the_consumer_got(orders: TableScan, committed: list[Row], tmp_path: Path, visible: Visible) -> None:
+def test_an_export_equals_the_consumers_records(
+    orders: TableScan, committed: list[Row], tmp_path: Path, visible: Visible
+) -> None:
     told: list[ExportProgress] = []
     result = orders.to_parquet(tmp_path, progress=told.append)
     assert visible(tmp_path) == committed
@@ -62,33 +64,33 @@ def test_an_export_is_what_the_consumer_got(orders: TableScan, committed: list[R
 
 
 @pytest.mark.parametrize("kind", ["local", "objects"])
-def test_it_is_exactly_once_wherever_it_is_cut_off(
+def test_export_is_exactly_once_after_a_crash_at_any_step(
     small: TableScan, small_rows: list[Row], tmp_path: Path, kind: str, visible: Visible
 ) -> None:
     counted: list[str] = []
-    whole = small.to_parquet(tmp_path / "whole", filesystem=counted_files(cut_at(10**9, counted), kind))
+    whole = small.to_parquet(tmp_path / "whole", filesystem=counted_files(crash_at(10**9, counted), kind))
     assert len(counted) > 50
     names = {file.path for file in whole.files}
     places = {(row["partition"], row["offset"]) for row in small_rows}
     step = max(1, len(counted) // 9)
     for number in range(1, len(counted) + 1, step):
         folder, seen = tmp_path / f"cut-{number}", list[str]()
-        with pytest.raises(CutOff):
-            small.to_parquet(folder, filesystem=counted_files(cut_at(number, seen), kind))
+        with pytest.raises(SimulatedCrash):
+            small.to_parquet(folder, filesystem=counted_files(crash_at(number, seen), kind))
         if folder.exists():
             there = {path.relative_to(folder).as_posix() for path in folder.rglob("*.parquet")}
             assert there <= names
             keys = [(row["partition"], row["offset"]) for row in visible(folder)] if there else []
             assert len(set(keys)) == len(keys)
             assert set(keys) <= places
-        result = small.to_parquet(folder, filesystem=counted_files(cut_at(10**9, []), kind))
+        result = small.to_parquet(folder, filesystem=counted_files(crash_at(10**9, []), kind))
         assert visible(folder) == small_rows
         assert {file.path for file in result.files} == names
         assert list(folder.glob("_staging/*")) == []
         shutil.rmtree(folder)
 
 
-def test_what_was_written_is_not_read_again(
+def test_written_splits_are_not_read_again(
     small: TableScan, small_rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: Visible
 ) -> None:
     splits = small.plan().splits
@@ -135,7 +137,7 @@ def test_the_next_job_begins_where_the_first_ended(
     assert visible(tmp_path) == small_rows
 
 
-def test_what_is_tiered_later_is_another_job_s(tmp_path: Path, visible: Visible) -> None:
+def test_records_tiered_later_belong_to_the_next_job(tmp_path: Path, visible: Visible) -> None:
     tier, table = tmp_path / "tier", tmp_path / "table"
     source = golden_local() / "remote" / "kafka-tiered-storage"
     (folder,) = source.glob("codec-zstd-rdk-0-*")
@@ -164,15 +166,15 @@ def test_what_is_tiered_later_is_another_job_s(tmp_path: Path, visible: Visible)
     assert max(row["offset"] for row in visible(table)) == end - 1
 
 
-def test_a_topic_that_was_created_again_is_refused(small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(CutOff):
-        small.to_parquet(tmp_path, filesystem=counted_files(cut_at(9, [])))
+def test_a_recreated_topic_is_refused(small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SimulatedCrash):
+        small.to_parquet(tmp_path, filesystem=counted_files(crash_at(9, [])))
     monkeypatch.setattr(OpenScan, "topic_ids", lambda self: {"epochs": UUID(int=7)})
     with pytest.raises(ConfigurationError, match="topic epochs was created again since export job export started"):
         small.to_parquet(tmp_path)
 
 
-def test_a_job_that_was_planned_commits_without_the_tier(
+def test_a_fully_written_job_commits_without_the_tier(
     small: TableScan, small_rows: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: Visible
 ) -> None:
     moved: list[str] = []
@@ -181,9 +183,9 @@ def test_a_job_that_was_planned_commits_without_the_tier(
         if operation == "move" and path.endswith(".parquet"):
             moved.append(path)
             if len(moved) == 3:
-                raise CutOff
+                raise SimulatedCrash
 
-    with pytest.raises(CutOff):
+    with pytest.raises(SimulatedCrash):
         small.to_parquet(tmp_path, filesystem=counted_files(before))
 
     def closed(self: object) -> None:
@@ -197,14 +199,14 @@ def test_a_job_that_was_planned_commits_without_the_tier(
     assert visible(tmp_path) == small_rows
 
 
-def test_a_limit_is_no_export(small: TableScan, tmp_path: Path) -> None:
+def test_a_scan_with_a_limit_cannot_be_exported(small: TableScan, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="an export must not have a limit"):
         small.head(5).to_parquet(tmp_path)
     with pytest.raises(ConfigurationError, match="needs the column timestamp"):
         small.select("key").to_parquet(tmp_path, partition_by="hour")
 
 
-def test_an_export_without_records_is_empty_and_has_ends(small: TableScan, tmp_path: Path) -> None:
+def test_an_empty_export_has_end_offsets(small: TableScan, tmp_path: Path) -> None:
     result = small.where(column("offset") > 10**9).to_parquet(tmp_path)
     assert (result.files, result.splits) == ((), 0)
     assert set(result.ends) == {TopicPartition("epochs", 0), TopicPartition("epochs", 1)}

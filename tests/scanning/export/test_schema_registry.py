@@ -1,4 +1,4 @@
-"""Values that name their schemas: Confluent's serialiser writes them, a Schema Registry answers by HTTP."""
+"""Values with schema ids: Confluent's serialiser writes them, a Schema Registry serves the schemas over HTTP."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_column_has_the_newest_schema_of_the_topic(
     assert registry.requests.count("GET /schemas/ids/1") == 1  # one client for all splits
 
 
-def test_a_later_job_of_the_process_has_the_newest_schema_too(
+def test_a_later_job_of_a_process_gets_the_newest_schema(
     orders: TableScan, registry: SchemaRegistry, client: SchemaRegistryClient, tmp_path: Path
 ) -> None:
     orders.to_parquet(tmp_path / "before", value_format="avro", registry=registry.url)
@@ -133,7 +133,7 @@ def test_tables_keep_their_schema_when_the_registry_has_a_newer_one(
         catalog.close()
 
 
-def test_the_schema_may_be_an_id_or_given(orders: TableScan, registry: SchemaRegistry, tmp_path: Path) -> None:
+def test_the_schema_can_be_given_by_id_or_text(orders: TableScan, registry: SchemaRegistry, tmp_path: Path) -> None:
     typed: dict[str, Any] = {"value_format": "avro", "registry": registry.url}
     orders.to_parquet(tmp_path / "id", **typed, value_schema=2)
     assert parquet(tmp_path / "id") == EXPECTED
@@ -143,8 +143,8 @@ def test_the_schema_may_be_an_id_or_given(orders: TableScan, registry: SchemaReg
         orders.to_parquet(tmp_path / "id", **typed, value_schema=THIRD)
 
 
-def test_values_that_the_column_cannot_have_do_not_parse(orders: TableScan, registry: SchemaRegistry, tmp_path: Path) -> None:
-    typed: dict[str, Any] = {"value_format": "avro", "registry": registry.url, "value_schema": 1}  # n is an int there
+def test_values_outside_the_column_type_do_not_parse(orders: TableScan, registry: SchemaRegistry, tmp_path: Path) -> None:
+    typed: dict[str, Any] = {"value_format": "avro", "registry": registry.url, "value_schema": 1}  # the column n is an int
     with pytest.raises(UnreadableRecordError, match="offset 40 does not parse: schema 2 has the type"):
         orders.to_parquet(tmp_path / "raise", **typed)
     result = orders.to_parquet(tmp_path / "apart", **typed, on_error="dead_letters")
@@ -152,9 +152,7 @@ def test_values_that_the_column_cannot_have_do_not_parse(orders: TableScan, regi
     assert result.unreadable == COUNT - 40
 
 
-def test_the_bytes_of_keys_may_name_a_schema_too(
-    client: SchemaRegistryClient, registry: SchemaRegistry, tmp_path: Path
-) -> None:
+def test_keys_can_name_a_registry_schema(client: SchemaRegistryClient, registry: SchemaRegistry, tmp_path: Path) -> None:
     serialize = AvroSerializer(client, '"string"')
     keys = [serialize(f"k{n}", SerializationContext(TOPIC, MessageField.KEY)) for n in range(10)]
     table = scan(write_records(tmp_path / "tier", [(key, b"{}") for key in keys]), TOPIC)
@@ -165,7 +163,7 @@ def test_the_bytes_of_keys_may_name_a_schema_too(
     assert found["value"].to_pylist() == [{"n": None}] * 10
 
 
-def test_a_registry_that_does_not_answer_ends_the_export(orders: TableScan, registry: SchemaRegistry, tmp_path: Path) -> None:
+def test_an_unreachable_registry_ends_the_export(orders: TableScan, registry: SchemaRegistry, tmp_path: Path) -> None:
     settings = {"url": registry.url, "max.retries": 0}
     registry.forbidden = True
     with pytest.raises(
@@ -181,7 +179,7 @@ def test_a_registry_that_does_not_answer_ends_the_export(orders: TableScan, regi
     assert len(parquet(tmp_path / "given")) == COUNT
 
 
-def test_a_schema_that_is_none_is_refused(orders: TableScan, registry: SchemaRegistry, client: Any, tmp_path: Path) -> None:
+def test_an_invalid_schema_is_refused(orders: TableScan, registry: SchemaRegistry, client: Any, tmp_path: Path) -> None:
     typed: dict[str, Any] = {"value_format": "avro", "registry": registry.url}
     with pytest.raises(ConfigurationError, match="has no schema 99"):
         orders.to_parquet(tmp_path / "table", **typed, value_schema=99)
@@ -199,7 +197,7 @@ def test_a_schema_that_is_none_is_refused(orders: TableScan, registry: SchemaReg
         orders.to_parquet(tmp_path / "table", value_format="string", registry=registry.url)
 
 
-def test_schemas_may_refer_to_others(client: SchemaRegistryClient, registry: SchemaRegistry) -> None:
+def test_schemas_can_reference_other_schemas(client: SchemaRegistryClient, registry: SchemaRegistry) -> None:
     inner = {"type": "record", "name": "a.Inner", "fields": [{"name": "n", "type": "int"}]}
     outer = {"type": "record", "name": "a.Outer", "fields": [{"name": "inner", "type": "a.Inner"}]}
     client.register_schema("inner", Schema(json.dumps(inner), "AVRO"))
@@ -208,7 +206,7 @@ def test_schemas_may_refer_to_others(client: SchemaRegistryClient, registry: Sch
     assert found == pa.struct([("inner", pa.struct([("n", pa.int32())]))])
 
 
-def test_settings_are_checked_and_not_shown() -> None:
+def test_settings_are_validated_and_redacted() -> None:
     made = registry_of({"schema.registry.url": "http://registry", "basic.auth.user.info": "u:canary"})
     assert made is not None
     assert made.settings == {"url": "http://registry", "basic.auth.user.info": "u:canary"}

@@ -1,4 +1,4 @@
-"""Splits in tasks, with a session that pickles what it is given as Spark does: repeated tasks, duplicates, failures."""
+"""Splits as Spark tasks, with a fake session that pickles its arguments: retries, duplicates, failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Task = Callable[[Iterable[Any]], Iterator[str]]
 
 
 class Session:
-    """Runs tasks here, each so many times; the last attempt's answer counts."""
+    """Fake Spark session: runs each task ``attempts`` times in this process and returns the last result."""
 
     def __init__(self, attempts: int = 1) -> None:
         self.attempts = attempts
@@ -45,7 +45,7 @@ class Session:
 
 
 class ConnectSession:
-    """Runs a DataFrame's tasks here, each so many times; of a task the last attempt's answer counts."""
+    """Fake Spark Connect session: runs each task of a DataFrame ``attempts`` times and returns the last result."""
 
     def __init__(self, attempts: int = 1) -> None:
         self.attempts = attempts
@@ -127,7 +127,7 @@ def test_a_failed_job_names_the_error_and_the_next_continues(
     assert visible(tmp_path) == committed
 
 
-def test_a_long_text_of_spark_becomes_its_reason(small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_stack_trace_is_reduced_to_its_cause(small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def collect(self: Session) -> list[str]:
         raise RuntimeError("An error occurred\n  at java\n  kafka_remote_client.errors.ExportError: cannot write a\n")
 
@@ -136,7 +136,7 @@ def test_a_long_text_of_spark_becomes_its_reason(small: TableScan, tmp_path: Pat
         small.to_parquet(tmp_path, spark=Session())
 
 
-def test_without_splits_no_job_is_started(small: TableScan, tmp_path: Path) -> None:
+def test_no_spark_job_without_splits(small: TableScan, tmp_path: Path) -> None:
     nothing = attrs.evolve(small, scan=attrs.evolve(small.scan, start_offset=10**6))
     session = Session()
     assert nothing.to_parquet(tmp_path, spark=session).splits == 0

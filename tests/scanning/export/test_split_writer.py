@@ -1,4 +1,4 @@
-"""An attempt at a split: files by folder and size, with row groups and statistics."""
+"""One attempt to write a split: files by folder and size, with row groups and statistics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOUR = 3_600_000_000
 
 
 def batches(*times: int, columns: tuple[str, ...] = COLUMNS) -> Iterator[pa.RecordBatch]:
-    """One record in each, with rising offsets, of about 100 bytes."""
+    """Batches of one record of about 100 bytes, with ascending offsets."""
     for number, time in enumerate(times):
         row = {"topic": "orders", "partition": 3, "offset": 100 + number, "timestamp": time, "value": b"%0100d" % number}
         schema = schema_of(columns)
@@ -45,7 +45,7 @@ def written(folder: Path, some: Iterator[pa.RecordBatch], filesystem: Any = None
         return done.value  # type: ignore[no-any-return]
 
 
-def test_row_groups_have_a_size_and_statistics_of_places_alone(tmp_path: Path) -> None:
+def test_row_groups_have_a_size_and_offset_statistics(tmp_path: Path) -> None:
     split = written(tmp_path, batches(*range(0, 6000, 1000)), row_group_bytes=250)
     (file,) = split.files
     assert (file.path, file.rows) == ("orders-3-100-200-00000.parquet", 6)
@@ -60,13 +60,13 @@ def test_row_groups_have_a_size_and_statistics_of_places_alone(tmp_path: Path) -
     assert {column.compression for column in columns.values()} == {"ZSTD"}
 
 
-def test_files_are_cut_by_size(tmp_path: Path) -> None:
+def test_a_new_file_begins_at_the_size_limit(tmp_path: Path) -> None:
     split = written(tmp_path, batches(*range(6)), row_group_bytes=250, file_bytes=1)
     assert [file.rows for file in split.files] == [2, 2, 2]
     assert [file.path[-13:-8] for file in split.files] == ["00000", "00001", "00002"]
 
 
-def test_folders_are_of_topic_and_time_and_leave_the_topic_out(tmp_path: Path) -> None:
+def test_partition_folders_replace_the_topic_column(tmp_path: Path) -> None:
     split = written(tmp_path, batches(0, HOUR, 0, 30 * HOUR), partition_by=["topic", "hour"])
     assert [(file.path.rpartition("/")[0], file.rows) for file in split.files] == [
         ("topic=orders/day=1970-01-01/hour=00", 2),
@@ -88,13 +88,13 @@ def test_few_files_are_open_at_a_time(tmp_path: Path) -> None:
     assert len(split.files) == 101
 
 
-def test_two_attempts_have_files_of_their_own_and_one_name(tmp_path: Path) -> None:
+def test_two_attempts_stage_separately_under_one_final_name(tmp_path: Path) -> None:
     one, other = (written(tmp_path, batches(0, 1)).files[0] for _ in range(2))
     assert one.staged != other.staged
     assert one.path == other.path
 
 
-def test_a_footer_is_the_file_s_metadata(tmp_path: Path) -> None:
+def test_the_footer_equals_the_files_metadata(tmp_path: Path) -> None:
     (file,) = written(tmp_path, batches(0, 1), format=TableFormat.ICEBERG).files
     assert file.footer is not None
     found = pq.read_metadata(BytesIO(base64.b64decode(file.footer)))
@@ -104,13 +104,13 @@ def test_a_footer_is_the_file_s_metadata(tmp_path: Path) -> None:
     assert file.path.startswith("data/job/orders-3-100-200-00000-")
 
 
-def test_no_record_is_no_file(tmp_path: Path) -> None:
+def test_no_file_is_written_without_records(tmp_path: Path) -> None:
     assert written(tmp_path, iter(())) == WrittenSplit(SPLIT.id)
     assert list(tmp_path.rglob("*")) == []
 
 
 @pytest.mark.parametrize("at", [("open", 1), ("write", 1), ("write", 2), ("write", 5), ("close", 1)])
-def test_a_full_disk_is_an_error_and_leaves_no_file_open(tmp_path: Path, at: tuple[str, int]) -> None:
+def test_a_full_disk_raises_and_closes_all_files(tmp_path: Path, at: tuple[str, int]) -> None:
     seen = []
 
     def full(operation: str, path: str) -> None:
@@ -122,7 +122,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file_open(tmp_path: Path, at: tup
         written(tmp_path, batches(0, HOUR, 1), counted_files(full), partition_by="hour", row_group_bytes=100)
 
 
-def test_an_attempt_that_is_given_up_leaves_no_file_open(tmp_path: Path) -> None:
+def test_an_aborted_attempt_closes_all_files(tmp_path: Path) -> None:
     target = target_of(tmp_path)
     steps = write_split(target, JobPaths("job"), ParquetWriting(row_group_bytes=1), SPLIT, batches(0, 1, 2))
     assert next(steps) == 1
@@ -131,12 +131,12 @@ def test_an_attempt_that_is_given_up_leaves_no_file_open(tmp_path: Path) -> None
     assert target.names("_staging/job/files") == []
 
 
-def test_what_reading_raises_is_not_taken_for_a_failed_write(tmp_path: Path) -> None:
+def test_a_read_error_is_not_reported_as_a_write_error(tmp_path: Path) -> None:
     def failing() -> Iterator[pa.RecordBatch]:
         yield from batches(0)
-        raise OSError(5, "of the tier")
+        raise OSError(5, "read error of the tier")
 
-    with pytest.raises(OSError, match="of the tier"):
+    with pytest.raises(OSError, match="read error of the tier"):
         written(tmp_path, failing(), row_group_bytes=1)
 
 
@@ -146,7 +146,7 @@ def test_records_of_another_schema_are_refused(tmp_path: Path) -> None:
         written(tmp_path, iter(mixed), row_group_bytes=1)
 
 
-def test_what_cannot_be_written_so_is_refused() -> None:
+def test_invalid_write_settings_are_refused() -> None:
     for wrong in ({"compression": "brotlier"}, {"row_group_bytes": 0}, {"file_bytes": 5 << 30}, {"partition_by": "minute"}):
         with pytest.raises(ConfigurationError):
             ParquetWriting(**wrong)  # type: ignore[arg-type]

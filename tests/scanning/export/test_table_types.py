@@ -1,4 +1,4 @@
-"""The types of typed columns in each table format, against what the formats' own libraries make of them."""
+"""The types of typed columns in each table format, compared with the format's own library."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ TYPES = st.recursive(
 
 
 def plain(kind: pa.DataType) -> str:
-    """Without what has no meaning for readers: large offsets, names of items, and field ids."""
+    """The type without details that readers ignore: large offsets, names of items, and field ids."""
     return str(kind).replace("large_", "").replace("item:", "element:")
 
 
 @given(TYPES)
-def test_a_table_of_its_format_has_exactly_that_type(kind: pa.DataType) -> None:
+def test_each_table_format_keeps_the_exact_type(kind: pa.DataType) -> None:
     iceberg = pa.schema([("a", table_type(kind, TableFormat.ICEBERG))])
     made = schema_to_pyarrow(_pyarrow_to_schema_without_ids(iceberg), include_field_ids=False)
     assert plain(made.field("a").type) == plain(iceberg.field("a").type)
@@ -50,7 +50,7 @@ def test_a_table_of_its_format_has_exactly_that_type(kind: pa.DataType) -> None:
 
 
 @given(TYPES)
-def test_nulls_of_any_type_can_be_kept(kind: pa.DataType) -> None:
+def test_null_columns_of_any_type_can_be_written(kind: pa.DataType) -> None:
     for form in TableFormat:
         kept = table_type(kind, form)
         assert table_type(kept, form) == kept

@@ -1,4 +1,4 @@
-"""A target: files appear as a whole, publishing can be repeated, and what the file system refuses is told."""
+"""A target: files appear whole, publishing is idempotent, and file system errors are reported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     assert "canary" not in str(raised.value)
 
 
-def test_json_is_there_as_a_whole_or_not(target: ExportTarget) -> None:
+def test_json_files_appear_whole_or_not_at_all(target: ExportTarget) -> None:
     assert target.read_json("a/b.json") is None
     target.write_json("a/b.json", {"é": [1]})
     target.write_json("a/b.json", {"é": [2]})
@@ -63,7 +63,7 @@ def test_json_is_there_as_a_whole_or_not(target: ExportTarget) -> None:
     assert target.read_json("empty.json") is None
 
 
-def test_publishing_may_be_repeated(target: ExportTarget) -> None:
+def test_publishing_is_idempotent(target: ExportTarget) -> None:
     write(target, "_staging/a", b"abc")
     for _ in range(2):
         target.publish("_staging/a", "day=1/a.parquet", 3)
@@ -75,7 +75,7 @@ def test_publishing_may_be_repeated(target: ExportTarget) -> None:
         target.publish("_staging/a", "day=1/a.parquet", 4)
 
 
-def test_deleting_may_be_repeated(target: ExportTarget) -> None:
+def test_deleting_is_idempotent(target: ExportTarget) -> None:
     write(target, "a", b"abc")
     target.delete_file("a")
     target.delete_file("a")
@@ -83,7 +83,7 @@ def test_deleting_may_be_repeated(target: ExportTarget) -> None:
 
 
 class LateWriter(CountedFiles):
-    """An attempt that ends late adds a file while its folder is deleted, so many times."""
+    """A late attempt that adds ``files`` files while its folder is deleted."""
 
     def __init__(self, files: int) -> None:
         super().__init__(nothing, "local")
@@ -95,7 +95,7 @@ class LateWriter(CountedFiles):
             self.left -= 1
             Path(path).mkdir()
             Path(path, "late").touch()
-            Path(path).rmdir()  # as the last step of deleting a folder: it is not empty
+            Path(path).rmdir()  # the last step of deleting a folder fails: it is not empty
 
 
 def test_a_folder_is_deleted_although_a_late_attempt_writes_there(tmp_path: Path) -> None:
@@ -105,18 +105,18 @@ def test_a_folder_is_deleted_although_a_late_attempt_writes_there(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_never_gets_empty_is_reported(tmp_path: Path) -> None:
+def test_a_folder_that_stays_non_empty_is_reported(tmp_path: Path) -> None:
     target = target_of(str(tmp_path), PyFileSystem(LateWriter(files=100)))
     write(target, "_staging/a", b"abc")
     with pytest.raises(ExportError, match=r"cannot delete _staging in .*not empty"):
         target.delete_folder("_staging")
 
 
-def test_a_file_whose_writing_fails_is_not_there(target: ExportTarget) -> None:
+def test_a_failed_write_leaves_no_file(target: ExportTarget) -> None:
     def write_half() -> None:
         with target.create("a") as file:
             file.write(b"abc")
-            raise KeyError("told by the caller")
+            raise KeyError("error of the caller")
 
     with pytest.raises(KeyError):
         write_half()
@@ -125,7 +125,7 @@ def test_a_file_whose_writing_fails_is_not_there(target: ExportTarget) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("at", ["open", "write", "close"])
-def test_what_the_file_system_refuses_is_an_export_error(tmp_path: Path, kind: str, at: str) -> None:
+def test_a_file_system_error_raises_export_error(tmp_path: Path, kind: str, at: str) -> None:
     def full(operation: str, path: str) -> None:
         if operation == at:
             raise OSError(28, "No space left on device")
@@ -136,7 +136,7 @@ def test_what_the_file_system_refuses_is_an_export_error(tmp_path: Path, kind: s
     assert target.size("a") is None
 
 
-def test_a_local_file_is_on_the_disk_when_it_counts(tmp_path: Path) -> None:
+def test_local_files_are_synced_before_they_are_published(tmp_path: Path) -> None:
     target = target_of(tmp_path)
     write(target, "a", b"abc")
     target.sync("a")
@@ -157,13 +157,13 @@ def test_a_folder_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["s3://AKIA:can/ary@bucket/a", "s3://b/a?secret_key=can/ary", "abfs://a@b?sig=can/ary", "s3://[can/ary@"]
 )
-def test_an_error_shows_no_part_of_a_url_that_may_be_secret(url: str) -> None:
+def test_errors_redact_secret_parts_of_a_url(url: str) -> None:
     with pytest.raises(ConfigurationError, match="target") as raised:
         target_of(url)
     assert "can/ary" not in str(raised.value)
 
 
-def test_a_part_of_a_file_system_works_as_the_whole(tmp_path: Path) -> None:
+def test_a_sub_tree_file_system_is_a_target(tmp_path: Path) -> None:
     inner = SubTreeFileSystem(str(tmp_path / "a"), LocalFileSystem())
     for where, root in (("b/", "a/b"), ("", "a")):
         found = target_of(where, SubTreeFileSystem("", inner) if where else inner)

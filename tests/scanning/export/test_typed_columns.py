@@ -30,7 +30,7 @@ def decoded(typed: TypedColumns, *batches: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches(list(typed.of((one for one in batches), batches[0].schema.names, print)))
 
 
-def test_without_a_format_records_stay_as_they_are() -> None:
+def test_records_are_unchanged_without_a_format() -> None:
     typed = TypedColumns()
     assert decoded(typed, batch(b"x", None)) == pa.Table.from_batches([batch(b"x", None)])
     assert (typed.decoded, typed.options) == ((), {})
@@ -54,7 +54,7 @@ def test_values_get_the_type_of_the_schema(arguments: dict[str, Any], values: li
     assert typed.decoded == ("value", "key")
 
 
-def test_what_does_not_parse_ends_it_or_stays_beside_the_reason() -> None:
+def test_an_unparsable_value_raises_or_keeps_its_bytes_and_error() -> None:
     typed: dict[str, Any] = {"value_format": "json", "value_schema": SCHEMA}
     with pytest.raises(UnreadableRecordError) as raised:
         decoded(TypedColumns(**typed), batch(b"{}"), batch(b'{"n": 1}', b"{"))
@@ -66,7 +66,7 @@ def test_what_does_not_parse_ends_it_or_stays_beside_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"value_format": "json"}, "value_format 'json' of an export needs value_schema"),
         ({"key_format": "avro"}, "key_format 'avro' of an export needs key_schema"),
@@ -74,12 +74,12 @@ def test_what_does_not_parse_ends_it_or_stays_beside_the_reason() -> None:
         ({"value_format": "string", "on_error": "letters.json"}, "on_error of an export must be raise, column or dead_letters"),
     ],
 )
-def test_what_would_make_other_tables_is_refused(arguments: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_invalid_format_options_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         TypedColumns(**arguments)
 
 
-def test_a_column_that_is_not_read_cannot_be_decoded() -> None:
+def test_a_column_that_is_not_selected_cannot_be_decoded() -> None:
     with pytest.raises(ConfigurationError, match="value_format needs the column value"):
         TypedColumns(value_format="string").schema(["key"])
 
@@ -115,7 +115,7 @@ def test_files_have_typed_columns_and_the_job_remembers_them(orders: TableScan, 
         table.to_parquet(tmp_path / "other", value_format="string")
 
 
-def test_nothing_is_visible_of_an_export_with_unreadable_values(orders: TableScan, tmp_path: Path) -> None:
+def test_an_export_with_unparsable_values_publishes_nothing(orders: TableScan, tmp_path: Path) -> None:
     table = scan(orders.address.store_url, "epochs", threads=2)
     with pytest.raises(UnreadableRecordError) as raised:
         table.to_parquet(tmp_path, value_format="json", value_schema=SCHEMA)

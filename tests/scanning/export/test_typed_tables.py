@@ -1,4 +1,4 @@
-"""Tables with typed keys and values, as readers of each format see them; fastavro and json wrote the values."""
+"""Tables with typed keys and values, read by each format's own library; fastavro and json wrote the values."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 @pytest.fixture(params=["parquet", "iceberg", "delta"])
 def tables(request: pytest.FixtureRequest, catalog: Catalog, tmp_path: Path) -> Ways:
-    """How a table of a format is written, and how its own library reads it."""
+    """Functions that write a table of a format, and read it with the format's own library."""
     folder = tmp_path / "table"
     if request.param == "parquet":
         return lambda table, **typed: table.to_parquet(folder, **typed), lambda: ds.dataset(folder, format="parquet").to_table()
@@ -98,7 +98,7 @@ def tables(request: pytest.FixtureRequest, catalog: Catalog, tmp_path: Path) -> 
 
 
 def rows(found: pa.Table) -> list[dict[str, Any]]:
-    """By offset; maps as dictionaries."""
+    """Rows by offset; maps as dictionaries."""
     listed = found.sort_by("offset").to_pylist()
     for row in listed:
         if row["value"] is not None:
@@ -107,7 +107,7 @@ def rows(found: pa.Table) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("spark", [False, True])
-def test_readers_get_the_values_that_were_written(orders: TableScan, tables: Any, spark: bool) -> None:
+def test_readers_get_the_written_values(orders: TableScan, tables: Any, spark: bool) -> None:
     write, read = tables
     typed = {"value_format": "avro", "value_schema": json.dumps(SCHEMA), "key_format": "string"}
     result = write(orders, **typed, spark=Session() if spark else None)
@@ -151,7 +151,7 @@ def test_error_columns_are_columns_of_the_table(tables: Any, tmp_path: Path) -> 
     assert found["value_bytes"].to_pylist()[40] == b"{"
 
 
-def test_a_time_that_a_table_cannot_keep_does_not_parse(tables: Any, tmp_path: Path, request: Any) -> None:
+def test_a_timestamp_the_table_cannot_hold_does_not_parse(tables: Any, tmp_path: Path, request: Any) -> None:
     schema = {"type": "long", "logicalType": "timestamp-millis"}
     data = BytesIO()
     fastavro.schemaless_writer(data, {"type": "long"}, 1 << 61)
@@ -167,7 +167,7 @@ def test_a_time_that_a_table_cannot_keep_does_not_parse(tables: Any, tmp_path: P
         write(table, **typed)
 
 
-def test_types_that_a_table_cannot_have_are_refused_at_once(orders: TableScan, catalog: Catalog, tmp_path: Path) -> None:
+def test_unsupported_types_are_refused_before_reading(orders: TableScan, catalog: Catalog, tmp_path: Path) -> None:
     nanos = json.dumps({"type": "long", "logicalType": "timestamp-nanos"})
     with pytest.raises(ConfigurationError, match="a table of format iceberg cannot have values of type timestamp"):
         orders.to_iceberg(catalog, "kafka.orders", value_format="avro", value_schema=nanos)

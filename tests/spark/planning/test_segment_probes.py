@@ -11,12 +11,14 @@ import pytest
 from kafka_remote_client.errors import LocationError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, NotRemote, PartitionOffsets, TopicPartition
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, plan_splits
 from kafka_remote_client.spark.planning.segment_probes import probe_offsets, with_segments
 from tests.support.locations import ManualClock, location, segment
 from tests.support.one_by_one import OneByOne
 
 TP = TopicPartition("orders", 0)
+OTHER = TopicPartition("orders", 1)
 LENGTH, SIZE, COUNT = 100, 1000, 50
 
 
@@ -54,6 +56,24 @@ class FakeSource(OneByOne):
 
     def offsets_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> Mapping[tuple[str, int], Any]:
         return dict.fromkeys(partitions, self._offsets)
+
+
+class ListingSource(FakeSource):
+    """The same with a list of segments of the partitions ``listed``."""
+
+    def __init__(self, *listed: TopicPartition) -> None:
+        super().__init__()
+        self._listed = listed
+        self.lists: list[Sequence[tuple[str, int]]] = []
+
+    def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> Mapping[tuple[str, int], Any]:
+        self.lists.append(partitions)
+        bounds = [(number * LENGTH, number * LENGTH + LENGTH) for number in range(COUNT)]
+        segments = [
+            TieredSegment(segment(start_offset=start, end_offset=end - 1, segment_size_in_bytes=SIZE), start, end)
+            for start, end in bounds
+        ]
+        return dict.fromkeys(self._listed, segments)
 
 
 def learnt(source: FakeSource, *ranges: OffsetRange, split_bytes: int = SIZE, budget: int = 512) -> list[OffsetRange]:
@@ -142,3 +162,27 @@ def test_offsets_of_requests_are_spread_over_the_range() -> None:
     assert probe_offsets(first, 500, 1, 0) == []
     assert probe_offsets(SegmentSpan(0, 10, 0), 20, 5, 99) == [10]
     assert probe_offsets(SegmentSpan(0, 10, 1000), 12, 1, 99) == [10]
+
+
+def test_listed_segments_need_no_location_request() -> None:
+    source = ListingSource(TP, OTHER)
+    first, second = learnt(source, OffsetRange(TP, 0, 6000), OffsetRange(OTHER, 250, 420), split_bytes=10 * SIZE)
+    assert (source.asked, source.lists) == ([], [[TP, OTHER]])
+    assert starts(first) == list(range(COUNT))
+    assert starts(second) == [2, 3, 4]
+    assert first.tiered_end == LENGTH * COUNT
+    assert [split.end for split in plan_splits([second], split_bytes=SIZE)] == [300, 400, 420]
+
+
+def test_partitions_that_are_not_listed_are_asked() -> None:
+    source = ListingSource(OTHER)
+    first, second = learnt(source, OffsetRange(TP, 0, 6000), OffsetRange(OTHER, 0, 6000), budget=20)
+    assert 2 < len(source.asked) <= 20
+    assert len(first.segments) < COUNT == len(second.segments)
+    assert (first.range_bytes, second.range_bytes) == (None, None)
+
+
+def test_a_partition_without_a_listed_segment_is_not_asked() -> None:
+    source = ListingSource(TP)
+    (found,) = learnt(source, OffsetRange(TP, LENGTH * COUNT, 6000))
+    assert (source.asked, found.segments) == ([], ())

@@ -13,16 +13,9 @@ from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import read_batches
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.reading import split_reader
-from kafka_remote_client.spark.reading.segment_tasks import (
-    DONE_SCHEMA,
-    SPLIT_SCHEMA,
-    CountersParam,
-    ForEachSplit,
-    MapSplits,
-    PlanSplits,
-    split_of_row,
-)
+from kafka_remote_client.spark.reading.segment_tasks import DONE_SCHEMA, CountersParam, ForEachSplit, MapSplits, PlanSplits
 from kafka_remote_client.spark.reading.split_records import SplitRecords
+from kafka_remote_client.spark.reading.split_rows import split_batch, splits_of_batches
 from tests.support.batches import Rec, batch
 
 SECRET = "hunter2"
@@ -53,8 +46,8 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return events
 
 
-def numbers(*of: int) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(of, pa.int64())], ["id"])
+def rows(*numbers: int) -> pa.RecordBatch:
+    return split_batch(SPLITS[number] for number in numbers)
 
 
 def planned(options: Any) -> list[Split]:
@@ -68,9 +61,8 @@ def columns(ddl: str) -> list[str]:
 
 def test_a_plan_made_in_a_task_is_the_same_plan() -> None:
     task = pickle.loads(pickle.dumps(PlanSplits(OPTIONS, planned)))
-    (found,) = task.batches(iter([numbers(0)]))
-    assert found.schema.names == columns(SPLIT_SCHEMA)
-    assert [split_of_row(tuple(row.values())) for row in found.to_pylist()] == SPLITS
+    given = pa.record_batch([pa.array([0], pa.int64())], ["id"])
+    assert list(splits_of_batches(task.batches(iter([given])))) == SPLITS
 
 
 def test_each_split_is_handled_and_then_counted() -> None:
@@ -85,15 +77,15 @@ def test_each_split_is_handled_and_then_counted() -> None:
     assert [counters[BROKER] for counters in counted] == [3, 2]
 
 
-def test_splits_are_found_by_their_numbers() -> None:
+def test_splits_reach_a_task_as_rows() -> None:
     seen = []
-    task = ForEachSplit(OPTIONS, lambda records: seen.append(records.id), SPLITS)
-    done = list(task.batches(iter([numbers(1), numbers(), numbers(0)])))
+    task = ForEachSplit(OPTIONS, lambda records: seen.append(records.id))
+    done = list(task.batches(iter([rows(1), rows(), rows(0)])))
     assert seen == ["t-4-0-2", "t-3-5-8"]
     assert {tuple(found.schema.names) for found in done} == {tuple(columns(DONE_SCHEMA))}
-    rows = [row for found in done for row in found.to_pylist()]
-    assert [row["id"] for row in rows] == seen
-    assert [json.loads(row["counters"])[BROKER] for row in rows] == [0, 0]
+    results = [row for found in done for row in found.to_pylist()]
+    assert [row["id"] for row in results] == seen
+    assert [json.loads(row["counters"])[BROKER] for row in results] == [0, 0]
 
 
 def test_a_task_fails_with_the_handler_s_error_and_leaves_nothing_open(broker: list[str]) -> None:
@@ -118,15 +110,15 @@ def test_a_handler_may_leave_records_unread(broker: list[str]) -> None:
 
 def test_record_batches_of_each_split_become_one_table() -> None:
     counted: list[Any] = []
-    task = MapSplits(OPTIONS, SplitRecords.batches, SPLITS, counted.append)
-    found = [offset for records in task.batches([numbers(0, 1)]) for offset in records.column("offset").to_pylist()]
+    task = MapSplits(OPTIONS, SplitRecords.batches, counted.append)
+    found = [offset for records in task.batches([rows(0, 1)]) for offset in records.column("offset").to_pylist()]
     assert found == [5, 6, 7, 0, 1]
     assert [counters[BROKER] for counters in counted] == [3, 2]
 
 
 def test_an_abandoned_split_is_counted_and_ended(broker: list[str]) -> None:
     counted: list[Any] = []
-    found = MapSplits(OPTIONS, SplitRecords.batches, SPLITS, counted.append).batches([numbers(0, 1)])
+    found = MapSplits(OPTIONS, SplitRecords.batches, counted.append).batches([rows(0, 1)])
     next(found)
     found.close()  # type: ignore[attr-defined] # a generator, as Spark gets it
     assert broker == ["begun", "left"]
@@ -134,7 +126,7 @@ def test_an_abandoned_split_is_counted_and_ended(broker: list[str]) -> None:
 
 
 def test_without_an_accumulator_nothing_is_counted() -> None:
-    assert len(list(MapSplits(OPTIONS, SplitRecords.batches, SPLITS).batches([numbers(0)]))) == 3
+    assert len(list(MapSplits(OPTIONS, SplitRecords.batches).batches([rows(0)]))) == 3
 
 
 def test_accumulators_add_counters_up() -> None:
@@ -145,7 +137,7 @@ def test_accumulators_add_counters_up() -> None:
 
 @pytest.mark.parametrize(
     "task",
-    [PlanSplits(OPTIONS, planned), ForEachSplit(OPTIONS, print, SPLITS), MapSplits(OPTIONS, list, SPLITS)],
+    [PlanSplits(OPTIONS, planned), ForEachSplit(OPTIONS, print), MapSplits(OPTIONS, list)],
     ids=lambda task: type(task).__name__,
 )
 def test_no_repr_shows_a_secret(task: object) -> None:

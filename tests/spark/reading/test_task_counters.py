@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.spark.reading import task_counters
+from kafka_remote_client.spark.reading.counters import Counters
 from kafka_remote_client.spark.reading.task_counters import CountedJob, load_counters, write_counters
 from tests.support.locations import ManualClock
 
@@ -56,3 +60,22 @@ def test_what_holds_no_counters_is_refused(tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(ConfigurationError, match="holds"):
             load_counters(str(file))
+
+
+def test_one_file_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        write_counters(str(tmp_path), f"t-0-{number}-{number + 1}", 0, {GETS: 2})
+    events: list[str] = []
+    read, add = task_counters._read, task_counters.added
+
+    def read_one(file: Path) -> Mapping[str, Any]:
+        events.append("read")
+        return read(file)
+
+    def add_one(many: Iterable[Mapping[str, Any]]) -> Counters:
+        return add(one for one in many if events.append("added") is None)
+
+    monkeypatch.setattr(task_counters, "_read", read_one)
+    monkeypatch.setattr(task_counters, "added", add_one)
+    assert load_counters(str(tmp_path)).counters == {GETS: 8}
+    assert events == ["read", "added"] * 4

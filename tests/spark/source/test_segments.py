@@ -24,6 +24,8 @@ OPTIONS = {"kafka.bootstrap.servers": "b:1", "subscribe": "t", "fetch.remote.ena
 SPLITS = [Split(TopicPartition("t", 3), 5, 8, 100), Split(TopicPartition("t", 4), 0, 2, 50)]
 BROKER = "broker-fetch-records-total"
 HANDLED: list[str] = []
+CODE_BYTES: list[int] = []
+"""The size of each function that Spark got, in order."""
 
 
 @pytest.fixture(autouse=True)
@@ -61,17 +63,44 @@ def travelled(function: Any) -> Any:
 
 
 class FakeFrame:
-    """A DataFrame of numbers, one in each partition, or of what a function made of them."""
+    """A DataFrame of rows, one in each partition, or of what a function made of them."""
 
-    def __init__(self, parts: Sequence[Sequence[pa.RecordBatch]], schema: object = None) -> None:
+    def __init__(self, parts: Sequence[Sequence[pa.RecordBatch]], schema: object = None, broadcast: bool = False) -> None:
         self.parts = parts
         self.schema = schema
+        self.broadcast = broadcast
 
     def mapInArrow(self, function: Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]], schema: object) -> FakeFrame:
+        CODE_BYTES.append(len(pickle.dumps(function)))
         return FakeFrame([list(travelled(function)(iter(part))) for part in self.parts], schema)
 
+    def hint(self, name: str) -> FakeFrame:
+        return FakeFrame(self.parts, self.schema, name == "broadcast")
+
+    def join(self, other: FakeFrame, column: str) -> FakeFrame:
+        assert other.broadcast, "the partitions are those of this side"
+        found = {row[0]: row for row in other.collect()}
+        schema = other.parts[0][0].schema
+        return FakeFrame(
+            [[_rows([found[number]], schema) for batch in part for (number,) in _tuples(batch)] for part in self.parts]
+        )
+
+    def drop(self, column: str) -> FakeFrame:
+        return FakeFrame([[batch.drop_columns([column]) for batch in part] for part in self.parts])
+
+    def toLocalIterator(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.collect())
+
     def collect(self) -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for part in self.parts for found in part for row in found.to_pylist()]
+        return [row for part in self.parts for batch in part for row in _tuples(batch)]
+
+
+def _tuples(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in batch.to_pylist()]
+
+
+def _rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([row[n] for row in rows], field.type) for n, field in enumerate(schema)], schema=schema)
 
 
 class FakeRdd:
@@ -115,6 +144,11 @@ class FakeContext:
 
 
 class ConnectSession:
+    def createDataFrame(self, rows: Sequence[Sequence[Any]], schema: str) -> FakeFrame:
+        kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+        names = [column.split() for column in schema.split(", ")]
+        return FakeFrame([[_rows(rows, pa.schema([(name, kinds[kind]) for name, kind in names]))]])
+
     def range(self, start: int, end: int, step: int, partitions: int) -> FakeFrame:
         assert (start, step, partitions) == (0, 1, max(1, end))
         return FakeFrame([[pa.record_batch([pa.array([n])], ["id"])] for n in range(end)])
@@ -173,6 +207,17 @@ def test_each_split_is_handled_in_a_task_and_counted(session: Any) -> None:
     assert asked.counters()[BROKER] == 5
     asked.foreachPartition(handle)
     assert asked.counters()[BROKER] == 10
+
+
+def test_the_code_of_a_task_does_not_grow_with_the_splits(session: Any) -> None:
+    """Spark sends each split to one task, as a row, and the code of a job to all of its tasks."""
+    CODE_BYTES.clear()
+    many = [Split(TopicPartition("t", 3), n, n + 1, 100) for n in range(50)]
+    for splits in (many[:1], many):
+        made(session, splits).to_dataframe()
+        made(session, splits).foreachPartition(handle)
+    half = len(CODE_BYTES) // 2
+    assert CODE_BYTES[:half] == CODE_BYTES[half:]
 
 
 def test_counters_of_many_jobs_take_the_place_of_one(session: Any) -> None:

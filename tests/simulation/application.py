@@ -1,0 +1,218 @@
+"""The applications of a simulated world: each reads one partition, holds blocks, seeks, and continues at the broker."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import attrs
+
+from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
+from kafka_remote_client.records import RecordBlock
+from tests.simulation.judge import ReadJudge, ViolationError, records_of
+from tests.simulation.model_log import LogRecord
+from tests.simulation.tier import Partition
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+__all__ = ["Application"]
+
+_BEGINNING = -2
+_WORLD_EVENTS_SECONDS = 2.0
+_BACKOFF_SECONDS = 2.0
+"""The mean time that the broker serves a partition whose store has failed."""
+
+
+@attrs.define(eq=False)
+class _Reader:
+    """One application's read. ``held``: the block in its hands, with its records at the time of delivery."""
+
+    partition: Partition
+    read: PartitionRead
+    judge: ReadJudge
+    held: tuple[RecordBlock, tuple[LogRecord, ...]] | None = None
+    waits: bool = True
+
+
+class Application:
+    """All applications of a world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._readers: dict[PartitionRead, _Reader] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        """Opens a read of each partition."""
+        for partition in self._world.tier.partitions:
+            self._open(partition, self._anywhere(partition))
+        self._world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)
+
+    def stop(self) -> None:
+        """Stops all reads for good."""
+        self._stopped = True
+        for reader in list(self._readers.values()):
+            self._stop(reader)
+
+    # -- notices ---------------------------------------------------------------------------------------------------------
+
+    def notified(self, read: PartitionRead) -> None:
+        """The scheduler says that a read has something."""
+        reader = self._readers.get(read)
+        if reader is None or not reader.waits:
+            return
+        reader.waits = False
+        self._world.after(self._some(0.001), partial(self._take, reader))
+
+    def passed(self, read: PartitionRead) -> None:
+        """The scheduler says that a read has passed markers or aborted records."""
+        reader = self._readers.get(read)
+        if reader is not None and (passed := read.passed) is not None and reader.held is None:
+            self._world.seen.saw("passed-markers")
+            reader.judge.passed(*passed)
+
+    def located(self, command: Locate, offset: int) -> None:
+        """A location request for the beginning of the log was for this offset."""
+        reader = self._readers.get(command.read)
+        if reader is not None and command.offset < 0 <= offset:
+            reader.judge.position = offset
+
+    # -- a read ----------------------------------------------------------------------------------------------------------
+
+    def _some(self, mean: float) -> float:
+        return self._world.chance.expovariate(1 / mean)
+
+    def _anywhere(self, partition: Partition) -> int:
+        return self._world.chance.randrange(partition.log_start, partition.tiered_end)
+
+    def _open(self, partition: Partition, start: int) -> None:
+        chance, world = self._world.chance, self._world
+        level = chance.choice((IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
+        end = start + chance.randint(1, 200) if chance.random() < 0.2 else None
+        from_beginning = end is None and chance.random() < 0.05
+        read = PartitionRead(
+            world.scheduler.shared,
+            "orders",
+            partition.number,
+            _BEGINNING if from_beginning else start,
+            end_offset=end,
+            leader_epoch=UNKNOWN_EPOCH if chance.random() < 0.2 else partition.log.epoch_before(start),
+            isolation_level=level,
+            stop_at_local=chance.random() < 0.5,
+            borrow=chance.random() < 0.5,
+            offsets=partition.offsets if chance.random() < 0.5 else None,
+        )
+        judge = ReadJudge(read.name, partition.log, level, partition.log_start if from_beginning else start, end)
+        self._readers[read] = _Reader(partition, read, judge)
+        world.tell("%s opens a read at offset %d up to %s, %s", read.name, start, end, level.name.lower())
+        world.scheduler.opened(read)
+        if chance.random() < world.scenario.seeks * 4:
+            world.after(self._some(0.2), partial(self._seek, read))
+
+    def _take(self, reader: _Reader) -> bool:
+        world, read = self._world, reader.read
+        if read not in self._readers:
+            return False
+        item = world.scheduler.taken(read, world.clock.now)
+        if item is None:
+            reader.waits = True
+            return False
+        world.progress()
+        if isinstance(item, ReadEnd):
+            self._ended(reader, item)
+            return False
+        records = records_of(item)
+        world.tell("%s delivers %d records before offset %d", read.name, len(records), item.next_offset)
+        reader.judge.took(records, item.next_offset)
+        reader.held = item, records
+        world.after(self._some(world.scenario.takes_seconds), partial(self._used, reader))
+        return False
+
+    def _used(self, reader: _Reader) -> bool:
+        if reader.read not in self._readers:
+            return False
+        self._judge_held(reader)
+        if self._world.chance.random() < 0.3:
+            self._world.scheduler.released(reader.read, self._world.clock.now)
+            self._world.after(self._some(0.001), partial(self._take, reader))
+            return False
+        return self._take(reader)
+
+    def _judge_held(self, reader: _Reader) -> None:
+        if reader.held is None:
+            return
+        block, records = reader.held
+        if records_of(block) != records:
+            raise ViolationError("J6", f"{reader.read.name}: the block before {block.next_offset} changed while it was held")
+        reader.held = None
+
+    def _ended(self, reader: _Reader, end: ReadEnd) -> None:
+        world, partition = self._world, reader.partition
+        world.tell("%s ends at offset %d: %s", reader.read.name, end.next_offset, end.reason)
+        if end.next_offset >= 0:
+            reader.judge.ended(end)
+        self._note_end(reader, end)
+        self._stop(reader)
+        offset = max(end.next_offset, partition.log_start)
+        if end.reason == "end" or offset >= partition.tiered_end - 1:
+            offset = self._anywhere(partition)
+        elif world.chance.random() < 0.5:  # the broker delivers some records before the next attempt
+            offset = min(offset + world.chance.randint(1, 20), partition.tiered_end - 1)
+        pause = _BACKOFF_SECONDS if end.reason == "breaker-open" else 0.1
+        world.after(self._some(pause), partial(self._open_again, partition, offset))
+
+    def _note_end(self, reader: _Reader, end: ReadEnd) -> None:
+        seen, judge = self._world.seen, reader.judge
+        for reason, name in (
+            ("local", "ended-local"),
+            ("breaker-open", "breaker-open"),
+            ("location-pending", "location-pending-too-long"),
+        ):
+            if end.reason == reason:
+                seen.saw(name)
+        if end.reason == "end":
+            seen.saw("ended-bound")
+            segment = judge.log.segment_of((judge.end or 1) - 1)
+            if segment is not None and segment.batches[segment.batch_of((judge.end or 1) - 1)].last >= (judge.end or 0):
+                seen.saw("end-inside-batch")
+
+    def _open_again(self, partition: Partition, offset: int) -> bool:
+        if not self._stopped:
+            self._open(partition, max(offset, partition.log_start))
+        return False
+
+    def _seek(self, read: PartitionRead) -> bool:
+        reader = self._readers.get(read)
+        if reader is not None and not self._stopped:
+            self._world.tell("%s seeks", read.name)
+            self._stop(reader)
+            self._open(reader.partition, self._anywhere(reader.partition))
+        return False
+
+    def _stop(self, reader: _Reader) -> None:
+        world = self._world
+        if reader.held is not None:
+            world.seen.saw("stopped-holding")
+        self._judge_held(reader)
+        world.stopping(reader.read)
+        del self._readers[reader.read]
+        world.scheduler.stopped(reader.read, world.clock.now)
+
+    # -- the tier --------------------------------------------------------------------------------------------------------
+
+    def _tier_changes(self) -> bool:
+        world = self._world
+        if self._stopped:
+            return False
+        partition = world.chance.choice(world.tier.partitions)
+        if world.chance.random() < 0.5 and world.tier.grow(partition):
+            world.seen.saw("tier-grew")
+            world.tell("partition %d: a segment reaches the tier", partition.number)
+        elif world.chance.random() < world.scenario.segments_deleted * 4:
+            world.tier.delete_records(partition)
+            world.tell("partition %d: the log starts at %d", partition.number, partition.log_start)
+        world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)
+        return False

@@ -1,0 +1,119 @@
+"""Plants bugs in the simulated code and measures how long the simulation needs to find each.
+
+::
+
+    python -m tests.simulation.bugs --seconds 60 --seed 7
+
+The bugs are those of ``tests/mutants/bugs`` for modules that the simulation runs. Their authors did not know the simulation.
+Some change only speed or a metric, which no rule of the simulation judges. The ledger's line names what was not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from tests.mutants.mutant import Mutant, plant, read_mutants
+from tests.simulation.scenario import scenario_of
+from tests.simulation.shrink import failure_of
+from tests.support.ledger import ROOT, ledger
+
+__all__ = ["SIMULATED", "Found", "main", "searched", "simulated_bugs"]
+
+SIMULATED = (
+    "kafka_remote_client.breaker",
+    *(
+        f"kafka_remote_client.fetch.{name}"
+        for name in (
+            *("admission", "commands", "fetch_budget", "flights", "grant_read", "hedging", "locate", "memory"),
+            *("partition_read", "partition_state", "plan", "policy", "ready_queue", "request_rate", "scheduler"),
+        )
+    ),
+    "kafka_remote_client.records.completed_fetch",
+)
+"""The modules that a world runs."""
+_BUGS = Path(__file__).resolve().parents[1] / "mutants" / "bugs"
+
+
+@attrs.frozen
+class Found:
+    """``scenario``: the seed of the failing scenario. ``seconds``: CPU time until then. ``rule``: which rule it breaks."""
+
+    scenario: int
+    seconds: float
+    rule: str
+
+
+def simulated_bugs() -> tuple[Mutant, ...]:
+    """Returns the bugs in simulated modules that are not known to be equivalent."""
+    return tuple(bug for bug in read_mutants(_BUGS) if bug.module in SIMULATED and not bug.equivalent)
+
+
+def searched(name: str, seed: int, seconds: float) -> Found | None:
+    """Plants the bug of that name in a process of its own, and simulates there until a scenario fails or the CPU time is over.
+
+    Raises RuntimeError if the process fails.
+    """
+    command = [sys.executable, "-m", "tests.simulation.bugs", "--only", name, "--seed", str(seed), "--seconds", str(seconds)]
+    done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the search for {name!r} ended with status {done.returncode}: {done.stderr[-500:]}")
+    found = json.loads(done.stdout)
+    return None if found is None else Found(**found)
+
+
+def _search(bug: Mutant, seed: int, seconds: float) -> Found | None:
+    """Plants the bug here for good."""
+    plant(bug)
+    started = time.process_time()
+    while time.process_time() - started < seconds:
+        failure = failure_of(scenario_of(seed))
+        if failure is not None:
+            return Found(seed, round(time.process_time() - started, 1), failure.rule)
+        seed += 1
+    return None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. Returns its exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for each bug")
+    parser.add_argument("--seed", type=int, default=0, help="the first scenario")
+    parser.add_argument("--only", help="searches for the bug of that name here, and prints what was found as JSON")
+    asked = parser.parse_args(arguments)
+    bugs = simulated_bugs()
+    if asked.only is not None:
+        (bug,) = (one for one in bugs if one.name == asked.only)
+        found = _search(bug, asked.seed, asked.seconds)
+        print(json.dumps(None if found is None else attrs.asdict(found)))
+        return 0
+    times: dict[str, tuple[float, str]] = {}
+    missed: list[str] = []
+    for bug in bugs:
+        found = searched(bug.name, asked.seed, asked.seconds)
+        if found is None:
+            missed.append(bug.name)
+            print(f"      -        {bug.name}", flush=True)
+        else:
+            times[bug.name] = found.seconds, found.rule
+            print(f"{found.seconds:7.1f} s {found.rule:>4} {bug.name} (scenario {found.scenario})", flush=True)
+    ledger(
+        "simulate-bugs",
+        describes=("kafka_remote_client/fetch", "kafka_remote_client/records", "kafka_remote_client/breaker.py"),
+        seed=asked.seed,
+        seconds_each=asked.seconds,
+        found=times,
+        missed=missed,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""What must have happened sometimes: events that a simulation is for, by name. A campaign shows how often each was seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+__all__ = ["SOMETIMES", "Occurrences"]
+
+SOMETIMES = {
+    "hedge-won": "a hedge brings the range before the first GET",
+    "hedge-won-late": "a hedge wins after the answer to the first GET began",
+    "hedge-lost": "the first GET brings the range before its hedge",
+    "hedge-failed": "a GET fails while another GET of its range is in flight",
+    "overdue-returned": "a fetcher returns after its GET was given up",
+    "overdue-wrote": "a fetcher writes to its buffer after its GET was given up",
+    "out-of-order": "a range arrives before an earlier range of its grant",
+    "range-cuts-batch": "the end of a range cuts a batch",
+    "cut-then-whole": "an answer is cut, and a later GET of the range succeeds",
+    "damaged-then-good": "a range is damaged, and the second GET of it is good",
+    "damaged-twice": "a range is damaged in both GETs, so the broker continues",
+    "url-expired": "the store refuses a URL that has expired",
+    "url-renewed": "ranges that wait get new URLs",
+    "segment-gone": "a segment is deleted between its location and a GET",
+    "relocated": "a new location is requested after a failed GET",
+    "log-start-passed": "the log's start moves past a read's position",
+    "stopped-in-flight": "a read stops while its GETs are in flight",
+    "stopped-decoding": "a read stops while a range of it is decoded",
+    "stopped-locating": "a read stops while its location is requested",
+    "stopped-holding": "a read stops while its owner holds a block",
+    "location-pending": "a location is pending",
+    "location-pending-too-long": "a location stays pending until the time-out",
+    "location-failed": "a location request fails",
+    "location-throttled": "the broker throttles a location request",
+    "location-bad": "a peer answers with a location that a client must refuse",
+    "location-ahead": "a location is requested while earlier ranges are read",
+    "locations-together": "one request asks for locations of several partitions",
+    "two-batches": "two requests for locations are in flight at once",
+    "breaker-open": "reads end because the breaker is open",
+    "retried": "a GET is repeated",
+    "retry-after": "a GET is repeated after the store's Retry-After",
+    "aborted-across-grants": "an aborted transaction goes over the end of a grant",
+    "start-inside-batch": "a read starts inside a batch",
+    "end-inside-batch": "a read's bound is inside a batch",
+    "passed-markers": "a read passes markers or aborted records behind its last record",
+    "nothing-visible": "a range has no visible record",
+    "memory-short": "a GET takes memory so that a second one of its size would not fit",
+    "larger-than-memory": "a GET needs more than the whole memory and gets it alone",
+    "ended-local": "a read ends where the local log begins",
+    "ended-bound": "a read ends at its bound",
+    "tier-grew": "a segment reaches the tier while its partition is read",
+}
+"""Name and meaning of each."""
+
+
+class Occurrences(Counter[str]):
+    """Counts by name."""
+
+    def saw(self, name: str) -> None:
+        """Counts one. Raises KeyError for a name that is not in the table."""
+        if name not in SOMETIMES:
+            raise KeyError(name)
+        self[name] += 1
+
+    @property
+    def missing(self) -> list[str]:
+        """The events that have not happened."""
+        return [name for name in SOMETIMES if not self[name]]

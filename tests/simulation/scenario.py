@@ -1,0 +1,127 @@
+"""What a simulated run contains: the partitions, the limits, how often each fault happens. A value, drawn from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import attrs
+
+from kafka_remote_client.config import RemoteFetchConfig
+
+__all__ = ["FAULTS", "Scenario", "scenario_of"]
+
+FAULTS = (
+    "slow",
+    "stalled",
+    "hung",
+    "cut",
+    "unavailable",
+    "throttled",
+    "forbidden",
+    "damaged",
+    "locations_pending",
+    "locations_fail",
+    "locations_throttled",
+    "locations_bad",
+    "urls_expire",
+    "segments_deleted",
+    "seeks",
+)
+"""The fields of a scenario that are shares between 0 and 1: how often something happens where it can."""
+
+
+@attrs.frozen
+class Scenario:
+    """``seed`` determines everything else that is random. Sizes in bytes, times in seconds.
+
+    ``grant_bytes``, ``range_bytes``: the largest window and the largest range that the peer grants. ``takes_seconds``: mean
+    time for which the application uses a block. ``segments_tiered``: share of the log that is in the tier at first.
+    """
+
+    seed: int
+    steps: int = 1_000
+    partitions: int = 2
+    in_flight: int = 4
+    memory: int = 1 << 20
+    grant_bytes: int = 64 << 10
+    range_bytes: int = 8 << 10
+    retries: int = 2
+    hedge_percent: int = 5
+    breaker_failures: int = 5
+    latency: float = 0.02
+    takes_seconds: float = 0.005
+    url_seconds: float = 600.0
+    segments_tiered: float = 1.0
+    slow: float = 0.0
+    stalled: float = 0.0
+    hung: float = 0.0
+    cut: float = 0.0
+    unavailable: float = 0.0
+    throttled: float = 0.0
+    forbidden: float = 0.0
+    damaged: float = 0.0
+    locations_pending: float = 0.0
+    locations_fail: float = 0.0
+    locations_throttled: float = 0.0
+    locations_bad: float = 0.0
+    urls_expire: float = 0.0
+    segments_deleted: float = 0.0
+    seeks: float = 0.0
+
+    @property
+    def config(self) -> RemoteFetchConfig:
+        """The consumer's settings."""
+        return RemoteFetchConfig(
+            enabled=True,
+            read_timeout_ms=1_000,
+            connect_timeout_ms=500,
+            location_timeout_ms=2_000,
+            pending_timeout_ms=1_000,
+            buffer_memory=self.memory,
+            max_in_flight=self.in_flight,
+            retries=self.retries,
+            hedge_max_percent=self.hedge_percent,
+            breaker_failures=self.breaker_failures,
+            breaker_reset_ms=2_000,
+        )
+
+    def smaller(self) -> Iterator[Scenario]:
+        """Yields simpler scenarios: without one fault, with fewer partitions or requests at once."""
+        for name in FAULTS:
+            if getattr(self, name):
+                yield attrs.evolve(self, **{name: 0.0})
+        for name, least in (("partitions", 1), ("in_flight", 1), ("hedge_percent", 0)):
+            if getattr(self, name) > least:
+                yield attrs.evolve(self, **{name: least})
+
+    def __str__(self) -> str:
+        """The fields that differ from a scenario without faults."""
+        plain = Scenario(self.seed)
+        return ", ".join(
+            f"{one.name}={getattr(self, one.name)}"
+            for one in attrs.fields(Scenario)
+            if one.name == "seed" or getattr(self, one.name) != getattr(plain, one.name)
+        )
+
+
+def scenario_of(seed: int) -> Scenario:
+    """Draws a scenario: a few faults at a time, because many at once end each read before it becomes interesting."""
+    chance = random.Random(seed)
+    faults = {name: chance.choice((0.01, 0.03, 0.15)) for name in chance.sample(FAULTS, chance.randint(0, 4))}
+    return Scenario(
+        seed,
+        partitions=chance.choice((1, 1, 2, 3, 8)),
+        in_flight=chance.choice((1, 2, 4, 8)),
+        memory=chance.choice((4 << 10, 16 << 10, 64 << 10, 1 << 20)),
+        grant_bytes=chance.choice((4 << 10, 16 << 10, 64 << 10)),
+        range_bytes=chance.choice((700, 2 << 10, 8 << 10)),
+        retries=chance.choice((0, 2)),
+        hedge_percent=chance.choice((0, 5, 50)),
+        breaker_failures=chance.choice((2, 5, 50)),
+        latency=chance.choice((0.001, 0.02, 0.1)),
+        takes_seconds=chance.choice((0.0001, 0.005, 0.1)),
+        url_seconds=chance.choice((0.5, 5.0, 600.0)) if "urls_expire" in faults else 600.0,
+        segments_tiered=chance.choice((1.0, 1.0, 0.5)),
+        **faults,
+    )

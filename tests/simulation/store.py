@@ -1,0 +1,99 @@
+"""What the store of a simulated world does with one GET: an answer with its times, or one of the faults of the scenario."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+
+from kafka_remote_client.errors import (
+    LocationExpiredError,
+    RemoteStorageAccessError,
+    RemoteStorageError,
+    RemoteStorageThrottledError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
+    SegmentNotFoundError,
+)
+from kafka_remote_client.fetch.partition_read import Fetch
+from tests.simulation.occurrences import Occurrences
+from tests.simulation.scenario import Scenario
+from tests.simulation.tier import Tier, expiry_of
+
+__all__ = ["Outcome", "Store"]
+
+_BYTES_PER_SECOND = 20_000_000
+_READ_TIMEOUT = 1.0
+_HUNG_SECONDS = 2.5
+"""Beyond the read time-out, the connect time-out and their grace: the scheduler gives the GET up before."""
+
+
+@attrs.frozen
+class Outcome:
+    """``first``, ``last``: seconds until the first and the last byte. ``received``: bytes. ``data``: what arrives."""
+
+    first: float
+    last: float
+    received: int
+    data: bytes
+    error: RemoteStorageError | None = None
+
+
+class Store:
+    """See the module."""
+
+    def __init__(self, scenario: Scenario, tier: Tier, chance: random.Random, seen: Occurrences) -> None:
+        self._scenario = scenario
+        self._tier = tier
+        self._chance = chance
+        self._seen = seen
+
+    def answer(self, command: Fetch, now: float) -> Outcome:
+        """Decides the outcome of a GET at its start."""
+        scenario, wanted = self._scenario, command.range.granted.range
+        first = self._chance.expovariate(1 / scenario.latency) / 2 + scenario.latency / 2
+        metadata = command.grant.location.metadata
+        if metadata.remote_log_segment_id in self._tier.deleted:
+            self._seen.saw("segment-gone")
+            return Outcome(first, first, 0, b"", SegmentNotFoundError("404"))
+        if expiry_of(command.range.granted) <= now:
+            self._seen.saw("url-expired")
+            return Outcome(first, first, 0, b"", LocationExpiredError("403 expired"))
+        log = self._tier.partitions[command.read.partition].log
+        segment = log.segment_of(metadata.start_offset)
+        assert segment is not None
+        data = segment.data[wanted.start : wanted.end]
+        if self._happens("slow"):
+            first *= 30
+        last = first + len(data) / _BYTES_PER_SECOND * self._chance.uniform(1, 3)
+        if self._happens("hung"):
+            late = _HUNG_SECONDS * self._chance.uniform(1, 2)
+            return Outcome(min(first, late) if self._chance.random() < 0.5 else late, late, len(data), data)
+        if self._happens("stalled"):
+            first = min(first, _READ_TIMEOUT) if self._chance.random() < 0.5 else _READ_TIMEOUT
+            return Outcome(first, _READ_TIMEOUT, 0, b"", RemoteStorageTimeoutError("no bytes"))
+        if last > _READ_TIMEOUT:
+            return Outcome(_READ_TIMEOUT, _READ_TIMEOUT, 0, b"", RemoteStorageTimeoutError("no bytes"))
+        if self._happens("unavailable"):
+            return Outcome(first, first, 0, b"", RemoteStorageUnavailableError("500"))
+        if self._happens("throttled"):
+            after = self._chance.choice((None, 0.2, 5.0))
+            return Outcome(first, first, 0, b"", RemoteStorageThrottledError("503", after))
+        if self._happens("forbidden"):
+            return Outcome(first, first, 0, b"", RemoteStorageAccessError("403"))
+        if self._happens("cut"):
+            part = self._chance.randrange(len(data))
+            return Outcome(first, last, part, data[:part], RemoteStorageUnavailableError("connection reset"))
+        if self._happens("damaged"):
+            data = self._damaged(data)
+        return Outcome(first, last, len(data), data)
+
+    def _happens(self, fault: str) -> bool:
+        share: float = getattr(self._scenario, fault)
+        return share > 0 and self._chance.random() < share
+
+    def _damaged(self, data: bytes) -> bytes:
+        changed = bytearray(data)
+        at = self._chance.randrange(len(changed))
+        changed[at] ^= 1 << self._chance.randrange(8)
+        return bytes(changed)

@@ -1,0 +1,150 @@
+"""A fixed sample of ``make simulate``, and the properties of the simulation: it repeats, finds bugs and explains them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+import pytest
+
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
+from kafka_remote_client.fetch.partition_read import PartitionRead
+from tests.simulation.bugs import searched
+from tests.simulation.judge import ViolationError
+from tests.simulation.occurrences import SOMETIMES, Occurrences
+from tests.simulation.run import main
+from tests.simulation.scenario import FAULTS, Scenario, scenario_of
+from tests.simulation.shrink import Failure, failure_of, shrunk, story_of
+from tests.simulation.world import World
+from tests.support.planting import planted
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = range(40)
+REGRESSIONS = {
+    "a retry waited for memory that its own later ranges held": Scenario(
+        5162,
+        in_flight=2,
+        memory=16 << 10,
+        grant_bytes=16 << 10,
+        hedge_percent=0,
+        breaker_failures=50,
+        segments_tiered=0.5,
+        cut=0.15,
+        urls_expire=0.01,
+    ),
+}
+"""Scenarios that have failed once."""
+BUG = "reader: the epoch of delivered records is not kept"
+_PLACE = "kafka_remote_client.fetch.partition_read:PartitionRead._range_done"
+
+
+def loses_a_block(original: Callable[..., None]) -> Callable[..., None]:
+    """A bug: the last block of a range is not delivered."""
+
+    def wrong(read: PartitionRead, grant: GrantRead, decoded: RangeRead) -> None:
+        original(read, grant, decoded)
+        if read._ready:
+            read._ready.pop()
+
+    return wrong
+
+
+def fails(_original: Callable[..., None]) -> Callable[..., None]:
+    """A bug: an unexpected exception."""
+
+    def wrong(*_: object) -> None:
+        raise RuntimeError("planted")
+
+    return wrong
+
+
+def test_a_fixed_sample_breaks_no_rule() -> None:
+    seen = Occurrences()
+    for scenario in (*map(scenario_of, SAMPLE), *REGRESSIONS.values()):
+        World(scenario, seen).run()
+    assert len(seen) > len(SOMETIMES) * 3 // 4, f"not seen: {seen.missing}"
+
+
+def test_a_scenario_runs_in_the_same_way_in_each_process() -> None:
+    code = (
+        "from tests.simulation.world import World; from tests.simulation.scenario import scenario_of\n"
+        "for seed in (3, 4):\n    world = World(scenario_of(seed)); world.run(); print(world.story)"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(told[0]) > 10_000
+
+
+def test_a_planted_bug_is_found_shrunk_and_told() -> None:
+    with planted(_PLACE, loses_a_block) as plant:
+        failure = next(found for seed in range(50) if (found := failure_of(scenario_of(seed))) is not None)
+        small = shrunk(failure)
+    assert plant.ran
+    assert small.rule == failure.rule
+    assert small.events <= failure.events
+    assert not any(getattr(small.scenario, fault) for fault in FAULTS), "the bug needs no fault"
+    text = story_of(small)
+    assert "opens a read at offset" in text
+    assert text.endswith(small.text)
+
+
+def test_an_exception_of_the_product_is_a_failure() -> None:
+    with planted(_PLACE, fails):
+        failure = failure_of(Scenario(1))
+    assert isinstance(failure, Failure)
+    assert (failure.rule, failure.text) == ("RuntimeError", "RuntimeError: planted")
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_makes_a_difference(fault: str) -> None:
+    plain = World(Scenario(11, steps=600))
+    faulty = World(attrs.evolve(Scenario(11, steps=600), **{fault: 0.3}))
+    plain.run()
+    faulty.run()
+    assert plain.story != faulty.story
+
+
+def test_an_unknown_occurrence_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        Occurrences().saw("something")
+
+
+def test_a_world_in_which_nothing_can_happen_is_found() -> None:
+    world = World(Scenario(1))
+    world.scheduler.next_command = lambda _now: None  # type: ignore[method-assign]
+    world.scheduler.patience = lambda _now, _longest: None  # type: ignore[method-assign]
+    with pytest.raises(ViolationError, match="J9: nothing "):
+        world.run()
+
+
+def test_the_command_tells_how_often_each_event_was_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seconds", "0.5", "--seed", "7"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"{name}: {meaning}" in out for name, meaning in SOMETIMES.items())
+    assert " simulate commit=" in out
+
+
+def test_the_command_fails_with_the_story_of_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    with planted(_PLACE, loses_a_block):
+        assert main(["--seconds", "20", "--seed", "0"]) == 1
+        assert main(["--scenario", "0"]) in (0, 1)
+    assert "scenario: seed=" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("seconds", "is_found"), [(60.0, True), (0.0, False)])
+def test_a_bug_of_one_line_is_found(seconds: float, is_found: bool) -> None:
+    assert (searched(BUG, 0, seconds) is not None) == is_found
+
+
+def test_a_search_that_fails_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="no such bug"):
+        searched("no such bug", 0, 1.0)
