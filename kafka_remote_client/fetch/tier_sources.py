@@ -12,11 +12,11 @@ from confluent_kafka import KafkaException
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.bootstrap import with_servers
+from kafka_remote_client.location.bootstrap import connection_settings, with_servers
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.listed_tier import ListedTier
 from kafka_remote_client.location.listing import ListingLocationSource
-from kafka_remote_client.location.metadata_topic import MetadataTopicTier, connection_settings
+from kafka_remote_client.location.metadata_topic import MetadataTopicTier
 from kafka_remote_client.location.tier_source import TierLocationSource, TierResolver
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore

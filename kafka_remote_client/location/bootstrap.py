@@ -8,7 +8,7 @@ from typing import TypeVar
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.cluster import Address
 
-__all__ = ["SERVER_SETTINGS", "named_servers", "parse_bootstrap_servers", "with_servers"]
+__all__ = ["SERVER_SETTINGS", "connection_settings", "named_servers", "parse_bootstrap_servers", "with_servers"]
 
 _T = TypeVar("_T")
 
@@ -16,6 +16,19 @@ _DEFAULT_PORT = 9092
 
 SERVER_SETTINGS = ("bootstrap.servers", "metadata.broker.list")
 """librdkafka's two names for one setting (CONFIGURATION.md)."""
+_CONNECTION_PREFIXES = (
+    "broker.address.",
+    "client.",
+    "enable.sasl.",
+    "enable.ssl.",
+    "reconnect.",
+    "retry.backoff.",
+    "sasl.",
+    "security.",
+    "socket.",
+    "ssl.",
+)
+_CONNECTION_SETTINGS = frozenset({*SERVER_SETTINGS, "log_level", "oauth_cb"})
 
 
 def named_servers(settings: Mapping[str, object]) -> tuple[str, str]:
@@ -57,3 +70,12 @@ def _parse_address(entry: str, setting: str) -> Address:
     if not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 1 << 16:
         raise ConfigurationError(f"{setting}: {entry!r} is not host:port")
     return host, int(port)
+
+
+def connection_settings(config: Mapping[str, object]) -> dict[str, str | int | float | bool]:
+    """Returns the settings of a consumer's configuration for its connections, without those about reading."""
+    return {
+        name: value  # type: ignore[misc] # librdkafka judges the values
+        for name, value in config.items()
+        if name in _CONNECTION_SETTINGS or name.startswith(_CONNECTION_PREFIXES)
+    }

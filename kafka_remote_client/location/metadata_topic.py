@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.location.bootstrap import SERVER_SETTINGS
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.followed_tier import FollowedTier
@@ -20,30 +19,7 @@ from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 
-__all__ = ["MetadataTopicTier", "connection_settings"]
-
-_CONNECTION_PREFIXES = (
-    "broker.address.",
-    "client.",
-    "enable.sasl.",
-    "enable.ssl.",
-    "reconnect.",
-    "retry.backoff.",
-    "sasl.",
-    "security.",
-    "socket.",
-    "ssl.",
-)
-_CONNECTION_SETTINGS = frozenset({*SERVER_SETTINGS, "log_level", "oauth_cb"})
-
-
-def connection_settings(config: Mapping[str, object]) -> ClientConfig:
-    """Returns the settings of a consumer's configuration for its connections, without those about reading."""
-    return {
-        name: value  # type: ignore[misc] # librdkafka judges the values
-        for name, value in config.items()
-        if name in _CONNECTION_SETTINGS or name.startswith(_CONNECTION_PREFIXES)
-    }
+__all__ = ["MetadataTopicTier"]
 
 
 class MetadataTopicTier(FollowedTier):

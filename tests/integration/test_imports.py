@@ -37,7 +37,6 @@ _LATER = frozenset(
 """What the class Consumer does not need before it is used, unless confluent_kafka loads it."""
 _OF_OTHER_SOURCES = frozenset(
     {
-        "confluent_kafka.admin",
         *(f"kafka_remote_client.location.{name}" for name in ("listed_tier", "listing", "metadata_topic", "tier_source")),
         *(f"kafka_remote_client.remote_log.{name}" for name in ("follower", "index_cache", "layouts", "listing", "resolver")),
         "kafka_remote_client.fetch.tier_sources",

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.location import metadata_topic
-from kafka_remote_client.location.metadata_topic import MetadataTopicTier, connection_settings
+from kafka_remote_client.location.bootstrap import connection_settings
+from kafka_remote_client.location.metadata_topic import MetadataTopicTier
 from kafka_remote_client.model import IsolationLevel, NotRemote, TopicIdPartition
 from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
