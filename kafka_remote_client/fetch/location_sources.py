@@ -22,7 +22,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.locate import AsksCompacted
-from kafka_remote_client.location.bootstrap import named_servers, parse_bootstrap_servers, with_servers
+from kafka_remote_client.location.bootstrap import connection_settings, named_servers, parse_bootstrap_servers, with_servers
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.location.source import LocationSource
@@ -73,7 +73,6 @@ def asks_compacted(remote: RemoteFetchConfig, inner: Mapping[str, object], clock
     def policies() -> CleanupPolicies:
         # With the first question, because most clients never meet an offset gap.
         from kafka_remote_client.location.cleanup_policies import CleanupPolicies  # noqa: PLC0415
-        from kafka_remote_client.location.metadata_topic import connection_settings  # noqa: PLC0415
 
         return CleanupPolicies(with_servers(connection_settings(inner), bootstrap), clock)
 
