@@ -64,6 +64,7 @@ class CleanupPolicies:
 
     def _ask(self, topic: str, deadline: Deadline) -> bool:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        admin = None
         try:
             admin = self._make_admin(self._settings)
             asked = admin.describe_configs([resource], request_timeout=deadline.remaining())
@@ -71,6 +72,8 @@ class CleanupPolicies:
         except (KafkaException, FutureTimeoutError, KeyError) as error:
             _log.warning("offset gap in topic %s: its %s is unknown, so the broker serves the gap: %s", topic, _POLICY, error)
             return False
+        finally:
+            del admin  # the trace of an error refers to this frame, and the client's threads end with the client
         compacted = _COMPACT in policy.split(",")
         _log.info("offset gap in topic %s: its %s is %s", topic, _POLICY, policy)
         return compacted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,7 +22,7 @@ from tests.support.locations import ManualClock
 PARTITION = TopicIdPartition(UUID(int=1), "orders", 0)
 
 
-@attrs.define
+@attrs.define(slots=False)
 class FakeAdmin:
     """Answers DescribeConfigs with ``answer``, or raises it. ``asked`` has the topics."""
 
@@ -101,3 +103,22 @@ def test_a_request_in_progress_is_not_waited_for_after_the_deadline() -> None:
     with broker.policies._lock:
         assert not broker.compacted(seconds=0.0)
     assert broker.admin.asked == []
+
+
+@pytest.mark.parametrize("answer", [policy("compact"), KafkaException(KafkaError(KafkaError._TIMED_OUT)), None])
+def test_the_client_ends_with_its_request(answer: Any) -> None:
+    """Its threads and connections would otherwise stay until the garbage collector runs."""
+    made: list[weakref.ref[FakeAdmin]] = []
+
+    def make(_settings: dict[str, Any]) -> Any:
+        admin = FakeAdmin(answer)
+        made.append(weakref.ref(admin))
+        return admin
+
+    clock = ManualClock()
+    gc.disable()
+    try:
+        CleanupPolicies({}, clock, make).compacted(PARTITION, Deadline(clock, 0.01))
+        assert [one() for one in made] == [None]
+    finally:
+        gc.enable()
