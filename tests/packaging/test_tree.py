@@ -67,6 +67,8 @@ _WITHOUT_SOURCE = {
     "tests/protocol/test_large_positions.py": "positions of 64 bits, also with an earlier package",
     "tests/remote_log/test_compacted_metadata.py": "a compacted metadata partition, from keys to segments",
     "tests/shim/test_many_peers.py": "hundreds of peers that mean no good, against the whole shim",
+    "tests/simulation/test_judge.py": "the judge of the simulation",
+    "tests/simulation/test_world.py": "the fetch engine's parts together, in virtual time",
     "tests/shim/test_resident_memory.py": "a thousand peers that never read or finish a handshake, against the whole shim",
     "tests/cli/test_mistakes.py": "what a user sees of typical mistakes, in all verbs",
     "tests/consumer/test_mistakes.py": "what a user sees of typical mistakes, on the embedded cluster",
