@@ -24,12 +24,13 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.layout import ObjectKind
 from tests.support.golden_metadata import golden_offsets, golden_store, live_partitions
+from tests.support.locations import ManualClock
 from tests.support.questions import question
 from tests.support.tier import LAYOUT, TIP, MemoryStore, Tier, batch, metadata
 from tests.support.waiting import wait_until
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
-DEADLINE = Deadline(SystemClock(), 60)
+DEADLINE = Deadline(ManualClock(), 60)
 
 
 @pytest.fixture
