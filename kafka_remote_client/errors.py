@@ -296,18 +296,18 @@ class UnreadableRecordError(DirectFetchError):
 class CorruptRecordError(DirectFetchError):
     """Bytes that no Kafka broker wrote at this place (the name is Kafka's CorruptRecordException).
 
-    ``offset`` is the base offset of the batch where that is known, ``position`` the batch's place in the buffer. ``chain``:
-    only the batch's place is wrong, because it does not follow the batch before it. Compaction leaves such gaps.
+    ``offset`` is the base offset of the batch where that is known, ``position`` the batch's place in the buffer. ``gap``: the
+    batch itself is good, but offsets before it are missing. Compaction leaves such gaps.
     """
 
     action = Action.RETRY
     cause = "corrupt"
 
-    def __init__(self, message: str, *, offset: int | None = None, position: int | None = None, chain: bool = False) -> None:
+    def __init__(self, message: str, *, offset: int | None = None, position: int | None = None, gap: bool = False) -> None:
         super().__init__(message)
         self.with_context(offset=offset)
         self.position = position
-        self.chain = chain
+        self.gap = gap
 
 
 class UnsupportedFormatError(DirectFetchError):

@@ -435,7 +435,7 @@ class PartitionRead:
     def _range_failed(
         self, failed: RangeRead, error: DirectFetchError, now: float, jitter: float, *, damaged: bool
     ) -> float | None:
-        if damaged and isinstance(error, CorruptRecordError) and error.chain and self._asks_for_policy():
+        if damaged and isinstance(error, CorruptRecordError) and error.gap and self._asks_for_policy():
             return None
         if damaged:
             failed.corrupt += 1

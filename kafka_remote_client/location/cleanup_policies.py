@@ -29,6 +29,8 @@ __all__ = ["CleanupPolicies"]
 _log = logging.getLogger(__name__)
 
 _KEPT_SECONDS = 60.0
+_ASK_SECONDS = 3.0
+"""Within which a broker has to answer: the other partitions of a location request wait meanwhile."""
 _POLICY = "cleanup.policy"
 _COMPACT = "compact"
 
@@ -49,7 +51,8 @@ class CleanupPolicies:
         self._known: dict[UUID, tuple[bool, float]] = {}
 
     def compacted(self, partition: TopicIdPartition, deadline: Deadline) -> bool:
-        """Returns whether the topic's policy has compact. False if the policy cannot be read before ``deadline``."""
+        """Returns whether the topic's policy has compact. False if it cannot be read in 3 s, or before ``deadline``."""
+        deadline = Deadline(self._clock, min(_ASK_SECONDS, deadline.remaining()))
         if not self._lock.acquire(timeout=deadline.remaining()):
             return False
         try:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import attrs
 
 from kafka_remote_client import arguments
+from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.records._select import AbortedTransactionFilter, BatchList, ColumnBuilder, scan_batches
 from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchHeader, BatchRules
@@ -58,7 +59,7 @@ class FetchState:
         batches = scan_batches(data[:MAX_FEED], self.expected_offset, self.rules)
         self.needed = batches.needed
         if len(batches) == 0 and batches.error is not None:
-            raise batches.error
+            raise self._judged(batches.error)
         if len(batches) and self.must_cover and batches[0].base_offset > self.next_fetch_offset:
             raise fault_error(Fault.CHAIN, batches[0].position, batches[0].base_offset)
         builder = self._tallies(data, batches) or ColumnBuilder(
@@ -87,6 +88,12 @@ class FetchState:
             self.expected_offset = batches[done - 1].last_offset + 1
             self.must_cover = False
         return self._block(builder), consumed
+
+    def _judged(self, error: DirectFetchError) -> DirectFetchError:
+        """The error of the next batch. One that begins before its place, among offsets that came already, follows no gap."""
+        if isinstance(error, CorruptRecordError) and error.offset is not None and error.offset < self.expected_offset:
+            error.gap = False
+        return error
 
     def _tallies(self, data: memoryview, batches: BatchList) -> TallyBuilder | None:
         if self.tally is None:

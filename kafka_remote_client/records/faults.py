@@ -86,4 +86,4 @@ def fault_error(fault: int, position: int, offset: int) -> DirectFetchError:
     message = f"record batch at position {position} with base offset {offset}: {_WORDS[kind]}"
     if kind in _UNSUPPORTED:
         return UnsupportedFormatError(message)
-    return CorruptRecordError(message, offset=offset, position=position, chain=kind is Fault.CHAIN)
+    return CorruptRecordError(message, offset=offset, position=position, gap=kind is Fault.CHAIN)

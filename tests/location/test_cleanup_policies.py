@@ -30,7 +30,7 @@ class FakeAdmin:
     asked: list[str] = attrs.field(factory=list)
 
     def describe_configs(self, resources: list[ConfigResource], request_timeout: float) -> dict[ConfigResource, Future[Any]]:
-        assert request_timeout > 0
+        assert 0 < request_timeout <= 3, "other partitions wait meanwhile"
         (resource,) = resources
         assert resource.restype is ConfigResource.Type.TOPIC
         self.asked.append(resource.name)
@@ -49,7 +49,7 @@ class Broker:
         self.admin, self.clock = FakeAdmin(answer), ManualClock()
         self.policies = CleanupPolicies({}, self.clock, lambda _: cast("Any", self.admin))
 
-    def compacted(self, partition: TopicIdPartition = PARTITION, seconds: float = 5.0) -> bool:
+    def compacted(self, partition: TopicIdPartition = PARTITION, seconds: float = 60.0) -> bool:
         return self.policies.compacted(partition, Deadline(self.clock, seconds))
 
 

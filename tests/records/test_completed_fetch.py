@@ -79,6 +79,28 @@ def test_skipped_batches_are_checked_and_chained_too() -> None:
         completed.feed(run(4))
 
 
+@pytest.mark.parametrize(("base", "gap"), [(2, False), (4, True), (0, False)])
+def test_only_a_batch_after_the_expected_offset_may_follow_a_gap(base: int, gap: bool) -> None:
+    completed = fetch()
+    completed.feed(run(0))
+    with pytest.raises(CorruptRecordError, match="does not follow") as caught:
+        completed.feed(run(base))
+    assert caught.value.gap is gap
+
+
+def test_a_first_batch_that_does_not_fit_the_second_may_follow_a_gap() -> None:
+    """Nothing says which of them is wrong."""
+    with pytest.raises(CorruptRecordError, match="does not follow") as caught:
+        fetch(4).feed(run(1) + run(3))
+    assert caught.value.gap
+
+
+def test_other_damage_is_no_gap() -> None:
+    with pytest.raises(CorruptRecordError, match="checksum") as caught:
+        fetch().feed(run(0)[:-1] + b"\xff")
+    assert not caught.value.gap
+
+
 def test_chain_continues_across_feeds() -> None:
     completed = fetch()
     completed.feed(run(0))
