@@ -21,7 +21,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.fetch import location_sources
+from kafka_remote_client.location import cleanup_policies
 from kafka_remote_client.location.cleanup_policies import CleanupPolicies
 from kafka_remote_client.shim.server import Shim
 from tests.support.compacted_topic import CompactedTopic, write_compacted_topic
@@ -66,7 +66,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Makes the topic compacted for all consumers of the test. Returns the broker's true answers."""
     answers: list[str] = []
     monkeypatch.setattr(
-        location_sources, "CleanupPolicies", partial(CleanupPolicies, make_admin=partial(CompactingAdmin, answers))
+        cleanup_policies, "CleanupPolicies", partial(CleanupPolicies, make_admin=partial(CompactingAdmin, answers))
     )
     return answers
 
