@@ -27,8 +27,8 @@ class OutputFormat(StrEnum):
 
 
 def remark(message: str) -> None:
-    """One line for people, on standard error."""
-    print(f"kafka-remote: {message}", file=sys.stderr)
+    """One line for people, on standard error, written at once: other threads write log lines there."""
+    sys.stderr.write(f"kafka-remote: {message}\n")
 
 
 class _OutputConsole(Console):

@@ -5,16 +5,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Producer
 
 from kafka_remote_client.cli.app import app
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.cli.output import remark
 from kafka_remote_client.cli.shim import effective_settings, serve
 from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.shim.config import ShimConfig
@@ -32,20 +32,28 @@ def next_line(lines: Iterable[str], text: str) -> str:
 
 
 def brokers_of(settings: dict[str, str]) -> dict[int, Any]:
-    """Returns the brokers that a plain client sees. pytest shows the client's log if the test fails.
-
-    librdkafka 2.16 ends the connection to its bootstrap address when the first answer names another one. A request that comes
-    at that moment waits for a connection until its time-out (rd_kafka_connect_any may choose the one that ends), so it is
-    repeated.
-    """
+    """Returns the brokers that a plain client sees. pytest shows the client's log if the test fails."""
     log = logging.getLogger("plain client")
     log.setLevel(logging.DEBUG)
     producer = Producer({"debug": "broker,protocol", **settings}, logger=log)
-    for _ in range(4):
-        with suppress(KafkaException):
-            return dict(producer.list_topics(timeout=30).brokers)
+    try:
+        return dict(producer.list_topics(timeout=60).brokers)
+    finally:
         producer.poll(0)  # hands over the log
-    return {}
+
+
+def test_a_remark_is_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a log line of another thread could come between the remark and the end of its line."""
+    written: list[str] = []
+
+    class Stream(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", Stream())
+    remark("clients connect to 127.0.0.1:9192")
+    assert written == ["kafka-remote: clients connect to 127.0.0.1:9192\n"]
 
 
 @pytest.mark.parametrize("tls", [False, True])
