@@ -22,6 +22,13 @@ __all__ = ["Application"]
 
 _BEGINNING = -2
 _WORLD_EVENTS_SECONDS = 2.0
+_ENDS = {
+    "breaker-open": "breaker-open",
+    "end": "ended-bound",
+    "local": "ended-local",
+    "location-pending": "location-pending-too-long",
+}
+"""The occurrence that the reason of an end shows."""
 _BACKOFF_SECONDS = 2.0
 """The mean time that the broker serves a partition whose store has failed."""
 
@@ -165,18 +172,12 @@ class Application:
         world.after(self._some(pause), partial(self._open_again, partition, offset))
 
     def _note_end(self, reader: _Reader, end: ReadEnd) -> None:
-        seen, judge = self._world.seen, reader.judge
-        for reason, name in (
-            ("local", "ended-local"),
-            ("breaker-open", "breaker-open"),
-            ("location-pending", "location-pending-too-long"),
-        ):
-            if end.reason == reason:
-                seen.saw(name)
-        if end.reason == "end":
-            seen.saw("ended-bound")
-            segment = judge.log.segment_of((judge.end or 1) - 1)
-            if segment is not None and segment.batches[segment.batch_of((judge.end or 1) - 1)].last >= (judge.end or 0):
+        seen, log, bound = self._world.seen, reader.judge.log, reader.judge.end
+        if end.reason in _ENDS:
+            seen.saw(_ENDS[end.reason])
+        if end.reason == "end" and bound is not None:
+            segment = log.segment_of(bound - 1)
+            if segment is not None and segment.batches[segment.batch_of(bound - 1)].last >= bound:
                 seen.saw("end-inside-batch")
 
     def _open_again(self, partition: Partition, offset: int) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 import attrs
 
 from tests.mutants.mutant import Mutant, plant, read_mutants
+from tests.simulation.run import SIMULATED_CODE
 from tests.simulation.scenario import scenario_of
 from tests.simulation.shrink import failure_of
 from tests.support.ledger import ROOT, ledger
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{found.seconds:7.1f} s {found.rule:>4} {bug.name} (scenario {found.scenario})", flush=True)
     ledger(
         "simulate-bugs",
-        describes=("kafka_remote_client/fetch", "kafka_remote_client/records", "kafka_remote_client/breaker.py"),
+        describes=SIMULATED_CODE,
         seed=asked.seed,
         seconds_each=asked.seconds,
         found=times,

@@ -63,10 +63,8 @@ class ReadJudge:
     def ended(self, end: ReadEnd) -> None:
         """The read ended."""
         self._passed_to(end.next_offset, f"the end ({end.reason})")
-        if end.reason == "end" and end.next_offset != self.end:
-            below = self.end is not None and end.next_offset < self.end
-            if below:
-                raise ViolationError("J4", f"{self.name}: it ended at {end.next_offset}, before its bound {self.end}")
+        if end.reason == "end" and self.end is not None and end.next_offset < self.end:
+            raise ViolationError("J4", f"{self.name}: it ended at {end.next_offset}, before its bound {self.end}")
         self.position = end.next_offset
 
     def passed(self, position: int, epoch: int) -> None:

@@ -23,9 +23,10 @@ from tests.simulation.shrink import failure_of, shrunk, story_of
 from tests.simulation.world import World
 from tests.support.ledger import ledger
 
-__all__ = ["main"]
+__all__ = ["SIMULATED_CODE", "main"]
 
-_DESCRIBES = ("kafka_remote_client/fetch", "kafka_remote_client/records", "kafka_remote_client/breaker.py")
+SIMULATED_CODE = ("kafka_remote_client/fetch", "kafka_remote_client/records", "kafka_remote_client/breaker.py")
+"""The product code that a run is about."""
 _SEEDS = 1 << 32
 _MOST_FAILURES = 3
 
@@ -54,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, meaning in SOMETIMES.items():
         print(f"{seen[name]:10d}  {name}: {meaning}")
     counts = {"scenarios": scenarios, "events": events, "failed": failed, "events_per_second": round(events / max(spent, 1e-9))}
-    ledger("simulate", describes=_DESCRIBES, seed=seed, seconds=round(spent), **counts, sometimes=dict(sorted(seen.items())))
+    ledger(
+        "simulate", describes=SIMULATED_CODE, seed=seed, seconds=round(spent), **counts, sometimes=dict(sorted(seen.items()))
+    )
     return int(failed > 0)
 
 

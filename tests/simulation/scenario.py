@@ -9,7 +9,14 @@ import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
 
-__all__ = ["FAULTS", "Scenario", "scenario_of"]
+__all__ = ["FAULTS", "LOCATION_SECONDS", "OVERDUE_SECONDS", "READ_SECONDS", "Scenario", "scenario_of"]
+
+READ_SECONDS = 1.0
+LOCATION_SECONDS = 2.0
+_CONNECT_SECONDS = 0.5
+_GRACE_SECONDS = 0.5
+OVERDUE_SECONDS = READ_SECONDS + _CONNECT_SECONDS + _GRACE_SECONDS
+"""After which the scheduler gives up a GET whose fetcher does not return."""
 
 FAULTS = (
     "slow",
@@ -74,9 +81,9 @@ class Scenario:
         """The consumer's settings."""
         return RemoteFetchConfig(
             enabled=True,
-            read_timeout_ms=1_000,
-            connect_timeout_ms=500,
-            location_timeout_ms=2_000,
+            read_timeout_ms=round(READ_SECONDS * 1000),
+            connect_timeout_ms=round(_CONNECT_SECONDS * 1000),
+            location_timeout_ms=round(LOCATION_SECONDS * 1000),
             pending_timeout_ms=1_000,
             buffer_memory=self.memory,
             max_in_flight=self.in_flight,

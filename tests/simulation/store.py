@@ -17,15 +17,14 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.fetch.partition_read import Fetch
 from tests.simulation.occurrences import Occurrences
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import OVERDUE_SECONDS, READ_SECONDS, Scenario
 from tests.simulation.tier import Tier, expiry_of
 
 __all__ = ["Outcome", "Store"]
 
 _BYTES_PER_SECOND = 20_000_000
-_READ_TIMEOUT = 1.0
-_HUNG_SECONDS = 2.5
-"""Beyond the read time-out, the connect time-out and their grace: the scheduler gives the GET up before."""
+_HUNG_SECONDS = OVERDUE_SECONDS + 0.5
+"""The scheduler gives the GET up before."""
 
 
 @attrs.frozen
@@ -70,10 +69,10 @@ class Store:
             late = _HUNG_SECONDS * self._chance.uniform(1, 2)
             return Outcome(min(first, late) if self._chance.random() < 0.5 else late, late, len(data), data)
         if self._happens("stalled"):
-            first = min(first, _READ_TIMEOUT) if self._chance.random() < 0.5 else _READ_TIMEOUT
-            return Outcome(first, _READ_TIMEOUT, 0, b"", RemoteStorageTimeoutError("no bytes"))
-        if last > _READ_TIMEOUT:
-            return Outcome(_READ_TIMEOUT, _READ_TIMEOUT, 0, b"", RemoteStorageTimeoutError("no bytes"))
+            first = min(first, READ_SECONDS) if self._chance.random() < 0.5 else READ_SECONDS
+            return Outcome(first, READ_SECONDS, 0, b"", RemoteStorageTimeoutError("no bytes"))
+        if last > READ_SECONDS:
+            return Outcome(READ_SECONDS, READ_SECONDS, 0, b"", RemoteStorageTimeoutError("no bytes"))
         if self._happens("unavailable"):
             return Outcome(first, first, 0, b"", RemoteStorageUnavailableError("500"))
         if self._happens("throttled"):

@@ -73,8 +73,8 @@ class Partition:
     @property
     def offsets(self) -> PartitionOffsets:
         """The bounds as the peer tells them."""
-        start = max(self.log_start, 0)
-        return PartitionOffsets(start, max(start, self.local_start), self.tiered_end - 1, self.log.end, self.log.end)
+        local = max(self.log_start, self.local_start)
+        return PartitionOffsets(self.log_start, local, self.tiered_end - 1, self.log.end, self.log.end)
 
 
 class Tier:

@@ -16,8 +16,6 @@ All that is random comes from the scenario's seed, so a scenario always runs in 
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 import random
 from collections import Counter
@@ -42,16 +40,16 @@ from tests.simulation.application import Application
 from tests.simulation.buffers import Buffers
 from tests.simulation.judge import ViolationError
 from tests.simulation.occurrences import Occurrences
-from tests.simulation.scenario import Scenario
+from tests.simulation.scenario import LOCATION_SECONDS, OVERDUE_SECONDS, Scenario
 from tests.simulation.store import Outcome, Store
 from tests.simulation.tier import Tier, must_be_refused
+from tests.support.event_queue import EventQueue
 from tests.support.locations import ManualClock
 
 __all__ = ["World"]
 
 _TICK_SECONDS = 0.25
 _STANDSTILL_SECONDS = 200.0
-_OVERDUE_SECONDS = 2.0
 _MOST_IN_VAIN = 3
 _DECODE_SECONDS = 0.0005
 
@@ -84,10 +82,10 @@ class World:
         self.buffers = Buffers()
         self.tier = Tier(scenario, self.clock, self.chance, self.seen)
         self.metrics = FetchMetrics(self.clock)
-        self.scheduler = Scheduler(scenario.config, FetchBudget(scenario.config), self.metrics, self.buffers.give_back)
+        config = scenario.config
+        self.scheduler = Scheduler(config, FetchBudget(config), self.metrics, self.buffers.give_back)
         self._store = Store(scenario, self.tier, self.chance, self.seen)
-        self._queue: list[tuple[float, int, Callable[[], bool]]] = []
-        self._numbers = itertools.count()
+        self._queue: EventQueue[Callable[[], bool]] = EventQueue()
         self._busy = 0
         self._look_at = 0.0
         self._gets: dict[Fetch, _Get] = {}
@@ -117,7 +115,7 @@ class World:
 
     def after(self, seconds: float, event: Callable[[], bool]) -> None:
         """``event`` happens in so many seconds. It returns whether a worker is free because of it."""
-        heapq.heappush(self._queue, (self.clock.now + seconds, next(self._numbers), event))
+        self._queue.add(self.clock.now + seconds, event)
 
     def tell(self, text: str, *values: object) -> None:
         """Adds a line to the story."""
@@ -137,7 +135,7 @@ class World:
             self.seen.saw("stopped-locating")
 
     def _step(self) -> None:
-        at = self._queue[0][0] if self._queue else math.inf
+        at = self._queue.next_at
         if self._look_at < at and self._busy < self._workers:
             if self._look_at == math.inf:
                 raise ViolationError("J9", "nothing will ever happen")
@@ -146,7 +144,7 @@ class World:
         elif at == math.inf:
             raise ViolationError("J9", "nothing will ever happen")
         else:
-            self.clock.now, _, event = heapq.heappop(self._queue)
+            self.clock.now, event = self._queue.pop()
             self.events += 1
             free = event()
             self._notify()
@@ -223,7 +221,7 @@ class World:
         self.after(delay / 2, partial(self._at_peer, batch, delay / 2))
 
     def _at_peer(self, batch: LocationBatch, back: float) -> bool:
-        deadline = Deadline(self.clock, 2.0)
+        deadline = Deadline(self.clock, LOCATION_SECONDS)
         found = locate(self.tier, batch.locates, (ORIGINAL_FORMAT,), deadline, self.clock, lambda _partition, _deadline: False)
         self.after(back, partial(self._located, batch, found))
         return False
@@ -279,7 +277,7 @@ class World:
         elif memory.held + lease.size > memory.limit:
             self.seen.saw("memory-short")
         now = self.clock.now
-        wanted = [get for get in self._gets.values() if not get.command.overtaken and now - get.began <= _OVERDUE_SECONDS]
+        wanted = [get for get in self._gets.values() if not get.command.overtaken and now - get.began <= OVERDUE_SECONDS]
         if len(wanted) + 1 > self.scenario.in_flight:
             raise ViolationError("J8", f"{len(wanted) + 1} GETs are in flight, {self.scenario.in_flight} are allowed")
 
@@ -342,7 +340,7 @@ class World:
                 self.seen.saw("hedge-won-late")
         if get.outcome.error is not None and racing:
             self.seen.saw("hedge-failed")
-        if self.clock.now - get.began > _OVERDUE_SECONDS:
+        if self.clock.now - get.began > OVERDUE_SECONDS:
             self.seen.saw("overdue-returned")
         head = command.grant.head
         if head is not None and head is not command.range:

@@ -13,7 +13,6 @@ Two runs with the same values are equal to the last event, so figures from here 
 from __future__ import annotations
 
 import functools
-import heapq
 import itertools
 import random
 import struct
@@ -36,6 +35,7 @@ from kafka_remote_client.plugin import WritableBuffer
 from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.testing import AnswerKind, FixedLatency, StoreModel, StoreSampler
 from tests.support.batches import Rec, batch
+from tests.support.event_queue import EventQueue
 from tests.support.locations import ManualClock, location, segment
 
 __all__ = ["Figures", "FixedNumber", "FixedSize", "VirtualReading", "distant"]
@@ -149,8 +149,7 @@ class VirtualReading:
         self._cores = [0.0] * _CORES
         self._trips = random.Random(seed)
         self._flying = self._most_flying = self._gets = 0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._numbers = itertools.count()
+        self._events: EventQueue[Callable[[], None]] = EventQueue()
         self._reads: list[PartitionRead] = []
         self._busy = False
         self._turn = 0
@@ -187,14 +186,14 @@ class VirtualReading:
         )
 
     def _after(self, seconds: float, event: Callable[[], None]) -> None:
-        heapq.heappush(self._events, (self._clock.now + seconds, next(self._numbers), event))
+        self._events.add(self._clock.now + seconds, event)
 
     def _advance(self) -> None:
         """Moves the clock to the next event, or to the time at which the scheduler wants a call."""
         tick = self._scheduler.patience(self._clock.now, _TICK_SECONDS) if self._idle else _TICK_SECONDS
         at = self._clock.now + (_TICK_SECONDS if tick is None else max(tick, 1e-6))
-        if self._events and self._events[0][0] <= at:
-            self._clock.now, _, event = heapq.heappop(self._events)
+        if self._events.next_at <= at:
+            self._clock.now, event = self._events.pop()
             event()
             return
         assert self._events or self._scheduler.has_work or tick is not None, "nothing will ever happen"
