@@ -55,6 +55,7 @@ __all__ = [
     "read_varint",
     "records_of",
     "stamped",
+    "uvarint",
 ]
 
 NO_PRODUCER = NO_EPOCH = NO_SEQUENCE = NO_TIMESTAMP = -1
@@ -311,12 +312,16 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    raw = (value << 1 ^ value >> 63) & 0xFFFF_FFFF_FFFF_FFFF
+    return uvarint((value << 1 ^ value >> 63) & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint: seven bits in each byte, the lowest first."""
     out = bytearray()
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
     return bytes(out)
 
 

@@ -32,6 +32,7 @@ from typing import TypeAlias
 import attrs
 
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.tiered_cluster.batches import uvarint
 
 __all__ = ["MetadataEvent", "SegmentUpdate", "metadata_partition", "metadata_record", "updated"]
 
@@ -78,7 +79,7 @@ def metadata_record(event: MetadataEvent) -> bytes:
     body = struct.pack(
         ">qqiqq", event.start_offset, event.end_offset, event.broker_id, event.max_timestamp_ms, event.event_timestamp_ms
     )
-    body += _uvarint(len(event.segment_leader_epochs) + 1)
+    body += uvarint(len(event.segment_leader_epochs) + 1)
     for entry in event.segment_leader_epochs:
         body += struct.pack(">iq", entry.epoch, entry.start_offset) + _NO_TAGS
     body += struct.pack(">i", event.segment_size_in_bytes) + _bytes(event.custom_metadata) + struct.pack(">b", event.state)
@@ -88,21 +89,12 @@ def metadata_record(event: MetadataEvent) -> bytes:
 def _framed(api_key: int, segment: RemoteLogSegmentId, body: bytes) -> bytes:
     tip = segment.topic_id_partition
     partition = _bytes(tip.topic.encode()) + tip.topic_id.bytes + struct.pack(">i", tip.partition) + _NO_TAGS
-    front = _uvarint(_FRAME_VERSION) + _uvarint(api_key) + _uvarint(_RECORD_VERSION)
+    front = uvarint(_FRAME_VERSION) + uvarint(api_key) + uvarint(_RECORD_VERSION)
     return front + partition + segment.id.bytes + _NO_TAGS + body
 
 
 def _bytes(data: bytes | None) -> bytes:
-    return b"\0" if data is None else _uvarint(len(data) + 1) + data
-
-
-def _uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return b"\0" if data is None else uvarint(len(data) + 1) + data
 
 
 def metadata_partition(tip: TopicIdPartition, partitions: int) -> int:
