@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 PROMTOOL = Path(__file__).resolve().parents[1] / ".cache" / "prometheus" / "usr" / "bin" / "promtool"
 """Where tests look for it if it is not on PATH."""
@@ -74,14 +75,7 @@ def unpack(packages: Sequence[str], seconds: float | None = None) -> bool:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         steps = [["apt-get", "--quiet", "download", *packages], ["sh", "-c", 'dpkg-deb --extract ./*.deb "$0"', str(target)]]
-        for command in steps:
-            try:
-                done = subprocess.run(command, cwd=directory, check=False, stdin=subprocess.DEVNULL, timeout=seconds)
-            except subprocess.TimeoutExpired:
-                return False
-            if done.returncode:
-                return False
-    return promtool()
+        return succeed(steps, seconds, cwd=directory) and promtool()
 
 
 def table() -> list[str]:
@@ -101,10 +95,15 @@ def install(packages: list[str], seconds: float | None = None) -> bool:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for arguments in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-        command = ["apt-get", "--quiet", *arguments]
+    steps = (["update"], ["install", "--yes", "--no-install-recommends", *packages])
+    return succeed([["apt-get", "--quiet", *arguments] for arguments in steps], seconds, env=environment)
+
+
+def succeed(steps: Sequence[list[str]], seconds: float | None, **options: Any) -> bool:
+    """Whether all commands succeed, one after the other, each within ``seconds``. ``options``: of subprocess.run."""
+    for command in steps:
         try:
-            done = subprocess.run(command, env=environment, check=False, stdin=subprocess.DEVNULL, timeout=seconds)
+            done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, timeout=seconds, **options)
         except subprocess.TimeoutExpired:
             return False
         if done.returncode:
