@@ -126,7 +126,7 @@ def test_ranges_grow_only_if_twice_the_size_fits() -> None:
     assert sizer.balance(5.0, 10.0)
     assert sizer.range_bytes == 8 * MIB
     assert not sizer.balance(0.0, 10.0), "they are as large as they may be"
-    assert not sizer.balance(10.0, 10.0), "all that is wanted fits"
+    assert not sizer.balance(10.0, 10.0), "the wanted bytes fit"
 
 
 def test_ranges_shrink_if_more_bytes_are_in_flight_than_fit() -> None:
