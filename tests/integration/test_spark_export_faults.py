@@ -128,7 +128,7 @@ def test_a_rerun_completes_the_export_of_a_killed_driver(
     cluster: ExportCluster, listener: socket.socket, tmp_path: Path
 ) -> None:
     table = ExportedTable(tmp_path / "iceberg", "iceberg", f"127.0.0.1:{listener.getsockname()[1]}")
-    # Of 60 operations after the commit plan.
+    # Of the driver's 60 operations from the commit plan on.
     assert survives(cluster, table, Point("driver", commits=True, operation=39)) == []
     found = operations(table)
     planned = next(number for number, entry in enumerate(found) if is_commit(entry))

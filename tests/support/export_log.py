@@ -12,10 +12,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Entry", "entries", "is_commit", "is_data", "is_record", "split_of"]
+__all__ = ["Entry", "entries", "is_commit", "is_data", "is_record", "operations_of", "split_of"]
 
 Entry = dict[str, Any]
 
@@ -40,6 +41,20 @@ def is_record(entry: Entry) -> bool:
 def is_data(entry: Entry, operation: str) -> bool:
     """Whether it is an operation with this name on a data file."""
     return entry["operation"] == operation and any(f"/{folder}/" in entry["path"] for folder in ("files", "data"))
+
+
+def operations_of(victim: str, found: Sequence[Entry], *, commits: bool) -> list[Entry]:
+    """The operations before which a fault can kill this process: "driver", "executor" or "worker".
+
+    They are those before the commit plan, or those from the commit plan on (``commits``). Executors and workers die at
+    operations of tasks. The driver dies at any operation before the plan, and at its own after it: a second attempt that
+    Spark started may still write at that time.
+    """
+    planned = next((number for number, entry in enumerate(found) if is_commit(entry)), len(found))
+    counted = found[planned:] if commits else found[:planned]
+    if victim == "driver" and not commits:
+        return list(counted)
+    return [entry for entry in counted if (entry["task"] is None) == (victim == "driver")]
 
 
 def split_of(entry: Entry) -> str:

@@ -16,7 +16,7 @@ import attrs
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from tests.support.export_log import Entry, entries, is_commit, is_data, is_record
+from tests.support.export_log import Entry, entries, is_data, is_record, operations_of
 from tests.support.exported_table import ExportedTable
 from tests.support.waiting import wait_until
 
@@ -30,8 +30,8 @@ _PATIENCE_SECONDS = 120.0
 class _Fault:
     """``kill``: the process that ends at an operation: "worker", "executor" or "driver".
 
-    The operation is the one with the number ``operation`` before or after the commit plan (``commits``); of workers and
-    executors those of tasks count. Without a number it is the end of a file in an executor that has recorded two splits.
+    The operation is the one with the number ``operation`` of ``operations_of(kill, …)``. Without a number
+    it is the end of a file in an executor that has recorded two splits.
 
     ``overlap``: attempts at the first split end their file when two of them have begun one.
     """
@@ -49,10 +49,7 @@ class _Fault:
         if self.operation is None:
             recorded = [entry for entry in found if is_record(entry) and entry["executor"] == last["executor"]]
             return last["task"] is not None and is_data(last, "close") and len(recorded) >= 2
-        planned = next((number for number, entry in enumerate(found) if is_commit(entry)), len(found))
-        counted = found[planned:] if self.commits else found[:planned]
-        if self.kill != "driver":
-            counted = [entry for entry in counted if entry["task"] is not None]
+        counted = operations_of(self.kill, found, commits=self.commits)
         return bool(counted) and counted[-1] is last and len(counted) == self.operation
 
 

@@ -32,7 +32,7 @@ import attrs
 
 from kafka_remote_client.clock import SystemClock
 from tests.support.artifacts import ROOT
-from tests.support.export_log import Entry, entries, is_commit
+from tests.support.export_log import Entry, entries, operations_of
 from tests.support.exported_table import EXPORTS, KINDS, ExportedTable, connections, expected
 from tests.support.ledger import ledger
 from tests.support.spark import WITH_CONNECTOR, SparkDriver
@@ -156,17 +156,16 @@ def _failed(check: Any) -> list[str]:
 
 
 def _counted(cluster: ExportCluster, table: ExportedTable) -> dict[str, int]:
-    """Operations of an export that nothing disturbs: of tasks, and of the driver after the commit plan."""
+    """Operations of an export that nothing disturbs, of each kind at which a fault can kill a process."""
     table.directory.mkdir()
     cluster.export(table)
     table.check()
     found = operations(table)
-    planned = next(number for number, entry in enumerate(found) if is_commit(entry))
     shutil.rmtree(table.directory)
     return {
-        "tasks": sum(entry["task"] is not None for entry in found),
-        "before": planned,
-        "after": len(found) - planned,
+        "tasks": len(operations_of("worker", found, commits=False)),
+        "before": len(operations_of("driver", found, commits=False)),
+        "after": len(operations_of("driver", found, commits=True)),
     }
 
 
