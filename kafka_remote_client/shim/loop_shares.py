@@ -3,7 +3,7 @@
 One event loop serves all clients, so what one client costs, all others wait for. Each account has a share of the loop's time::
 
     account                   | its share                                   | within it, turns go
-    all clients not admitted  | 0.2 while admitted clients use the loop,    | from address to address, then
+    all clients not admitted  | 0.1 while admitted clients use the loop,    | from address to address, then
                               | else 0.9                                    | from connection to connection
     each address of admitted  | the fair level, ``limit`` at most; all of   | from connection to connection
     clients                   | the loop if no other address uses it        |
@@ -29,7 +29,7 @@ from kafka_remote_client.clock import Clock
 
 __all__ = ["LoopShares", "fair_level"]
 
-_UNADMITTED = 0.2
+_UNADMITTED = 0.1
 _UNADMITTED_ALONE = 0.9
 _ADMITTED = 0.9
 _WINDOW_SECONDS = 0.001

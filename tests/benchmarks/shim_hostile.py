@@ -1,7 +1,7 @@
 """Throughput of a consumer through the shim while 1,000 peers misuse the shim, relative to its undisturbed throughput.
 
     python -m tests.benchmarks.shim_hostile [--json FILE] [--peers 1000] [--seconds 3] [--rounds 3] [--tls] [--kinds slow …]
-        [--addresses 1]
+        [--addresses 1] [--shim-options="--max-loop-share-per-ip 0.25"]
 
 A real broker, two shims by their command, the peers (tests/benchmarks/shim_attackers.py, six kinds) and a plain consumer of
 confluent_kafka are processes on one machine. The consumer reads a local topic again and again through the first shim. Three
@@ -9,8 +9,8 @@ kinds of spans take turns in one run: without peers, with the peers at the secon
 first one (``with``). The peers take CPU time of the machine, in their own process and in the broker. At the second shim they
 take it too, but no time of the event loop that serves the consumer. So the spans ``beside`` say what the machine has left.
 
-All limits of the shims have their defaults. The peers of a kind share ``--addresses`` addresses; with 0 they all have the
-consumer's own.
+All limits of the shims have their defaults unless ``--shim-options`` says otherwise. The peers of a kind share
+``--addresses`` addresses; with 0 they all have the consumer's own.
 
 ================ ===================================================================================================
 figure           is
@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import statistics
 import sys
 import tempfile
@@ -111,10 +112,11 @@ def measured(
     *,
     tls: bool,
     addresses: int,
+    shim_options: Sequence[str] = (),
 ) -> dict[str, float]:
     """The figures of the module's table."""
     _filled(broker, 200)
-    options: list[str] = []
+    options = list(shim_options)
     honest_settings: dict[str, Any] = {}
     arguments: list[str] = []
     if tls:
@@ -181,6 +183,7 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--tls", action="store_true", help="clients and peers connect to the shim with TLS")
     parser.add_argument("--addresses", type=int, default=1, help="of each kind of peer; 0: the consumer's own")
+    parser.add_argument("--shim-options", type=shlex.split, default=[], help="further options of both shims, in one argument")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         broker = KafkaBroker(Path(directory) / "broker")
@@ -195,6 +198,7 @@ def main() -> int:
                 given.rounds,
                 tls=given.tls,
                 addresses=given.addresses,
+                shim_options=given.shim_options,
             )
         finally:
             broker.destroy()
@@ -205,6 +209,7 @@ def main() -> int:
         "kinds": given.kinds,
         "tls": given.tls,
         "addresses": given.addresses,
+        "shim_options": given.shim_options,
         "figures": figures,
         "missed": lines,
     }
