@@ -203,6 +203,18 @@ def test_a_server_that_leaves_most_pending_gets_smaller_batches() -> None:
         assert made.scheduler._locations_at_once == 8
 
 
+def test_an_abandoned_batch_does_not_make_the_next_smaller() -> None:
+    with stepping() as made:
+        for _ in range(300):
+            made.opened()
+        abandoned = made.scheduler.next_command(0.0)
+        assert isinstance(abandoned, LocationBatch)
+        made.scheduler.abandoned(abandoned)
+        batch = made.scheduler.next_command(0.0)
+        assert isinstance(batch, LocationBatch)
+        assert len(batch.locates) == len(abandoned.locates)
+
+
 def test_at_most_two_batches_of_locations_are_in_progress() -> None:
     with stepping() as made:
         batches = []
