@@ -14,6 +14,7 @@ from kafka_remote_client.errors import DirectFetchError, RemoteStorageError
 from kafka_remote_client.fetch.commands import LocationBatch
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import Scheduler
 from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.metrics import FetchMetrics
@@ -49,7 +50,8 @@ class Stepping:
     def read(self, topic: str = TOPIC, start: int = 0, **options: Any) -> PartitionRead:
         """One that the scheduler does not know."""
         return PartitionRead(
-            self.scheduler.shared, topic, 0, start, **{"isolation_level": IsolationLevel.READ_UNCOMMITTED, **options}
+            self.scheduler.shared,
+            ReadRequest(topic, 0, start, **{"isolation_level": IsolationLevel.READ_UNCOMMITTED, **options}),
         )
 
     def opened(self, topic: str = TOPIC, start: int = 0, **options: Any) -> PartitionRead:

@@ -28,6 +28,7 @@ from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, Scheduler
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, PartitionOffsets, SegmentLocation
@@ -289,7 +290,7 @@ class VirtualReading:
 
     def _open(self, partition: int, offset: int) -> PartitionRead:
         options = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "borrow": True}
-        read = PartitionRead(self._scheduler.shared, "virtual", partition, offset, **options)
+        read = PartitionRead(self._scheduler.shared, ReadRequest("virtual", partition, offset, **options))
         self._scheduler.opened(read)
         return read
 
