@@ -158,7 +158,7 @@ class Shimmed:
 
     def __init__(self, laid: Laid, keys: KeyRing | None = None) -> None:
         metadata = RemoteLogMetadataStore()
-        laid.tier.tell(metadata)
+        laid.tier.publish(metadata)
         signer = UrlSigner(b"0123456789abcdef", "http://origin:1", SystemClock())
         layout = AivenLayout("p/", keys or key_ring())
         self.counters = Counters()

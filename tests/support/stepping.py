@@ -87,8 +87,8 @@ class Stepping:
     def locate(self, command: Locate, answer: LocationAnswer | None = None) -> None:
         """Answers like the golden tier, unless ``answer`` is given."""
         read = command.read
-        told = answer or self.answer(read.topic, command.offset, command.window, read.isolation_level)
-        self.scheduler.located(command, told, command.offset, PartitionOffsets(), self.clock.now)
+        answer = answer or self.answer(read.topic, command.offset, command.window, read.isolation_level)
+        self.scheduler.located(command, answer, command.offset, PartitionOffsets(), self.clock.now)
 
     def fetch(self, command: Fetch, error: RemoteStorageError | None = None, received: int = 0) -> None:
         """Reads the range, which takes no time, or fails after ``received`` bytes."""
