@@ -37,6 +37,7 @@ from kafka_remote_client.fallback import Fallback, FallbackLog
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
@@ -251,14 +252,16 @@ class Routing:
         flow.damage = None
         if not flow.paused:
             flow.reader = self._engine.reader(
-                flow.topic,
-                flow.partition,
-                flow.next_offset,
-                leader_epoch=flow.leader_epoch,
-                isolation_level=self._behaviour.isolation_level,
-                stop_at_local=True,
-                borrow=True,
-                offsets=flow.offsets,
+                ReadRequest(
+                    flow.topic,
+                    flow.partition,
+                    flow.next_offset,
+                    leader_epoch=flow.leader_epoch,
+                    isolation_level=self._behaviour.isolation_level,
+                    stop_at_local=True,
+                    borrow=True,
+                    offsets=flow.offsets,
+                ),
                 on_ready=partial(self._flows.announce, flow),
                 on_passed=partial(self._flows.announce_passed, flow),
             )

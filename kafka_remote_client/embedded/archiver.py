@@ -1,7 +1,7 @@
-"""What a broker's RemoteLogManager does for its leaders, done from outside: copies a mock broker's segments to a directory.
+"""Copies a mock broker's segments to a directory, as the RemoteLogManager of a real broker does for its leaders.
 
-Batches are fetched as they lie in the log, gathered until a segment is full, and written as LocalTieredStorage writes them.
-Files come first, then the two metadata events, so readers of the metadata find the files.
+It fetches batches unchanged, collects them until a segment is full, and writes them as LocalTieredStorage does. The files are
+written before the two metadata events, so that readers of the metadata find the files.
 
 References: KIP-405; Kafka's RemoteLogManager.copyLogSegmentsToRemote, LocalTieredStorage.
 """
@@ -41,7 +41,7 @@ _STEP_SECONDS = 60.0
 
 @attrs.define
 class _ActiveSegment:
-    """What was copied off the broker and is not a segment of the tier yet."""
+    """Batches that were copied from the broker and are not yet a segment of the tier."""
 
     next_offset: int = 0
     lineage: list[EpochEntry] = attrs.field(factory=list)
@@ -51,10 +51,10 @@ class _ActiveSegment:
 class Archiver:
     """Copies all topics of the broker at ``address`` into ``directory``. Thread safe; one step runs at a time.
 
-    ``store`` gets the metadata of each segment, ``logs`` its batches.
+    ``store`` receives the metadata of each segment, ``logs`` its batches.
 
-    ``segment_bytes``: a segment is rolled when the next batch would make it larger. ``keep_open`` of :meth:`step` leaves the
-    last, unfinished segment of each partition with the broker, as brokers do.
+    ``segment_bytes``: a segment is rolled if the next batch would make it larger. ``keep_open`` of :meth:`step`: the last,
+    unfinished segment of each partition stays on the broker, as with a real broker.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class Archiver:
         self._lock = threading.Lock()
 
     def step(self, *, keep_open: bool = True) -> int:
-        """Copies what the broker has by now; how many segments were written. Raises LocationError, ProtocolError, OSError.
+        """Copies new batches of the broker. Returns the number of segments written.
 
-        Raises LocationError also when the broker has already dropped records that were not copied.
+        Raises LocationError, also if the broker has dropped records that were not copied, ProtocolError, and OSError.
         """
         with self._lock:
             deadline = Deadline(self._clock, _STEP_SECONDS)
@@ -100,7 +100,7 @@ class Archiver:
             return written
 
     def close(self) -> None:
-        """Ends the connection to the broker."""
+        """Closes the connection to the broker."""
         self._connection.close()
 
     def _partitions(self, deadline: Deadline) -> list[TopicIdPartition]:
@@ -114,7 +114,7 @@ class Archiver:
         ]
 
     def _copy_batches(self, deadline: Deadline) -> int | None:
-        """One Fetch of all partitions; how many segments were rolled, ``None`` when nothing new came."""
+        """Sends one Fetch for all partitions. Returns the number of rolled segments, ``None`` if there were no new batches."""
         topics: dict[str, list[fetch.FetchPartition]] = {}
         by_name: dict[tuple[str, int], TopicIdPartition] = {}
         for tip, active in self._active.items():
@@ -177,7 +177,7 @@ class Archiver:
 
 
 def _new_id() -> UUID:
-    """Kafka's Uuid.randomUuid: its text never begins with a dash, which command lines would take for an option."""
+    """Returns an id as Kafka's Uuid.randomUuid does: its text never begins with a dash, which would look like an option."""
     while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:
         pass
     return drawn

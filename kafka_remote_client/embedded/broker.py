@@ -1,18 +1,18 @@
 """Makes a mock broker and a tier on disk look like one broker with tiered storage. For the demo and for tests.
 
-librdkafka's mock broker drops the front of its log and knows nothing of a tier, so the shim plays that part, and only in the
-embedded cluster. What is different from a shim in front of a real broker, all of it here::
+librdkafka's mock broker drops the front of its log and has no tier. In the embedded cluster the shim therefore acts as the
+tiered broker. All differences from a shim in front of a real broker are in this module::
 
-    request         | what the mock lacks                  | what is done
-    ApiVersions 3-4 | an answer that parses                | its answer to version 2, in the version asked for
+    request         | missing in the mock                  | what this module does
+    ApiVersions 3-4 | an answer that parses                | its answer to version 2, in the requested version
     Fetch           | records below its own log start      | read from the tier's files (embedded/log.py)
-                    | LogStartOffset of the tier           | put in
+                    | LogStartOffset of the tier           | set in the answer
     ListOffsets     | -2 with the tier, -4, -5, by time    | answered from tier and mock together
 
-A tagged Fetch is granted as in front of a real broker: the granting strategy's own questions go through the same Fetch.
+A tagged Fetch is granted as with a real broker: the requests of the granting strategy use the same Fetch.
 
-The first Fetch goes to the mock without waiting, because the mock makes a client wait although the tier has records for it;
-only if neither has any is it sent again as it was.
+The first Fetch is sent to the mock with MaxWaitMs 0, because the mock would wait although the tier has records. If neither has
+records, the client's Fetch is sent unchanged.
 
 References: KIP-405; Kafka's ReplicaManager.readFromLog, UnifiedLog.fetchOffsetByTimestamp.
 """
@@ -56,9 +56,9 @@ _SCAN_BYTES = 8 << 20
 
 
 class EmbeddedBroker:
-    """The strategy of the embedded cluster. ``granting``: what answers tagged requests.
+    """The strategy of the embedded cluster. ``granting``: the strategy that answers tagged requests.
 
-    ``expire_local``: tiered records count as gone from the mock at once, instead of when the mock drops them.
+    ``expire_local``: tiered records count as deleted from the mock's log at once, and not only when the mock drops them.
     """
 
     api_versions: Mapping[int, range] = {
@@ -76,7 +76,7 @@ class EmbeddedBroker:
         self._workers = workers
         self._expire_local = expire_local
         self.clients: list[str] = []
-        """Address, port and client id of each connection, in the order of their ApiVersions, with which connections begin."""
+        """Address, port and client id of each connection, in the order of their ApiVersions requests."""
 
     def collects(self, head: RequestHead, length: int) -> bool:
         known: Mapping[int, range] = {
@@ -110,8 +110,8 @@ class EmbeddedBroker:
         return await self._fetch(version, body, ask)
 
     async def _api_versions(self, version: int, ask: Ask) -> bytes:
-        told = api_versions.decode_response(await ask(ApiKey.API_VERSIONS, _MOCK_API_VERSIONS, b""), _MOCK_API_VERSIONS)
-        return announce(version, api_versions.encode_response(told, version), self.api_versions)
+        parsed = api_versions.decode_response(await ask(ApiKey.API_VERSIONS, _MOCK_API_VERSIONS, b""), _MOCK_API_VERSIONS)
+        return announce(version, api_versions.encode_response(parsed, version), self.api_versions)
 
     # Fetch.
 
@@ -119,10 +119,10 @@ class EmbeddedBroker:
         request = fetch.decode_request(body, version)
         at_once = attrs.evolve(request, max_wait_ms=0)
         for attempt in (at_once, request):
-            told = await ask(ApiKey.FETCH, version, fetch.encode_request(attempt, version))
-            response = fetch.decode_response(told, version)
+            parsed = await ask(ApiKey.FETCH, version, fetch.encode_request(attempt, version))
+            response = fetch.decode_response(parsed, version)
             merged = await self._work(lambda: self._with_tier(request, response))  # noqa: B023 - awaited in this turn
-            if not request.max_wait_ms or _has_something(merged):
+            if not request.max_wait_ms or _has_records_or_error(merged):
                 break
         return fetch.encode_response(merged, version)
 
@@ -160,9 +160,9 @@ class EmbeddedBroker:
         records, aborted = b"", data.aborted_transactions
         if wanted.partition_max_bytes > 0 and left > 0:
             size = min(wanted.partition_max_bytes, left)
-            records, among = log.read(wanted.fetch_offset, size)
+            records, overlapping = log.read(wanted.fetch_offset, size)
             if isolation == IsolationLevel.READ_COMMITTED:
-                aborted = among
+                aborted = overlapping
             self._counters.add("broker_tier_reads")
             self._counters.add("broker_tier_bytes", len(records))
         return attrs.evolve(data, error_code=ErrorCode.NONE, records=records, aborted_transactions=aborted)
@@ -196,8 +196,8 @@ class EmbeddedBroker:
             for topic in request.topics
         )
         body = list_offsets.encode_request(attrs.evolve(request, topics=topics), _MOCK_LIST_OFFSETS)
-        told = list_offsets.decode_response(await ask(ApiKey.LIST_OFFSETS, _MOCK_LIST_OFFSETS, body), _MOCK_LIST_OFFSETS)
-        return {(topic.name, one.partition_index): one for topic in told.topics for one in topic.partitions}
+        parsed = list_offsets.decode_response(await ask(ApiKey.LIST_OFFSETS, _MOCK_LIST_OFFSETS, body), _MOCK_LIST_OFFSETS)
+        return {(topic.name, one.partition_index): one for topic in parsed.topics for one in topic.partitions}
 
     async def _offset(
         self,
@@ -248,8 +248,8 @@ class EmbeddedBroker:
         return await asyncio.get_running_loop().run_in_executor(self._workers, job)
 
 
-def _has_something(response: fetch.FetchResponse) -> bool:
-    """Records, or an error that the client must hear of."""
+def _has_records_or_error(response: fetch.FetchResponse) -> bool:
+    """Returns whether the answer has records, or an error for the client."""
     return bool(response.error_code) or any(
         data.error_code or data.records for topic in response.responses for data in topic.partitions
     )

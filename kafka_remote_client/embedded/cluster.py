@@ -3,10 +3,11 @@
 ::
 
     clients ─► Shim (EmbeddedBroker) ─► mock broker ◄─ Archiver ─► directory ◄─ ObjectOrigin ◄─ signed URLs
-                        └──────────── reads as a broker reads its tier ──┘
+                        └───────── reads as a broker reads its tier ─────┘
 
-The mock keeps 5 MiB, as compressed, or 100,000 batches of each partition and drops what is older. So: produce, flush, archive,
-and again. What was dropped without having been archived is lost, and the next :meth:`EmbeddedCluster.archive` says so.
+The mock keeps 5 MiB of compressed batches, or 100,000 batches, of each partition and drops older ones. So repeat: produce,
+flush, archive. Batches that were dropped before they were archived are lost, and the next :meth:`EmbeddedCluster.archive`
+raises.
 
 References: librdkafka's ``test.mock.num.brokers``; KIP-405.
 """
@@ -58,13 +59,13 @@ _QUIET = {"log_level": 4}
 
 
 class Faults:
-    """What can be done to a running cluster's object store. The broker's own reads are never touched."""
+    """Faults of a running cluster's object store. The broker's own reads are not affected."""
 
     def __init__(self, origin: OriginFaults) -> None:
         self._origin = origin
 
     def store_down(self) -> None:
-        """Cuts every connection to the store, also in the middle of a body, and every new one."""
+        """Closes each connection to the store, also in the middle of a body, and each new one."""
         self._origin.down = True
 
     def slow_store(self, seconds: float) -> None:
@@ -80,7 +81,7 @@ class Faults:
         self._origin.expire_everything = True
 
     def clear(self) -> None:
-        """Everything works again."""
+        """Ends all faults."""
         self._origin.down = False
         self._origin.delay = 0.0
         self._origin.expire_everything = False
@@ -90,12 +91,12 @@ class Faults:
 class EmbeddedCluster:
     """Starts with :meth:`start` (or ``with``), ends with :meth:`close`. ``directory`` becomes the tier; it is not removed.
 
-    A topic has four partitions, as the mock makes them; ``partitions`` says how many of them :meth:`produce` and the demo use.
-    ``segment_bytes``, ``range_bytes``, ``max_grant_bytes`` and ``url_ttl`` (seconds) are those of a tier and a shim.
-    ``expire_local``: archived records leave the broker at once, and not when the mock drops them, so that little data will do.
-    ``signer``: makes the URLs in place of the cluster's own object origin, which then gets no requests.
+    A topic of the mock has four partitions. ``partitions``: how many of them :meth:`produce` and the demo use.
+    ``segment_bytes``, ``range_bytes``, ``max_grant_bytes`` and ``url_ttl`` (seconds): as in a tier and a shim.
+    ``expire_local``: archived records leave the broker at once, and not only when the mock drops them. So little data suffices.
+    ``signer``: signs the URLs instead of the cluster's object origin, which then gets no requests.
     ``listen`` and ``origin_listen``: ports of the shim and of the object store on localhost; 0 takes a free one.
-    ``broker_listen``: port of one more listener that never grants, as brokers do; ``None`` = none.
+    ``broker_listen``: port of an additional listener that never grants, like a plain broker; ``None`` = none.
     ``metadata_topic``: also write ``__remote_log_metadata``. ``observe`` gets each event of the tier.
     """
 
@@ -120,7 +121,8 @@ class EmbeddedCluster:
         if not 1 <= partitions <= _MOCK_PARTITIONS:
             raise ConfigurationError(f"partitions must be 1 to {_MOCK_PARTITIONS}, as many as the mock broker's topics have")
         if not 1 <= segment_bytes <= _MAX_SEGMENT_BYTES:
-            # What is gathered for a segment is in no tier yet, so the mock must still have it when the segment is full.
+            # Batches collected for a segment are not in the tier yet, so the mock must still have them when the segment is
+            # full.
             raise ConfigurationError(f"segment_bytes must be at most {_MAX_SEGMENT_BYTES}: the mock broker keeps 5 MiB")
         self.directory = Path(directory)
         self.partitions = partitions
@@ -150,7 +152,7 @@ class EmbeddedCluster:
         self.faults = Faults(self._faults)
 
     def start(self) -> Self:
-        """Starts everything. Raises ConfigurationError or OSError when the directory or an address cannot be had."""
+        """Starts all parts. Raises ConfigurationError or OSError if the directory or an address is not available."""
         try:
             self._start()
         except BaseException:
@@ -209,7 +211,7 @@ class EmbeddedCluster:
         return Shim(config, strategy=strategy, counters=self._counters, clock=self._clock).start()
 
     def close(self) -> None:
-        """Stops everything. May be called twice."""
+        """Stops all parts. May be called twice."""
         for part in (self._front, self._shim, self._origin):
             if part is not None:
                 part.stop()
@@ -223,7 +225,7 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """For clients: the shim. Raises RuntimeError before :meth:`start`."""
+        """The shim's address, for clients. Raises RuntimeError before :meth:`start`."""
         if self._shim is None:
             raise RuntimeError("the cluster is not started; call start()")
         return self._shim.bootstrap_servers
@@ -236,7 +238,7 @@ class EmbeddedCluster:
         return self._origin.url
 
     def producer(self, **config: object) -> Producer:
-        """A new librdkafka producer that talks to the mock broker directly; ``_`` in a setting's name stands for ``.``."""
+        """Returns a new librdkafka producer that uses the mock broker directly; ``_`` in a setting's name stands for ``.``."""
         settings = {name.replace("_", "."): value for name, value in config.items()}
         return Producer({"bootstrap.servers": self.mock_bootstrap_servers, **_QUIET, **settings})
 
@@ -248,7 +250,7 @@ class EmbeddedCluster:
         partition: int = 0,
         codec: str = "none",
     ) -> list[int]:
-        """Produces keys and values to one partition and waits for them; their offsets. Raises KafkaException, LocationError."""
+        """Produces keys and values to one partition and waits. Returns their offsets. Raises KafkaException, LocationError."""
         producer = self._producers.get(codec)
         if producer is None:
             producer = self._producers[codec] = self.producer(compression_type=codec, linger_ms=5)
@@ -268,21 +270,21 @@ class EmbeddedCluster:
         return offsets
 
     def archive(self, *, keep_open: bool = True) -> int:
-        """Copies full segments to the tier, with ``keep_open=False`` also those that are not full; how many were copied.
+        """Copies full segments to the tier, with ``keep_open=False`` also partial ones. Returns the number of copied segments.
 
-        Raises LocationError when the mock broker has dropped records before they were copied.
+        Raises LocationError if the mock broker dropped records before they were copied.
         """
         if self._archiver is None:
             raise RuntimeError("the cluster is not started; call start()")
         return self._archiver.step(keep_open=keep_open)
 
     def metrics(self) -> dict[str, int]:
-        """The shim's counters, what the object store has served, and the broker's own reads from the tier."""
+        """The counters of the shim, of the object store, and of the broker's own reads from the tier."""
         origin = {} if self._origin is None else origin_metrics(self._origin)
         return self._counters.snapshot() | origin
 
     def clients(self) -> list[str]:
-        """Address, port and client id of each connection that ever came to the shim and asked for its versions, as it came."""
+        """Address, port and client id of each connection to the shim that sent ApiVersions, in this order."""
         return [] if self._broker is None else list(self._broker.clients)
 
     def __enter__(self) -> Self:

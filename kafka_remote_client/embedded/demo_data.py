@@ -1,9 +1,9 @@
 """The demo's records, and digests that compare a reader's records with the producer's.
 
-The records are made up by arithmetic, the same in every run: keyed, values of 20 bytes to 4 KB (small ones far more often), a
-header now and then, written by one producer per codec in turns. A producer sends the records of a partition in order, and only
-one producer sends at a time, so a delivery report's offset belongs to the oldest record of its partition that is under way.
-(The reports themselves lack headers, and the mock broker puts a made-up time into them.)
+The records are computed, and the same in every run: with keys, values of 20 bytes to 4 KB (mostly small), and headers in some
+of them. One producer per codec writes them in turns. A producer sends the records of a partition in order, and only one
+producer sends at a time, so a delivery report's offset belongs to the oldest record in flight of its partition. (The reports
+have no headers, and the mock broker puts an arbitrary timestamp into them.)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _DemoRecord:
 
 @attrs.frozen
 class PartitionDigest:
-    """``bytes`` counts keys and values. ``digest`` is over offsets, timestamps, keys, values and headers, in hex."""
+    """``bytes``: of keys and values. ``digest``: of offsets, timestamps, keys, values and headers, in hex."""
 
     records: int
     bytes: int
@@ -60,7 +60,7 @@ class PartitionDigest:
 
 @attrs.frozen
 class DemoData:
-    """What :func:`fill` wrote. A reader of ``topic`` has to come to the same ``partitions``."""
+    """The records that :func:`fill` wrote. A reader of ``topic`` must compute the same ``partitions``."""
 
     topic: str
     partitions: Mapping[int, PartitionDigest]
@@ -77,7 +77,7 @@ class DemoData:
 
 
 class DigestBuilder:
-    """Builds the digests of all partitions from records, which come in offset order within each partition."""
+    """Builds the digests of all partitions from records in offset order within each partition."""
 
     def __init__(self) -> None:
         self._hashes: dict[int, hashlib.blake2b] = {}
@@ -87,7 +87,7 @@ class DigestBuilder:
     def add(
         self, partition: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: _Headers | None
     ) -> None:
-        """Takes the next record of a partition. No headers may be ``None`` or empty."""
+        """Adds the next record of a partition. No headers: ``None`` or empty."""
         if partition not in self._hashes:
             self._hashes[partition] = hashlib.blake2b(digest_size=16)
             self._records[partition] = self._bytes[partition] = 0
@@ -101,7 +101,7 @@ class DigestBuilder:
         self._bytes[partition] += len(key or b"") + len(value or b"")
 
     def add_message(self, message: Message) -> None:
-        """Takes the next message that a consumer got of its partition. Raises ValueError for one without a place in a log."""
+        """Adds a consumer's next message of its partition. Raises ValueError for one without partition or offset."""
         partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
         if partition is None or offset is None or isinstance(key, str) or isinstance(value, str):
             raise ValueError("the message has no partition or offset, or its key or value is text")
@@ -125,10 +125,10 @@ def fill(
     round_records: int = _ROUND_RECORDS,
     progress: Callable[[int], None] = lambda _done: None,
 ) -> DemoData:
-    """Produces ``records`` with all codecs in turns and archives after each round; the last part stays with the broker.
+    """Produces ``records`` with all codecs in turns and archives after each round. The last part stays on the broker.
 
-    ``round_records``: between two archive steps. ``progress`` gets the number of delivered records. The topic must be new.
-    Raises KafkaException or LocationError when the broker does not take the records.
+    ``round_records``: records between two archive steps. ``progress`` gets the number of delivered records. The topic must be
+    new. Raises KafkaException or LocationError if the broker rejects the records.
     """
     producers = [
         cluster.producer(compression_type=codec, linger_ms=5, queue_buffering_max_messages=1_000_000) for codec in CODECS
@@ -148,7 +148,7 @@ def fill(
 
 
 def _produce(producer: Producer, topic: str, partitions: int, records: Sequence[_DemoRecord], digests: DigestBuilder) -> None:
-    under_way: dict[int, deque[_DemoRecord]] = {partition: deque() for partition in range(partitions)}
+    in_flight: dict[int, deque[_DemoRecord]] = {partition: deque() for partition in range(partitions)}
     failed: list[object] = []
 
     def on_delivery(error: object, message: Message) -> None:
@@ -156,12 +156,12 @@ def _produce(producer: Producer, topic: str, partitions: int, records: Sequence[
         if error is not None or partition is None or offset is None:
             failed.append(error)
             return
-        record = under_way[partition].popleft()
+        record = in_flight[partition].popleft()
         digests.add(partition, offset, record.timestamp_ms, record.key, record.value, record.headers)
 
     for record in records:
         partition = int.from_bytes(hashlib.blake2b(record.key, digest_size=4).digest(), "big") % partitions
-        under_way[partition].append(record)
+        in_flight[partition].append(record)
         producer.produce(
             topic,
             record.value,

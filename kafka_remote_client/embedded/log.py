@@ -1,9 +1,9 @@
-"""The tiered log that the embedded broker serves: an index of the batches as they were written, over the files of the tier.
+"""The tiered log that the embedded broker serves: an index of the written batches over the files of the tier.
 
-The embedded broker's path is what tests compare direct reads with. So this module shares no code with the client: it imports
-nothing from ``records``, ``remote_log`` or ``location`` (an import contract in pyproject.toml). It reads no offset index, no
-transaction index and no checkpoint. Batches are indexed once, from the bytes that the archiver writes, and aborted transactions
-come from the control batches themselves.
+Tests compare direct reads with the embedded broker. So this module shares no code with the client: it imports nothing from
+``records``, ``remote_log`` or ``location`` (an import contract in pyproject.toml). It reads no offset index, no transaction
+index and no checkpoint. It indexes batches once, from the bytes that the archiver writes, and finds aborted transactions in the
+control batches.
 
 ::
 
@@ -65,7 +65,7 @@ class RecordTime:
 
 @attrs.frozen
 class _Batch:
-    """One entry of the index: a record batch, or one message of magic 0 or 1. ``end``: the position after it."""
+    """An entry of the index: a record batch, or one message of magic 0 or 1. ``end``: the position after it."""
 
     base_offset: int
     last_offset: int
@@ -91,8 +91,8 @@ class _Stored:
 class EmbeddedLog:
     """One partition's tiered log, ``[start, end)``. Thread safe.
 
-    ``append`` takes the batches of one file. A file that begins below the end replaces what was there from its first offset on,
-    as a new leader does.
+    ``append`` adds the batches of one file. A file that begins below the end replaces the records from its first offset on, as
+    after a change of the leader.
     """
 
     def __init__(self) -> None:
@@ -102,16 +102,16 @@ class EmbeddedLog:
 
     @property
     def start(self) -> int:
-        """The first offset. Raises IndexError when nothing was appended."""
+        """The first offset. Raises IndexError before the first append."""
         return self._stored[0].batch.base_offset
 
     @property
     def end(self) -> int:
-        """The offset after the last one. Raises IndexError when nothing was appended."""
+        """The offset after the last one. Raises IndexError before the first append."""
         return self._stored[-1].batch.last_offset + 1
 
     def append(self, path: Path, data: bytes) -> None:
-        """``data``: the content of the file at ``path``, whole batches. Raises ValueError for a batch that is cut off."""
+        """Adds the file at ``path`` with the content ``data``, whole batches. Raises ValueError for an incomplete batch."""
         batches = list(_batches(data))
         if not batches:
             return
@@ -121,10 +121,10 @@ class EmbeddedLog:
             self._aborted = list(_aborted(self._stored))
 
     def read(self, offset: int, max_bytes: int) -> tuple[bytes, tuple[AbortedTransaction, ...]]:
-        """Whole batches of one file from the one that holds ``offset`` on: as many as fit, at least one.
+        """Returns whole batches of one file from the one that holds ``offset`` on: as many as fit, at least one.
 
-        With them the transactions among them that were aborted, as a broker gives them for read_committed. Outside the log:
-        nothing. The bytes are those of the file, sound or not: a broker does not look at what it sends.
+        Also returns their aborted transactions, as a broker does for read_committed. Outside of the log it returns nothing.
+        The bytes are those of the file, damaged or not: a broker does not check the batches that it sends.
         """
         with self._lock:
             stored, aborted = self._stored, self._aborted
@@ -144,7 +144,7 @@ class EmbeddedLog:
         return data, tuple(overlapping)
 
     def find_time(self, timestamp_ms: int) -> RecordTime | None:
-        """The first record whose timestamp is ``timestamp_ms`` or later."""
+        """Returns the first record whose timestamp is ``timestamp_ms`` or later."""
         with self._lock:
             stored = self._stored
         for one in stored:
@@ -171,13 +171,13 @@ class EmbeddedLogs:
                 self._logs[topic, partition.partition] = log
 
     def log(self, topic: str, topic_id: UUID, partition: int) -> EmbeddedLog | None:
-        """The partition, by its topic's id unless that is all zeros; ``None`` while nothing of it is tiered."""
+        """Returns the partition, by topic id unless that is all zeros; ``None`` if none of its segments is tiered."""
         with self._lock:
             return self._logs.get((topic if topic_id == ZERO_UUID else topic_id, partition))
 
 
 def find_time(data: bytes, timestamp_ms: int) -> RecordTime | None:
-    """The first record of whole batches whose timestamp is ``timestamp_ms`` or later. A transaction marker counts as one."""
+    """Returns the first record of whole batches with the timestamp ``timestamp_ms`` or later. Transaction markers count."""
     for batch in _batches(data):
         if batch.max_timestamp < timestamp_ms:
             continue
@@ -188,7 +188,7 @@ def find_time(data: bytes, timestamp_ms: int) -> RecordTime | None:
 
 
 def end_offset(data: bytes) -> int:
-    """The offset after the last of whole batches. Raises ValueError when there is none."""
+    """Returns the offset after the last of whole batches. Raises ValueError without a batch."""
     return max(batch.last_offset for batch in _batches(data)) + 1
 
 
@@ -210,7 +210,7 @@ def _batches(data: bytes) -> Iterator[_Batch]:
 
 
 def _records(data: bytes, batch: _Batch) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each record of a batch."""
+    """Yields offset and timestamp of each record of a batch."""
     codec, append_time = batch.attributes & _CODEC, batch.attributes & _LOG_APPEND_TIME
     if batch.magic < 2:
         yield from _messages(data, batch) if codec else [(batch.last_offset, batch.max_timestamp)]
@@ -226,7 +226,7 @@ def _records(data: bytes, batch: _Batch) -> Iterator[tuple[int, int]]:
 
 
 def _messages(data: bytes, wrapper: _Batch) -> Iterator[tuple[int, int]]:
-    """Offset and timestamp of each message in a compressed one of magic 1, whose inner offsets count from the first."""
+    """Yields offset and timestamp of each message in a compressed one of magic 1, whose inner offsets begin at 0."""
     at = wrapper.position + _LEGACY_AT + _LEGACY.size
     key, at = _LENGTH.unpack_from(data, at)[0], at + 4
     at += max(key, 0)
@@ -238,7 +238,7 @@ def _messages(data: bytes, wrapper: _Batch) -> Iterator[tuple[int, int]]:
 
 
 def _aborts(data: bytes, batch: _Batch) -> bool:
-    """Whether a batch is an ABORT marker: a control record's key is its version and its type, both int16."""
+    """Returns whether a batch is an ABORT marker: a control record's key is its version and its type, both int16."""
     if not batch.attributes & _CONTROL or batch.magic < 2:
         return False
     _, at = read_varint(data, batch.position + _RECORDS_AT)
@@ -250,7 +250,7 @@ def _aborts(data: bytes, batch: _Batch) -> bool:
 
 
 def _aborted(stored: list[_Stored]) -> Iterator[tuple[AbortedTransaction, int]]:
-    """Aborted transactions with their markers' offsets, in the order of the markers."""
+    """Yields aborted transactions with their markers' offsets, in the order of the markers."""
     opened: dict[int, int] = {}
     for one in stored:
         batch = one.batch

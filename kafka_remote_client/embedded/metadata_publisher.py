@@ -1,7 +1,7 @@
-"""The embedded cluster's metadata store: what it takes, it also tells observers, and writes to ``__remote_log_metadata``.
+"""The embedded cluster's metadata store: it passes each event to observers and writes it to ``__remote_log_metadata``.
 
-A real broker writes these records before it counts a segment as tiered, so a shim or a client with
-``fetch.remote.location.source=metadata-topic`` can follow the embedded cluster, too.
+A real broker writes these records before a segment counts as tiered. So a shim or a client with
+``fetch.remote.location.source=metadata-topic`` can follow the embedded cluster as well.
 
 References: KIP-405, TopicBasedRemoteLogMetadataManager.
 """
@@ -39,9 +39,9 @@ class ObservedStore(RemoteLogMetadataStore):
 
 
 class MetadataPublisher:
-    """An observer that produces events to the metadata topic. Creates the topic, where brokers do that on demand.
+    """An observer that produces events to the metadata topic. Creates the topic if brokers create topics on demand.
 
-    Raises KafkaException for a broker that cannot be asked.
+    Raises KafkaException if the broker does not answer.
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -49,7 +49,7 @@ class MetadataPublisher:
         self._partitions = len(producer.list_topics(METADATA_TOPIC, timeout=_FLUSH_SECONDS).topics[METADATA_TOPIC].partitions)
 
     def __call__(self, event: RemoteLogMetadata) -> None:
-        """Returns when the broker has the record. Raises LocationError if it does not take it."""
+        """Returns after the broker has acknowledged the record. Raises LocationError if it rejects the record."""
         assert not isinstance(event, RemoteLogSegmentMetadataSnapshot)  # no store applies one
         partition = metadata_partition(event.topic_id_partition, self._partitions)
         self._producer.produce(METADATA_TOPIC, RemoteLogMetadataSerde().serialize(event), partition=partition)

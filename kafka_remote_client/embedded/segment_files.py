@@ -1,16 +1,16 @@
-"""Makes the objects of a tiered segment out of record batches, as a broker makes them while it appends and rolls. Pure.
+"""Makes the objects of a tiered segment from record batches, as a broker does while it appends and rolls. Pure.
 
 ============================ =================================================================================
 object                       content
 ============================ =================================================================================
 ``.log``                     the batches, unchanged
-``.index``                   last offset and position of a batch, whenever more than the interval was appended
+``.index``                   last offset and position of a batch, after each interval of appended bytes
 ``.timeindex``               highest timestamp so far and last offset of its batch, at the same moments and at the end
 ``.leader_epoch_checkpoint`` the lineage up to the segment's end
 ``.snapshot``                no producers: the embedded broker has no transactions
 ============================ =================================================================================
 
-There is no transaction index. The formats are pictured in the modules of ``remote_log`` that read them.
+There is no transaction index. The modules of ``remote_log`` that read the files describe their formats.
 
 References: Kafka's LogSegment (append, onBecomeInactiveSegment), RemoteLogManager.copyLogSegment.
 """
@@ -59,7 +59,7 @@ def segment_files(
     event_timestamp_ms: int,
     index_interval: int = 4096,
 ) -> SegmentFiles:
-    """``log``: whole batches, at least one. Raises CorruptRecordError or UnsupportedFormatError for anything else."""
+    """Makes a segment of ``log``: whole batches, at least one. Else raises CorruptRecordError or UnsupportedFormatError."""
     offset_index, time_index = bytearray(), bytearray()
     highest, highest_offset, last_entry = _NO_TIMESTAMP, 0, _NO_TIMESTAMP
     unindexed = 0

@@ -49,12 +49,12 @@ from kafka_remote_client.fetch.partition_read import Decode, Fetch, PartitionRea
 from kafka_remote_client.fetch.range_io import attempt, discard_range
 from kafka_remote_client.fetch.range_place import located
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, ReadDefectError, Scheduler
 from kafka_remote_client.location.guarded_source import GuardedLocationSource
 from kafka_remote_client.location.source import LocationSource, watch_caches
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.plugin import RemoteStorageFetcher, WritableBuffer
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
@@ -113,41 +113,18 @@ class FetchEngine:
 
     def reader(
         self,
-        topic: str,
-        partition: int,
-        start_offset: int,
+        request: ReadRequest,
         *,
-        end_offset: int | None = None,
-        leader_epoch: int = UNKNOWN_EPOCH,
-        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-        stop_at_local: bool = False,
-        borrow: bool = False,
-        offsets: PartitionOffsets | None = None,
-        window: tuple[int, int] | None = None,
-        tally: bool | None = None,
         on_ready: Callable[[], None] | None = None,
         on_passed: Callable[[], None] | None = None,
     ) -> RemoteReader:
-        """Starts to read a partition; see :class:`PartitionRead`. Raises RuntimeError after :meth:`close`.
+        """Starts to read a partition. Raises RuntimeError after :meth:`close`.
 
         ``on_ready`` is called, by any thread and under the engine's lock, when there is something to take where there was
         nothing. ``on_passed`` is called in the same way when reading has passed markers or aborted records behind the last
         record, or without any record: :meth:`RemoteReader.passed` may then return a new position.
         """
-        read = PartitionRead(
-            self._scheduler.shared,
-            topic,
-            partition,
-            start_offset,
-            end_offset=end_offset,
-            leader_epoch=leader_epoch,
-            isolation_level=isolation_level,
-            stop_at_local=stop_at_local,
-            borrow=borrow,
-            offsets=offsets,
-            window=window,
-            tally=tally,
-        )
+        read = PartitionRead(self._scheduler.shared, request)
         with self.lock:
             if self._closed:
                 raise RuntimeError("the fetch engine is closed")

@@ -19,6 +19,7 @@ from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.assemble import required_engine
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 
@@ -52,6 +53,6 @@ def open_reader(
         raise ConfigurationError("start_offset must be an offset or OFFSET_BEGINNING")
     engine = required_engine(attrs.evolve(remote, enabled=True), inner, used, metrics or FetchMetrics(used))
     try:
-        yield engine.reader(topic, partition, first, end_offset=stop, isolation_level=level)
+        yield engine.reader(ReadRequest(topic, partition, first, end_offset=stop, isolation_level=level))
     finally:
         engine.close()

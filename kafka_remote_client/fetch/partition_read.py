@@ -35,8 +35,9 @@ from kafka_remote_client.fetch.memory import Lease, ReadyBlock
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.plan import FIRST_WINDOW, readable_end, within
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.shared import Shared
-from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.model import UNKNOWN_EPOCH, NotRemote, SegmentLocation
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
@@ -105,39 +106,18 @@ class End:
 
 
 class PartitionRead:
-    """See the module. Not thread-safe: the engine's lock guards it. ``now`` is always monotonic seconds.
+    """See the module. Not thread-safe: the engine's lock guards it. ``now`` is always monotonic seconds."""
 
-    ``start_offset`` may be OFFSET_BEGINNING (-2): the log's start. ``end_offset`` is exclusive. ``stop_at_local``: end where
-    the broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory
-    that is reused after the next one is taken or this one is released. ``offsets``: the known bounds of the partition's tiers.
-    ``window``: bytes of each window and of one of its ranges, for an owner that must know them before; ``None`` = as measured.
-    """
-
-    def __init__(
-        self,
-        shared: Shared,
-        topic: str,
-        partition: int,
-        start_offset: int,
-        *,
-        end_offset: int | None = None,
-        leader_epoch: int = UNKNOWN_EPOCH,
-        isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED,
-        stop_at_local: bool = False,
-        borrow: bool = False,
-        offsets: PartitionOffsets | None = None,
-        window: tuple[int, int] | None = None,
-        tally: bool | None = None,  # as of CompletedFetch
-    ) -> None:
-        self.topic, self.partition = topic, partition
-        self.name = f"{topic}-{partition}"
-        self.isolation_level, self.end_offset = isolation_level, end_offset
-        self.stop_at_local, self.borrow = stop_at_local, borrow
+    def __init__(self, shared: Shared, request: ReadRequest) -> None:
+        self.topic, self.partition = request.topic, request.partition
+        self.name = f"{request.topic}-{request.partition}"
+        self.isolation_level, self.end_offset = request.isolation_level, request.end_offset
+        self.stop_at_local, self.borrow = request.stop_at_local, request.borrow
         self.state = ReaderState.LOCATING
-        self.next_offset, self.leader_epoch = start_offset, leader_epoch
-        self.offsets = PartitionOffsets() if offsets is None else offsets
+        self.next_offset, self.leader_epoch = request.start_offset, request.leader_epoch
+        self.offsets = request.offsets
         self.begun, self._shared = False, shared  # whether something was taken
-        self._fixed_window, self._tally = window, tally
+        self._fixed_window, self._tally = request.window, request.tally
         self._locating, self._locate_at = False, 0.0
         self._pending_since: float | None = None
         self._grants: deque[GrantRead] = deque()

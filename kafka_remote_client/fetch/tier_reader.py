@@ -18,6 +18,7 @@ from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
 from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
@@ -148,14 +149,9 @@ class TierReader:
             held = f"it has offsets {bounds.log_start} to {bounds.latest_tiered}"
             raise ConfigurationError(f"the store has none of these offsets of {topic}-{partition}; {held}")
         return self._engine.reader(
-            topic,
-            partition,
-            start,
-            end_offset=end,
-            isolation_level=level,
-            window=window,
-            borrow=borrow,
-            tally=tally,
+            ReadRequest(
+                topic, partition, start, end_offset=end, isolation_level=level, window=window, borrow=borrow, tally=tally
+            )
         )
 
     def close(self) -> None:

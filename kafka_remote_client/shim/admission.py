@@ -1,10 +1,10 @@
 """When a client counts as admitted by its broker, and which requests it may send before.
 
-The shim does not read SASL, so it cannot see whether a client has authenticated. It sees whether the broker serves it: a
-broker that waits for SASL refuses any request but three, and closes the connection. So with the first request that is none of
-these three the shim sends a request of its own ahead, Metadata for no topic, which needs no rights. An answer that names a
-broker admits the client. During a SASL exchange a broker answers with an error before it closes; that answer names none. A
-client's own requests would not do: JoinGroup is answered minutes later, Produce with acks=0 never. ::
+The shim does not read SASL, so it cannot see whether a client has authenticated. It sees whether the broker serves the client:
+a broker that waits for SASL refuses all requests but three, and closes the connection. So before the first request that is none
+of these three the shim sends its own request, Metadata for no topic, which needs no rights. An answer that names a broker
+admits the client. During a SASL exchange a broker answers with an error before it closes; that answer names no broker. The
+client's own requests cannot show this: JoinGroup is answered minutes later, Produce with acks=0 never. ::
 
     state    | request for versions or SASL | any other, small | any other, large or for a location | answer to ours
     NEW      | passes                       | ours first       | ours first, then it waits          |
@@ -47,7 +47,7 @@ _BEFORE = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUT
 
 
 class Entry(Enum):
-    """What happens with a request."""
+    """The action for a request."""
 
     PASSES = "passes"
     ASK_FIRST = "ask first"

@@ -1,8 +1,8 @@
-"""What a shim may do with a client's requests besides forwarding them.
+"""The interface of strategies: they answer a client's requests in place of the broker.
 
-A :class:`BrokerStrategy` says which requests it wants to see whole, which of these it answers itself, and with what. It asks
-the broker on the client's own connection, under the client's own principal and client id, and so never knows more than the
-client may. :class:`PassThrough` is the strategy of a shim that has no tier.
+A :class:`BrokerStrategy` chooses the requests that are collected whole, and those of them that it answers. It asks the broker
+on the client's connection, with the client's principal and client id. So it gets no information that the client may not get.
+:class:`PassThrough` is the strategy of a shim that has no tier.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Ask", "BrokerStrategy", "ClientRequest", "PassThrough"]
 
 @attrs.frozen
 class ClientRequest:
-    """A request that was collected whole: its header, and the body behind it.
+    """A request that was collected whole: its header and its body.
 
     ``secure``: whether it came over an encrypted connection, so that the answer may hold secrets. ``client``: the address and
     port that the client connected from. ``principal``: the subject of the certificate that it showed to the shim, "" = none.
@@ -38,31 +38,31 @@ class Ask(Protocol):
     """Sends a request of the shim's own on the client's connection to the broker."""
 
     async def __call__(self, api_key: int, version: int, body: Buffer) -> memoryview:
-        """The body of the broker's answer. May be used after the request was answered; cancelled when the connection ends."""
+        """Returns the body of the broker's answer. Works also after the request was answered; cancelled with the connection."""
 
 
 class BrokerStrategy(Protocol):
-    """Stands between a client's requests and its broker. One object serves all connections, in the event loop."""
+    """Answers requests of clients in place of their brokers. One object serves all connections, in the event loop."""
 
     @property
     def api_versions(self) -> Mapping[int, range]:
-        """Versions that are announced in place of the broker's own, by API key."""
+        """The versions that are announced instead of the broker's, by API key."""
 
     def collects(self, head: RequestHead, length: int) -> bool:
-        """Whether a request of ``length`` bytes is to be collected, so that :meth:`claims` can look at it."""
+        """Returns whether to collect a request of ``length`` bytes, so that :meth:`claims` can examine it."""
 
     def claims(self, head: RequestHead, body: bytes) -> bool:
-        """Whether a collected request (``body``: all behind its length field) goes to :meth:`answer`."""
+        """Returns whether a collected request (``body``: all after its length field) goes to :meth:`answer`."""
 
     async def answer(self, request: ClientRequest, ask: Ask) -> bytes | None:
-        """The body of the answer; ``None`` = the broker answers, and the request is forwarded unchanged.
+        """Returns the body of the answer; ``None`` = the request is forwarded unchanged, and the broker answers.
 
         Raises ProtocolError when the request does not parse, which ends the connection.
         """
 
 
 class PassThrough:
-    """Answers nothing itself."""
+    """Forwards all requests."""
 
     api_versions: Mapping[int, range] = {}
 

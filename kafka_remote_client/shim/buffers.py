@@ -2,7 +2,7 @@
 
 Back-pressure bounds what one connection holds. The budget bounds the sum. When it is exceeded, connections are closed until
 the rest fits: first those that the broker has not admitted, then those that hold most for longest. A client that reads is
-hardly ever among them, since nothing waits for it for long.
+rarely closed, because its bytes do not wait for long.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Holder(Protocol):
     """Whether the broker serves the client."""
 
     def waited(self, now: float) -> float:
-        """For how many seconds a peer has not taken what was written to it."""
+        """Returns for how many seconds a peer has not read the written bytes."""
 
 
 _H = TypeVar("_H", bound=Holder)
@@ -38,7 +38,7 @@ class BufferBudget:
 
     @property
     def exceeded(self) -> bool:
-        """Whether more is held than may be."""
+        """Whether the connections hold more bytes than the limit."""
         return self.held > self.limit
 
     def holds(self, holder: Holder, size: int) -> None:

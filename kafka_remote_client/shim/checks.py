@@ -1,4 +1,4 @@
-"""Checks of a shim's dependencies: brokers, store, layout, metadata topic. Each check returns a problem, or nothing.
+"""Checks of a shim's dependencies: brokers, store, layout, metadata topic. Each check returns a problem or ``None``.
 
 ``kafka-remote shim --check`` runs all of them once. The management listener runs those of brokers and store on demand.
 """
@@ -51,7 +51,7 @@ def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
 
 
 def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | None) -> str | None:
-    """Whether no bootstrap server answers ApiVersions, which needs no authentication; within the connect time-out each."""
+    """Checks that a bootstrap server answers ApiVersions, which needs no authentication, within the connect time-out."""
     why = ""
     for host, port in config.upstream:
         connection = BrokerConnection(
@@ -75,7 +75,7 @@ def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | No
 
 
 def check_store(store: RemoteObjectStore, layout: ObjectLayout) -> str | None:
-    """Whether the store cannot be listed, or has objects but none of the layout. An empty store passes."""
+    """Checks that the store can be listed, and has objects of the layout if it has any. An empty store passes."""
     try:
         keys = [found.key for found in islice(store.list(layout.prefix_of()), _SAMPLE)]
     except (DirectFetchError, OSError) as error:
@@ -86,7 +86,7 @@ def check_store(store: RemoteObjectStore, layout: ObjectLayout) -> str | None:
 
 
 def check_metadata_topic(config: ShimConfig) -> str | None:
-    """Whether the follower's principal does not see the metadata topic, within the connect time-out."""
+    """Checks that the follower's principal can read the metadata topic, within the connect time-out."""
     try:
         consumer = Consumer(
             {"log_level": 0, **config.follower_settings, "group.id": _CLIENT_ID, "allow.auto.create.topics": False}
@@ -94,11 +94,11 @@ def check_metadata_topic(config: ShimConfig) -> str | None:
     except KafkaException as error:
         raise ConfigurationError(f"metadata_consumer: {error}") from None
     try:
-        told = consumer.list_topics(config.metadata_topic, timeout=config.connect_timeout).topics[config.metadata_topic]
+        topic = consumer.list_topics(config.metadata_topic, timeout=config.connect_timeout).topics[config.metadata_topic]
     except KafkaException as error:
         return f"{config.metadata_topic} cannot be read: {error}"
     finally:
         consumer.close()
-    if told.error is not None or not told.partitions:
-        return f"{config.metadata_topic} cannot be read: {told.error or 'it has no partitions'}"
+    if topic.error is not None or not topic.partitions:
+        return f"{config.metadata_topic} cannot be read: {topic.error or 'it has no partitions'}"
     return None

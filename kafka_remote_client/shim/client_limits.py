@@ -1,16 +1,17 @@
-"""How much a client is granted per second: the tables of the setting ``client_limits``. Above the limit the broker serves.
+"""Limits of grants per second for each client: the tables of the setting ``client_limits``. Above a limit the broker serves.
 
-The broker identifies clients and the shim does not, so a client is here what it can be told by::
+The broker identifies clients, and the shim does not. So the shim identifies a client by::
 
-    the client showed      | its name                                | who can claim another one
+    the client presents    | its name                                | who can claim another name
     a certificate          | the subject: commonName=app             | only a holder of the certificate's key
     nothing                | client.id@address: app@192.0.2.1        | any client: the limit is advisory
 
-Each field is a bucket that fills at its rate and holds what one second brings. A grant is made while nothing is overdrawn, and
-takes its whole size. So one grant may overdraw, and the next waits until that is made up: over time the rate is exact.
+Each field is a token bucket that fills at its rate and holds the tokens of one second. A grant is made if no bucket is
+overdrawn, and takes its whole size. So one grant may overdraw, and the next one waits until the bucket is refilled: over time
+the rate holds.
 
-A reload keeps what is overdrawn, in bytes and grants, and it is made up at the new rate. A client that gets its first limit by
-a reload begins with what one second brings. A limit that a reload removes is forgotten.
+A reload keeps overdrafts, in bytes and grants; the new rate refills them. A client that gets its first limit by a reload begins
+with the tokens of one second. A limit that a reload removes is dropped.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MAX_RATE = 1 << 50
 
 
 def client_name(principal: str, client_id: str, client: str) -> str:
-    """What a client is called: ``principal`` if it showed a certificate. ``client`` is its address and port.
+    """Returns a client's name: ``principal`` if it presented a certificate. ``client``: its address and port.
 
     Of a client id the first 250 characters count: it may have 32 KB, and thousands of names are kept.
     """
@@ -70,7 +71,7 @@ _Buckets: TypeAlias = tuple[_Bucket | None, _Bucket | None]
 
 
 class ClientLimits:
-    """Judges and counts grants. Remembers the 10,000 clients that asked last.
+    """Admits and counts grants. Keeps the 10,000 clients with the latest requests.
 
     One event loop uses it. :meth:`reload` may be called from any thread, so a lock guards the buckets.
     """
@@ -82,7 +83,7 @@ class ClientLimits:
         self._clients: OrderedDict[str, _Buckets] = OrderedDict()
 
     def admits(self, client: str) -> bool:
-        """Whether the client may be granted something now."""
+        """Returns whether the client may get a grant now."""
         with self._lock:
             now = self._clock.monotonic()
             return all(bucket is None or bucket.fill(now) > 0 for bucket in self._of(client, now))
@@ -95,7 +96,7 @@ class ClientLimits:
                     bucket.left -= amount
 
     def reload(self, given: Mapping[str, Any]) -> None:
-        """Takes other limits and keeps what clients have overdrawn. Raises ConfigurationError, and changes nothing then."""
+        """Replaces the limits and keeps overdrafts. Raises ConfigurationError, and then changes nothing."""
         limits = client_limits(given)
         with self._lock:
             now = self._clock.monotonic()

@@ -42,7 +42,7 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
 
 
 def _in_bounds(_config: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    """Holds a number against the declared bounds. Raises ConfigurationError."""
+    """Checks a number against the declared bounds. Raises ConfigurationError."""
     setting = shim_setting(attribute.name)
     unset = value is None and setting.default is None
     if unset or setting.minimum is None or setting.maximum is None:
@@ -103,7 +103,7 @@ def _setting_names(value: Mapping[str, object]) -> str:
 
 @attrs.frozen
 class ShimConfig:
-    """How a shim listens, whom it stands in front of, what it grants, and where its limits are: docs/shim-settings.md.
+    """The listeners, brokers, grants and limits of a shim: docs/shim-settings.md.
 
     URLs are signed for the store itself, with the shim's own credentials.
     The shim itself serves only objects of a ``file:`` store.

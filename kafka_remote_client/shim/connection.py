@@ -1,19 +1,18 @@
 """One client's connection and the connection to a broker that belongs to it, as asyncio protocols.
 
-Bytes go through a :class:`~kafka_remote_client.shim.request_pipeline.RequestPipeline`. What is done here: connecting
-upstream when the client's first request has come, back-pressure (a side whose peer reads slowly is not read either), the
-strategy's answers as tasks, and one end for both: when either side closes, so does the other, after what was written to it has
-gone out. Each connection has deadlines::
+Bytes go through a :class:`~kafka_remote_client.shim.request_pipeline.RequestPipeline`. This module connects upstream after the
+client's first request, applies back-pressure (it does not read a side whose peer reads slowly), and runs the strategy's answers
+as tasks. When one side closes, it closes the other one after the written bytes are sent. Each connection has deadlines::
 
     deadline          | within it                                              | dropped as
     admission_timeout | the broker has to admit the client, TLS included       | admission
     write_timeout     | a peer has to read the written bytes              | write
     idle_timeout      | a whole request or answer has to arrive                | idle
 
-Single bytes renew none of them. All buffers of all connections share one budget (``buffers.py``).
+Single bytes do not extend a deadline. All buffers of all connections share one budget (``buffers.py``).
 
 A new connection, and each request after the first, waits for its turn when its share of the loop is used up (``turns.py``).
-Handshakes of TLS are done here and not by the listener, so those which never end are counted and bounded (``handshake.py``).
+This module does the TLS handshakes, and not the listener, so that endless ones are counted and bounded (``handshake.py``).
 """
 
 from __future__ import annotations
@@ -310,7 +309,7 @@ class ClientConnection(asyncio.Protocol):
     def _account(self) -> None:
         """Brings the deadlines of writing and the budget up to date."""
         if self.closing and not self.held:
-            return  # what an aborted transport still names is gone
+            return  # an aborted transport no longer holds these bytes
         now = self._around.clock.monotonic()
         below = self._socket if self._socket is not self._client else None
         for_client = sum(one.get_write_buffer_size() for one in (self._client, below) if one is not None)

@@ -68,21 +68,21 @@ class Decisions(Generic[_T]):
             decision = self._begin(key, _Decision(question, bounds, asyncio.create_task(decide())))
         try:
             result = await asyncio.shield(decision.task)
-        except Exception:  # not if this is cancelled: then the result is not delivered, even if it exists
-            self._forget(key, decision)
+        except Exception:  # not after a cancellation, which delivers no result, even if it exists
+            self._drop(key, decision)
             raise
-        self._forget(key, decision)
+        self._drop(key, decision)
         return result
 
     def _begin(self, key: Hashable, decision: _Decision[_T]) -> _Decision[_T]:
         def ended(_: asyncio.Task[_T]) -> None:
-            decision.expiry = asyncio.get_running_loop().call_later(self._kept, self._forget, key, decision)
+            decision.expiry = asyncio.get_running_loop().call_later(self._kept, self._drop, key, decision)
 
         self._begun[key] = decision
         decision.task.add_done_callback(ended)
         return decision
 
-    def _forget(self, key: Hashable, decision: _Decision[_T]) -> None:
+    def _drop(self, key: Hashable, decision: _Decision[_T]) -> None:
         if decision.expiry is not None:
             decision.expiry.cancel()
         if self._begun.get(key) is decision:

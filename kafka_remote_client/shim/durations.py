@@ -17,7 +17,7 @@ class Durations:
         self._histogram = Histogram()
 
     def add(self, seconds: float) -> None:
-        """One more of this length."""
+        """Counts one duration."""
         with self._lock:
             self._histogram.add(seconds)
 

@@ -1,4 +1,4 @@
-"""How many bytes and ranges each client was granted of each topic. A range is one GET."""
+"""Counts the granted bytes and ranges of each client and topic. A range is one GET."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 __all__ = ["OTHERS", "GrantedTotals"]
 
 OTHERS = ("others", "others")
-"""Client and topic under which is counted what comes after the first thousand pairs: clients choose their names."""
+"""Client and topic of all grants after the first thousand pairs. Clients choose their names, so the pairs are bounded."""
 
 _MAX_PAIRS = 1_000
 

@@ -1,4 +1,4 @@
-"""The health checks of the management listener: whether the shim lives, is ready, and may grant.
+"""The health checks of the management listener: whether the shim is alive, ready, and able to grant.
 
 ::
 
@@ -8,10 +8,10 @@
     tierz  | metadata is read to its end and trusted, the newest segment of some    | 10 s
            | partition is in the store by the layout's name; nothing tiered is fine |
 
-A fault of the tier stops grants. It never makes ``readyz`` fail, because the brokers still serve everything.
+A fault of the tier stops grants. It never makes ``readyz`` fail, because the brokers still serve all records.
 
-A check that raises has failed: plugins may raise anything. What is told then names the exception and where it was raised, and
-not its text, which may hold a signed URL.
+A check that raises has failed: plugins may raise any exception. The reported problem then has the exception's type and the
+place where it was raised, and not its text, which may hold a signed URL.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Check = Callable[[], str | None]
 
 READY_SECONDS = 5.0
 TIER_SECONDS = 10.0
-"""For how long what was found is kept."""
+"""The time for which a result is cached."""
 
 
 class Kept:
@@ -54,9 +54,9 @@ class Kept:
 
 
 class Health:
-    """The three checks by the name of their page, none of which raises.
+    """The three checks by the names of their pages. No check raises.
 
-    ``listening`` is asked each time, the others are kept.
+    ``listening`` is called each time. The results of the others are cached.
     """
 
     def __init__(self, *, alive: Check, listening: Check, brokers: Check, tier: Check, clock: Clock) -> None:

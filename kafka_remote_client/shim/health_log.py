@@ -1,4 +1,4 @@
-"""Logs when a shim becomes ready, when it can grant, and when it ceases to: once for each change.
+"""Logs when a shim becomes ready or not ready, and when it starts or stops granting: one line for each change.
 
 ::
 
@@ -6,8 +6,8 @@
     readyz | INFO ready: a broker answers                     | WARNING not ready: …
     tierz  | INFO the tier can be read: locations are granted | WARNING locations of some or all partitions are not granted: …
 
-It looks as often as the pages keep what they found. What the tier is at first is judged after the metadata topic was read to
-its end, or after ten seconds. A check that raises is unhealthy as long as it does.
+It checks as often as the cached results of the pages expire. The first check of the tier follows after the metadata topic was
+read to its end, or after ten seconds. A check that raises counts as unhealthy.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SETTLE_SECONDS = 0.5
 
 
 class HealthLog:
-    """Looks in a thread of its own. A context manager. ``settled`` waits that many seconds for the tier to be read."""
+    """Checks in a separate thread. A context manager. ``settled`` waits that many seconds for the tier to be read."""
 
     def __init__(self, health: Health, settled: Callable[[float], bool], clock: Clock | None = None) -> None:
         self._health = health
         self._settled = settled
         self._clock = clock or SystemClock()
         self._stopped = threading.Event()
-        self._told: dict[str, str | None] = {}
+        self._logged: dict[str, str | None] = {}
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> None:
@@ -48,7 +48,7 @@ class HealthLog:
             self._thread.join(_PATIENCE_SECONDS)  # a broker that does not answer must not hold up the end
 
     def run(self) -> None:
-        """Looks until the end."""
+        """Checks until the end."""
         self._look("/readyz", "ready: a broker answers", "not ready: %s")
         self._wait_settled()
         while not self._stopped.is_set():
@@ -67,9 +67,9 @@ class HealthLog:
 
     def _look(self, page: str, healthy: str, unhealthy: str) -> None:
         found = self._health.pages[page]()
-        if found == self._told.get(page, _UNKNOWN) or self._stopped.is_set():  # when stopped, what it looked at was closed
+        if found == self._logged.get(page, _UNKNOWN) or self._stopped.is_set():  # when stopped, what it looked at was closed
             return
-        self._told[page] = found
+        self._logged[page] = found
         if found is None:
             _LOG.info(healthy)
         else:

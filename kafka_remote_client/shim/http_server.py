@@ -29,7 +29,7 @@ _MAX_HEADERS = 64
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(rb"[!-~]+")
 _SIGNED = re.compile("[?&=]")
-"""Before the first of these a target holds no signature, even if the question mark of its URL was damaged."""
+"""A target holds no signature before the first of these, even if the question mark of its URL is damaged."""
 _JOIN_SECONDS = 10.0
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Why no connection can be accepted for now."""
@@ -181,7 +181,7 @@ class ConnectionListener:
                     self._serve(listener.accept()[0])
                 except OSError as error:
                     if error.errno not in _SCARCE:
-                        continue  # the peer left again before it was accepted
+                        continue  # the peer disconnected before it was accepted
                     # The peer waits in the listener's queue, which would be reported again at once.
                     self._warn(f"a connection cannot be accepted: {error.strerror}")
                     selector.unregister(listener)
@@ -189,7 +189,7 @@ class ConnectionListener:
                     selector.register(listener, selectors.EVENT_READ)
 
     def _warn(self, what: str) -> None:
-        """Once in a row of failures."""
+        """Logs the first failure of a series."""
         _log.log(logging.DEBUG if self._scarce else logging.WARNING, "%s: %s", self._name, what)
         self._scarce = True
 

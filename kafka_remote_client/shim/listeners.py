@@ -1,7 +1,7 @@
-"""One listener per broker, so that a client of a shim meets each broker under an address of its own.
+"""One listener per broker, so that each broker has a separate address for the shim's clients.
 
-A shim has no credentials for its cluster: it learns the brokers from the answers that it forwards. A node id that was never
-seen is bound before the answer which names it goes out, since the client may connect the moment it has read it.
+A shim has no credentials for its cluster: it learns the brokers from the answers that it forwards. It binds the listener of a
+new node id before it forwards the answer with this id, because the client may connect at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["BOOTSTRAP", "Accept", "Listeners"]
 _LOG = logging.getLogger(__name__)
 
 Accept = Callable[[int, socket.socket], None]
-"""Takes a connection, not blocking, of the listener with a node id. Its caller has no further use for it."""
+"""Takes over a non-blocking connection of the listener with a node id."""
 
 BOOTSTRAP = -1
 """The node id of the bootstrap listener: no broker in particular."""
@@ -29,14 +29,14 @@ _BACKLOG = 512
 _ACCEPTS_AT_ONCE = 4
 """Connections that a listener accepts in one turn of the loop."""
 _PAUSE_SECONDS = 1.0
-"""After which accepting is tried again when there is no descriptor for a connection."""
+"""The pause before accepting is retried if no descriptor is free."""
 _MAX_NODES = 1_024
 _MAX_KNOWN_ADDRESSES = 16
 _MAX_PORT = 65_535
 
 
 class Listeners:
-    """The shim's sockets by node id, and the brokers' own addresses as far as they are known.
+    """The shim's sockets by node id, and the known addresses of the brokers.
 
     ``accept`` is called with a node id and a connection to that node's listener; ``moved`` with a node id
     that has an address which it never had. One that returns to an earlier address has not moved: some clusters name a
@@ -78,7 +78,7 @@ class Listeners:
         self._sockets.clear()
 
     def pause(self, seconds: float) -> None:
-        """Accepts no connection for so long. Clients wait in the listeners' backlogs."""
+        """Accepts no connection for ``seconds``. Clients wait in the listeners' backlogs."""
         if self._pausing is not None or not self._sockets:
             return
         loop = asyncio.get_running_loop()
@@ -94,8 +94,8 @@ class Listeners:
     def advertise(self, node_id: int, host: str, port: int) -> Address:
         """The address that clients get in place of that broker's. Binds a new node's listener before it returns.
 
-        Raises ProtocolError when the cluster claims more nodes than a shim listens for, and OSError when the new node's port
-        cannot be had: clients keep what they are told, so a node is never told of under a port that it has not next time.
+        Raises ProtocolError if the cluster has more nodes than a shim listens for, and OSError if the new node's port is taken.
+        Clients cache addresses, so a node is never advertised with a port that it may not have after a restart.
         """
         if node_id < 0 or not host:
             return host, port  # "no node": an offline leader, a coordinator that was not found

@@ -1,6 +1,6 @@
 """Who may use how much of the event loop's time: fair shares by address, and one small share for clients that are not admitted.
 
-One event loop serves all clients, so what one client costs, all others wait for. Each account has a share of the loop's time::
+One event loop serves all clients, so the work for one client delays all others. Each account has a share of the loop's time::
 
     account                   | its share                                   | within it, turns go
     all clients not admitted  | 0.1 while admitted clients use the loop,    | from address to address, then

@@ -3,15 +3,15 @@
 ::
 
     status | when
-    200    | all is well; the body is "ok", or the metrics
+    200    | healthy; the body is "ok", or the metrics
     400    | the request is not HTTP/1.x, or has a body
     404    | no such page
     405    | another method than GET or HEAD
     500    | the metrics cannot be written; the body and the log say why, the log once for each cause in a row
     501    | metrics are requested, and their extra is not installed
-    503    | something is wrong; the body says what
+    503    | unhealthy; the body has the problem
 
-It speaks no TLS and asks for no credentials: bind it to an address that only the operator's systems reach.
+It has no TLS and no authentication: bind it to an address that only the operator's systems can reach.
 """
 
 from __future__ import annotations

@@ -23,14 +23,14 @@ class ServedObject(Protocol):
     etag: str
 
     def send(self, connection: socket.socket, start: int, end: int) -> None:
-        """Puts bytes ``[start, end)`` on the wire, or raises OSError: the head is out, all that is left is to cut."""
+        """Sends bytes ``[start, end)``. Raises OSError: the head is sent already, so the caller closes the connection."""
 
     def close(self) -> None:
         """Releases the object."""
 
 
 class ServedObjects(Protocol):
-    """Where an origin's objects come from."""
+    """The source of an origin's objects."""
 
     def open(self, key: str) -> ServedObject:
         """Raises as plugin.RemoteObjectStore.get does."""
@@ -94,9 +94,9 @@ class _StoredObject:
             data = self._store.get_range(self._key, start, end)
         except DirectFetchError:
             data = b""
-        if len(data) != end - start:  # the head is out: all that is left is to cut
+        if len(data) != end - start:  # the head is sent already: only closing the connection reports the error
             raise ConnectionAbortedError
         connection.sendall(data)
 
     def close(self) -> None:
-        """The store is its maker's."""
+        """Does nothing: the owner closes the store."""

@@ -29,7 +29,7 @@ Field = Callable[[Any, str], Any]
 
 
 def number(value: Any, kind: type[int | float], name: str) -> Any:
-    """What text stands for; another value as it is. Raises ConfigurationError."""
+    """Parses a text as a number; returns other values unchanged. Raises ConfigurationError."""
     try:
         return kind(value) if isinstance(value, str) else value
     except ValueError:

@@ -1,7 +1,6 @@
-"""How many requests per second clients of one address may send: the setting ``max_request_rate_per_ip``.
+"""Limits the requests per second of all clients of one address: the setting ``max_request_rate_per_ip``.
 
-It limits what clients send to brokers, too. The time that clients take in the event loop is shared without it
-(``loop_shares.py``).
+It also limits what clients send to brokers. ``loop_shares.py`` shares the time in the event loop without this setting.
 
 Each address has a time up to which its requests are paid for. A request moves it by one interval, from one second ago at the
 earliest: an address may send what one second brings at once. A connection whose request is not yet due sends its next one when
@@ -35,10 +34,10 @@ class RequestRates:
         return max(0.0, paid - now)
 
     def forget(self) -> None:
-        """Drops addresses that have nothing to make up."""
+        """Drops addresses without a debt."""
         due = self._clock.monotonic() - _BURST_SECONDS
         self._paid = {address: paid for address, paid in self._paid.items() if paid > due}
 
     def __len__(self) -> int:
-        """The number of addresses that are remembered."""
+        """The number of addresses with a debt."""
         return len(self._paid)

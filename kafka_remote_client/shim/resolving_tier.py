@@ -1,4 +1,4 @@
-"""The tier as grants need it: metadata and indexes to resolve an offset, and signed URLs to read it by."""
+"""The tier for grants: metadata and indexes that resolve an offset, and signed URLs to read it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["ResolvingTier"]
 class ResolvingTier(FollowedTier):
     """A LocationTier over a metadata store, and the objects of a layout with a signer of their URLs. Thread safe.
 
-    ``url_ttl`` is in seconds. ``ready`` tells whether all metadata of a partition up to now has been read: before, nothing is
-    granted. ``executor`` is the pool to read objects with, which its owner shuts down; None reads one after the other.
+    ``url_ttl`` is in seconds. ``ready``: whether all metadata of a partition has been read; before that nothing is granted.
+    ``executor``: the pool that reads objects, which its owner shuts down; ``None`` reads one after the other.
     """
 
     def __init__(

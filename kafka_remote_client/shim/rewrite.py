@@ -1,7 +1,7 @@
 """Replaces the brokers' addresses by the shim's in the answers that name brokers, and copies every other byte.
 
-Only the structures below are read and written again; what stands before and behind them is copied, so topic data, fields of
-newer brokers and unknown tags survive.
+Only the structures below are decoded and encoded again. All bytes before and after them are copied, so topic data, fields of
+newer brokers and unknown tags are preserved.
 
 ::
 
@@ -44,12 +44,12 @@ _REWRITTEN: Mapping[int, range] = {
 
 
 def names_brokers(api_key: int, version: int) -> bool:
-    """Whether an answer of that version may name brokers, and so has to go through :func:`rewrite_addresses`."""
+    """Returns whether an answer of that version may name brokers and needs :func:`rewrite_addresses`."""
     return version in _REWRITTEN.get(api_key, ())
 
 
 def rewrite_addresses(api_key: int, version: int, body: Buffer, advertise: Advertise) -> bytes:
-    """A response body (behind its header) with each broker's address as ``advertise`` gives it.
+    """Returns a response body (after its header) with each broker's address replaced by ``advertise``.
 
     Raises ProtocolError when the body does not parse as far as the addresses reach.
     """
@@ -111,7 +111,7 @@ class _Splice:
         reader.int16()
         reader.nullable_string()
         if self._version >= 1 and reader.int8() == _CONTROLLERS:
-            return  # the shim does not stand in front of the controllers' listeners
+            return  # the shim does not proxy the controllers' listeners
         reader.string()
         reader.int32()
 

@@ -29,10 +29,10 @@ _ALIVE_SECONDS = 5.0
 
 
 class Shim:
-    """Stands in front of a Kafka cluster: forwards everything, and grants locations of tiered records to clients that ask.
+    """A proxy of a Kafka cluster: forwards all requests, and grants locations of tiered records to clients that request them.
 
     Without a ``strategy`` it grants locations of the store in ``config``; with neither it is a plain proxy. May be started
-    and stopped once. A context manager. ``health``: what the management listener tells, with or without one.
+    and stopped once. A context manager. ``health``: the checks of the management listener, also available without one.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The kinds of Fetch that can be answered with locations, and the questions to the broker that are made of them.
+"""The kinds of Fetch that can be answered with locations, and the probes that are sent to the broker for them.
 
 A tagged Fetch is granted when it is a consumer's and belongs to no fetch session. It names exactly one partition, or is a
 batch: up to 128 partitions, all different, each of which asks for a location and carries tag 12491. Other requests with several
@@ -71,7 +71,7 @@ class TaggedFetch:
         return all(one.wanted.batched for one in self.partitions)
 
     def probe(self) -> bytes:
-        """The request again, without our tags, for no bytes and without waiting."""
+        """Returns the request without the dialect's tags, for no bytes and without waiting."""
         topics = (
             attrs.evolve(topic, partitions=tuple(_bare(partition, {}) for partition in topic.partitions))
             for topic in self.request.topics

@@ -1,4 +1,4 @@
-"""A shim's tier, put together: what follows the metadata topic, reads the store, signs URLs and serves objects.
+"""Assembles a shim's tier: the parts that follow the metadata topic, read the store, sign URLs and serve objects.
 
 ::
 
@@ -47,7 +47,7 @@ _SERVED_SCHEMES = ("file",)
 
 
 class ShimTier:
-    """Everything behind a shim's grants. Begins with :meth:`start`, ends with :meth:`close`.
+    """The tier of a shim's grants. Begins with :meth:`start`, ends with :meth:`close`.
 
     Raises ConfigurationError for a store or layout that does not exist.
     """
@@ -108,22 +108,22 @@ class ShimTier:
 
     @property
     def strategy(self) -> GrantingBroker:
-        """What answers location requests. Raises RuntimeError before :meth:`start`."""
+        """The strategy that answers location requests. Raises RuntimeError before :meth:`start`."""
         if self._strategy is None:
             raise RuntimeError("the tier is not started")
         return self._strategy
 
     @property
     def origin_url(self) -> str | None:
-        """Where the shim serves objects itself; ``None`` when signed URLs lead to the store."""
+        """The URL of the shim's object origin; ``None`` if signed URLs lead to the store."""
         return None if self._origin is None else self._origin.url
 
     def wait_ready(self, seconds: float) -> bool:
-        """Waits until all tiered metadata that there was at the start has been read; False when time ran out."""
+        """Waits until all metadata that existed at the start has been read. Returns False after the time-out."""
         return self._follower.wait_settled(seconds)
 
     def check(self) -> str | None:
-        """Why grants are stopped, if they are: metadata is not read or not trusted, or the store lacks a segment."""
+        """Returns why grants are stopped: metadata is not read or inconsistent, or the store lacks a segment; else ``None``."""
         found = [one for one in (self._check_metadata(), self._check_objects()) if one is not None]
         return "; ".join(found) or None
 
@@ -136,7 +136,7 @@ class ShimTier:
         return None
 
     def _check_objects(self) -> str | None:
-        # What is not read to its end may name segments that are deleted.
+        # Metadata that is not read to its end may name deleted segments.
         caches = map(self._metadata.cache, filter(self._follower.ready, self._metadata.partitions()))
         sample = next((segment for cache in caches if cache and (segment := cache.newest_segment())), None)
         if sample is None:
@@ -150,7 +150,7 @@ class ShimTier:
         return None
 
     def metrics(self) -> dict[str, int]:
-        """What the object origin, the caches and the metadata follower have done."""
+        """The counters of the object origin, the caches and the metadata follower."""
         served = {} if self._origin is None else origin_metrics(self._origin)
         served |= {"metadata_restarts": self._follower.restarts, "metadata_rereads": self._follower.rereads}
         served |= {} if self._snapshots is None else self._snapshots.metrics()
@@ -198,7 +198,7 @@ class ShimTier:
 
 
 def granting_signer(config: ShimConfig) -> ObjectSigner | None:
-    """What signs URLs of the store; None where the shim serves its objects, and where there is no store.
+    """Returns the signer of the store's URLs; ``None`` if the shim serves the objects, and without a store.
 
     The check of grants that a start and a reload share. Raises ConfigurationError for a store that no plugin signs URLs for,
     for an object origin that other machines reach, and for URLs of whole objects that no setting and no topic policy permits.

@@ -1,12 +1,12 @@
-"""TLS on either side of a shim, out of its configuration.
+"""Makes the TLS contexts of both sides of a shim from its configuration.
 
 ::
 
     client ──(listener)── shim ──(brokers)── broker          fetcher ──(origin)── object origin
 
-A client's identity ends at the listener: a certificate that clients have to show (``ssl_client_ca``) opens the shim and is not
-seen by any broker. The other way round a certificate of the shim's own would make every client the shim, in the eyes of a
-broker that takes identities from certificates. It is refused unless ``allow_shared_identity`` says that brokers do not.
+The shim does not forward client certificates: a certificate that clients must present (``ssl_client_ca``) authenticates them to
+the shim only. With a certificate of the shim, a broker that takes identities from certificates sees the same identity for all
+clients. So the shim refuses such a certificate unless ``allow_shared_identity`` is set.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def limit_tls_buffers() -> None:
 
 
 def listener_context(config: ShimConfig) -> ssl.SSLContext | None:
-    """What clients are shown; ``None`` = the listeners speak plaintext. Raises ConfigurationError, as all here."""
+    """The context of the listeners; ``None`` = plaintext. Raises ConfigurationError, like all functions here."""
     return _server_context(config, client_ca=config.ssl_client_ca)
 
 
 def origin_context(config: ShimConfig) -> ssl.SSLContext | None:
-    """What fetchers are shown by the object origin: they have signed URLs, and need no certificate."""
+    """The context of the object origin. Fetchers have signed URLs and need no certificate."""
     return _server_context(config, client_ca=None) if config.origin_https else None
 
 
 def broker_context(config: ShimConfig) -> ssl.SSLContext | None:
-    """How brokers are verified; ``None`` = plaintext. SASL is the clients' own affair and passes through."""
+    """The context of connections to brokers; ``None`` = plaintext. The shim forwards the clients' SASL unchanged."""
     settings = config.broker_settings
     for name in settings:
         if not name.startswith("ssl.") and name not in ("security.protocol", _VERIFY):

@@ -1,4 +1,4 @@
-"""What a shim grants of a topic: the tables of the setting ``topic_policies``.
+"""The policy of grants for each topic: the tables of the setting ``topic_policies``.
 
 ::
 
@@ -28,7 +28,7 @@ _GRANTS = ("never", "range", "whole-object")
 
 @attrs.frozen
 class TopicPolicy:
-    """The policy of a topic; None = as the setting of that name says."""
+    """The policy of a topic; ``None`` = the value of the setting with that name."""
 
     grant: str | None = None
     url_ttl: float | None = None

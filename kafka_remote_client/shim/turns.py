@@ -1,10 +1,10 @@
-"""Gives each client its turn in the event loop: measures what clients cost, and lets those wait that exceed their share.
+"""Shares the event loop between clients: measures the cost of each client, and delays clients that exceed their share.
 
 :mod:`~kafka_remote_client.shim.loop_shares` decides by costs, :mod:`~kafka_remote_client.shim.request_rates` by the number of
-requests if ``max_request_rate_per_ip`` is set. A cost is CPU time of the loop's thread, times a factor for all: how much
-longer the work takes than its CPU time because other processes use the machine. So an interruption is not the cost of the
-client that it happens to, and shares are those of the time that the loop really has. Not measured: the work of look-ups, and of
-asyncio before it hands over bytes.
+requests if ``max_request_rate_per_ip`` is set. A cost is CPU time of the loop's thread, times one factor for all clients: the
+ratio of elapsed time to CPU time, which grows when other processes use the machine. So an interruption does not add to the cost
+of one client, and shares are those of the available time. Not measured: the work of look-ups, and of asyncio before it delivers
+bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Client(Hashable, Protocol):
-    """A connection, as far as its turns are concerned."""
+    """What the turns need of a connection."""
 
     peer: str
     """Its address."""
@@ -43,7 +43,7 @@ class Client(Hashable, Protocol):
     """Whether the broker serves the client."""
 
     def turn(self) -> None:
-        """Goes on with what waited."""
+        """Continues the waiting work."""
 
 
 class Turns:
@@ -68,13 +68,13 @@ class Turns:
         self._ticking: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """What follows is done for one client, up to :meth:`end`. May be nested."""
+        """Begins work for one client, which :meth:`end` ends. May be nested."""
         self._depth += 1
         if self._depth == 1:
             self._began, self._began_at = self._cpu(), self._clock.monotonic()
 
     def end(self, client: Client) -> None:
-        """Counts what was done for this client."""
+        """Counts the work for this client."""
         self._depth -= 1
         if not self._depth:
             self._shares.charge(client.peer, _EVENT_SECONDS * self.slowdown, admitted=client.admitted)
@@ -113,7 +113,7 @@ class Turns:
 
     @property
     def slowdown(self) -> float:
-        """How many times longer the loop's work takes lately than its CPU time, 1 at least."""
+        """The recent ratio of elapsed time to CPU time of the loop's work, 1 at least."""
         return self._took / self._worked if self._worked > _LEAST_WORKED_SECONDS else 1.0
 
     def may_enter(self, client: Client) -> bool:

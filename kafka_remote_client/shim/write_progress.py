@@ -1,4 +1,4 @@
-"""How long a peer has not read the written bytes.
+"""Measures for how long a peer has not read the written bytes.
 
 All bytes that wait at one moment must be sent by a deadline. Then the next deadline applies to the bytes that wait then. So
 a peer that takes single bytes does not gain time::

@@ -1,3 +1,3 @@
-"""Looks at a whole tier and says what is wrong with it. Reads only: nothing is ever written or deleted."""
+"""Checks a whole tier and reports defects. It only reads: it never writes or deletes anything."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
-"""Aiven's layout as ``verify`` needs it: three objects for a segment, of which the manifest says how the others are stored.
+"""The inspector of Aiven's layout. A segment has three objects; the manifest describes how the other two are stored.
 
-Checked here, before a byte of the log is read: the manifest's own arithmetic (``aiven.manifest`` does that), that it is this
-segment's, that its chunks make the log object and its slices the indexes object, and that each encrypted index opens.
+It checks, before it reads the log: the manifest is consistent (``aiven.manifest`` checks that) and belongs to this segment, its
+chunks add up to the log object, its slices add up to the indexes object, and each encrypted index decrypts.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _SUFFIXES = {LOG: keys.LOG, _INDEXES: keys.INDEXES, _MANIFEST: keys.MANIFEST}
 
 @attrs.frozen
 class ChunkedLog:
-    """A log whose chunks are restored as it is read: several in one read, each by itself.
+    """A log whose chunks are restored when they are read. One read requests several chunks and restores them one by one.
 
-    ``stored`` is the object's size: where it is too small, the log ends with the last chunk that is whole.
+    ``stored`` is the object's size. If it is too small, the log ends with the last whole chunk.
     """
 
     store: RemoteObjectStore
@@ -167,7 +167,7 @@ class AivenInspector:
 
 
 def _check_slices(manifest: SegmentManifest, stored: int, found: OpenSegment) -> bool:
-    """Slices lie back to back from 0 on, in the manifest's order, and make the object. False = none should be read."""
+    """Checks that the slices are contiguous from 0, in the manifest's order, and fill the object. False: do not read them."""
     end = 0
     for kind, piece in manifest.indexes.items():
         if piece.position != end:

@@ -1,4 +1,4 @@
-"""A partition's segments as one log: which are live, which are dead and why, and which offsets are nowhere. Pure.
+"""Checks a partition's segments as one log: which are live, which are dead and why, and which offsets are missing. Pure.
 
 References: Kafka's RemoteLogMetadataCache (which copy of the same offsets is read), docs/verify.md.
 """
@@ -26,7 +26,7 @@ __all__ = ["chain_problems", "gaps", "lineage_of"]
 def lineage_of(
     lineages: Sequence[tuple[RemoteLogSegmentMetadata, LeaderEpochLineage]], segments: Sequence[RemoteLogSegmentMetadata]
 ) -> LeaderEpochLineage | None:
-    """The log's lineage: of the checkpoint that knows most, with what later segments say of themselves; None without any."""
+    """Returns the log's lineage: the most complete checkpoint, extended by the epochs of later segments; None without one."""
     if not lineages:
         return None
     metadata, best = max(lineages, key=lambda pair: (pair[1].entries[-1].epoch, pair[0].end_offset))
@@ -41,17 +41,17 @@ def lineage_of(
 
 
 def chain_problems(
-    cache: RemoteLogMetadataCache, lineage: LeaderEpochLineage, doubted: Collection[RemoteLogSegmentId] = ()
+    cache: RemoteLogMetadataCache, lineage: LeaderEpochLineage, suspect: Collection[RemoteLogSegmentId] = ()
 ) -> Iterator[tuple[RemoteLogSegmentMetadata, Problem]]:
-    """The finished segments that are not, or only in part, part of the log.
+    """Returns the finished segments that are outside of the log, or only partly in it.
 
-    ``doubted`` are those of which something else is wrong: they are left out, and so is what overlaps with one of them.
+    ``suspect``: segments with another problem. They are left out, and so are segments that overlap with one of them.
     """
     chain = list(TieredLog(cache, lineage).all_segments())
     used = {part.metadata.remote_log_segment_id: part for part in reversed(chain)}  # the first part of each
     for metadata in cache.list_all_remote_log_segments():
         segment_id = metadata.remote_log_segment_id
-        if metadata.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED or segment_id in doubted:
+        if metadata.state is not RemoteLogSegmentState.COPY_SEGMENT_FINISHED or segment_id in suspect:
             continue
         part = used.get(segment_id)
         agreed = _first_agreed(metadata, lineage)
@@ -59,7 +59,7 @@ def chain_problems(
             yield metadata, _dead(metadata, agreed, lineage, chain)
         elif agreed is not None and part.start > agreed:
             holders = _holders(chain, agreed, part.start - 1)
-            if not doubted or not any(holder.metadata.remote_log_segment_id in doubted for holder in holders):
+            if not suspect or not any(holder.metadata.remote_log_segment_id in suspect for holder in holders):
                 words = (
                     f"live from offset {part.start} on; offsets {agreed} to {part.start - 1} are read from {_names(holders)}"
                 )
@@ -70,16 +70,16 @@ def gaps(
     cache: RemoteLogMetadataCache,
     lineage: LeaderEpochLineage,
     explained: Collection[int],
-    doubted: Collection[RemoteLogSegmentId] = (),
+    suspect: Collection[RemoteLogSegmentId] = (),
 ) -> Iterator[tuple[TieredSegment, Problem]]:
-    """Offsets that lie between two live segments and in none, with the segment before them.
+    """Returns offsets between two live segments that no segment holds, each with the segment before them.
 
-    ``explained`` are start offsets of segments about which something else was said, ``doubted`` the ids of such: a gap that
-    holds one, or lies beside one, is no news.
+    ``explained``: start offsets of segments with another finding. ``suspect``: their ids. A gap that contains or touches one of
+    them is not reported again.
     """
     for before, after in pairwise(TieredLog(cache, lineage).all_segments()):
-        beside = any(one.metadata.remote_log_segment_id in doubted for one in (before, after))
-        if before.end < after.start and not beside and not any(before.end <= start < after.start for start in explained):
+        adjacent = any(one.metadata.remote_log_segment_id in suspect for one in (before, after))
+        if before.end < after.start and not adjacent and not any(before.end <= start < after.start for start in explained):
             words = f"offsets {before.end} to {after.start - 1} are in no segment"
             yield before, Problem(FindingKind.OFFSET_GAP, words, offset=before.end, size=0)
 

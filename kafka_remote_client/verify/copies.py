@@ -1,9 +1,9 @@
-"""What the presence of a segment's objects means, given what metadata say of it. Pure.
+"""Judges which of a segment's objects exist, given its metadata. Pure.
 
 ================ =================== =================================================== ==========================
 metadata         all objects there   some there                                          none there
 ================ =================== =================================================== ==========================
-not at hand      to be checked       half-copied if the last ones lack, missing-object   cannot be known
+not available    to be checked       half-copied if the last are missing, missing-object unknown
 unknown to them  orphan-unknown      orphan-unknown                                      —
 copy begun       orphan-unfinished   half-copied                                         nothing: cleaned up
 finished         to be checked       missing-object                                      missing-segment
@@ -11,7 +11,7 @@ deletion begun   orphan-deleted      orphan-deleted                             
 deleted          orphan-deleted      orphan-deleted                                      nothing
 ================ =================== =================================================== ==========================
 
-A copy or a deletion that began a short while ago is under way, which is no finding.
+A copy or a deletion that began a short time ago is in progress, which is no finding.
 
 References: KIP-405, RemoteLogSegmentState; docs/verify.md says how unreferenced copies come about.
 """
@@ -33,16 +33,16 @@ _DELETING = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
 
 
 class CopyState(Enum):
-    """What is to be done with a segment that has no problem here."""
+    """What to do with a segment without a problem so far."""
 
     CHECK = "check"
     BUSY = "busy"
-    """Being copied or deleted at the moment."""
+    """A copy or deletion is in progress."""
 
 
 @attrs.frozen
 class Known:
-    """What metadata say of one segment. ``metadata`` None: not known, or deleted for good. Times are ms since the epoch."""
+    """The metadata of one segment. ``metadata`` None: unknown, or finally deleted. Times are ms since the epoch."""
 
     metadata: RemoteLogSegmentMetadata | None
     deleted: bool
@@ -56,19 +56,19 @@ class Known:
 
 
 def judge_copy(stored: StoredSegment, known: Known | None) -> Problem | CopyState:
-    """``known`` None: metadata are not at hand."""
-    lacking = ", ".join(stored.missing)
+    """Returns the problem of a segment, or what to do with it. ``known`` None: the metadata are not available."""
+    missing = ", ".join(stored.missing)
     if known is None or (known.metadata is not None and known.metadata.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED):
-        if not lacking:
+        if not missing:
             return CopyState.CHECK
         half = known is None and stored.is_front
-        return Problem(FindingKind.HALF_COPIED if half else FindingKind.MISSING_OBJECT, f"it lacks: {lacking}")
+        return Problem(FindingKind.HALF_COPIED if half else FindingKind.MISSING_OBJECT, f"it lacks: {missing}")
     if known.is_recent:
         return CopyState.BUSY
     state = None if known.metadata is None else known.metadata.state
     if state is _COPYING:
-        if lacking:
-            return Problem(FindingKind.HALF_COPIED, f"its copy began and never finished; it lacks: {lacking}")
+        if missing:
+            return Problem(FindingKind.HALF_COPIED, f"its copy began and never finished; it lacks: {missing}")
         return Problem(FindingKind.ORPHAN_UNFINISHED, "its copy began, but the metadata topic never said that it finished")
     if state is _DELETING:
         return Problem(FindingKind.ORPHAN_DELETED, "its deletion began and never finished")

@@ -1,7 +1,7 @@
-"""What can be wrong with a tier, as values. Pure.
+"""The defects of a tier, as values. Pure.
 
-A checker knows one file and returns :class:`Problem`; its caller knows the segment and object, and makes a
-:class:`Finding` of it. ``docs/verify.md`` has the table of kinds; a test holds it against :class:`FindingKind`.
+A checker checks one file and returns a :class:`Problem`. Its caller adds the segment and the object, which makes a
+:class:`Finding`. ``docs/verify.md`` has the table of kinds; a test compares it with :class:`FindingKind`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Finding", "FindingKind", "Problem", "Severity", "Unchecked"]
 
 
 class Severity(StrEnum):
-    """``damage``: a reader gets an error, or could get wrong records. ``waste``: bytes that no reader will ever ask for."""
+    """``damage``: a reader gets an error, or may get wrong records. ``waste``: bytes that no reader requests."""
 
     DAMAGE = "damage"
     WASTE = "waste"
@@ -141,7 +141,7 @@ class Problem:
 
 @attrs.frozen
 class Finding:
-    """A defect and where it is. ``None`` = does not apply. ``bytes`` are those affected: of a batch, an object, a segment."""
+    """A defect and its place. ``None`` = does not apply. ``bytes``: the size of the affected batch, object or segment."""
 
     kind: FindingKind
     message: str
@@ -175,7 +175,7 @@ class Finding:
 
 @attrs.frozen
 class Unchecked:
-    """What could not be looked at, and why: neither sound nor a finding. ``what`` is a segment, a partition or an object."""
+    """Something that could not be checked, and why. ``what`` is a segment, a partition or an object."""
 
     what: str
     reason: str

@@ -1,4 +1,4 @@
-"""Counts what is wrong in one file and keeps the first: an index that was exchanged is one finding, not a thousand."""
+"""Counts the defects of one file and keeps the first, so that a replaced index is one finding and not a thousand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["FirstOfMany"]
 
 
 class FirstOfMany:
-    """The first message with its place, and how many there were."""
+    """The first message with its place, and the number of messages."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -17,13 +17,13 @@ class FirstOfMany:
         self._offset: int | None = None
 
     def add(self, message: str, position: int | None = None, offset: int | None = None) -> None:
-        """One more."""
+        """Counts one defect."""
         self.count += 1
         if self.count == 1:
             self._message, self._position, self._offset = message, position, offset
 
     def problems(self, kind: FindingKind, total: int, things: str) -> list[Problem]:
-        """None, or one for all: "3 of 10 entries; the first: …"."""
+        """Returns nothing, or one problem for all defects: "3 of 10 entries; the first: …"."""
         if not self.count:
             return []
         words = self._message if self.count == 1 else f"{self.count} of {total} {things}; the first: {self._message}"

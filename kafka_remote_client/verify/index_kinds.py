@@ -1,4 +1,4 @@
-"""Which kinds of finding belong to which index."""
+"""The kinds of finding of each index."""
 
 from __future__ import annotations
 

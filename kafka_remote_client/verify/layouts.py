@@ -1,7 +1,7 @@
-"""A layout as ``verify`` needs it: by what every layout says of itself, or by an inspector of its own that looks deeper.
+"""The inspector of a layout: one that works for every layout, or the layout's own, which checks more.
 
-An inspector of its own is found by the layout's name in the entry-point group ``kafka_remote_client.layout_inspectors`` and
-built with the layout.
+A layout's own inspector has the layout's name in the entry-point group ``kafka_remote_client.layout_inspectors``, and is
+constructed with the layout.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPTIONAL = frozenset({ObjectKind.TRANSACTION_INDEX.value})
 
 
 def inspector_of(layout: ObjectLayout) -> LayoutInspector:
-    """The layout's own inspector, or the one of all layouts. Raises ConfigurationError for one that fails to load."""
+    """Returns the layout's own inspector, or else the general one. Raises ConfigurationError if one fails to load."""
     if layout.name not in plugin_names(INSPECTORS):
         return PlainInspector(layout)
     inspector: LayoutInspector = load_named(INSPECTORS, "layout inspector", layout.name)(layout)
@@ -45,7 +45,7 @@ def inspector_of(layout: ObjectLayout) -> LayoutInspector:
 
 @attrs.frozen
 class _RestoredLog:
-    """A log that the layout restores as it is read. A piece that cannot be restored is damaged as a whole."""
+    """A log that the layout restores when it is read. A piece that cannot be restored is damaged as a whole."""
 
     plain: PlainLog
 
@@ -61,7 +61,7 @@ class _RestoredLog:
 
 
 class PlainInspector:
-    """What the layout itself can tell. An object's role is the kind of file in it, the first one where several share it."""
+    """Checks what every layout describes. An object's role is the kind of file in it: the first kind, if it holds several."""
 
     def __init__(self, layout: ObjectLayout) -> None:
         self.layout = layout

@@ -1,7 +1,7 @@
-"""Leader epochs: what checkpoint and metadata claim, against each other and against the batches.
+"""Compares the leader epochs of checkpoint and metadata with each other and with the batches.
 
-No checksum covers a batch's epoch, nor the checkpoint. Where a claim differs from the batches, the majority decides which is
-wrong: a few batches that differ are damaged; where many do, the claim is.
+No checksum covers a batch's epoch or the checkpoint. If a claim differs from the batches, the majority decides: if few batches
+differ, they are damaged; if many differ, the claim is wrong.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RUN = 3
 
 @attrs.define
 class EpochClaim:
-    """The source that claims epochs; ``kind`` is the finding if the claim is wrong. The rest counts what differs."""
+    """A source that claims epochs. ``kind``: the finding if the claim is wrong. The other fields count differing batches."""
 
     by: str
     kind: FindingKind
@@ -31,7 +31,7 @@ class EpochClaim:
     _run: int = 0
 
     def compare(self, header: BatchHeader) -> None:
-        """One batch more."""
+        """Counts one batch."""
         if self.lineage.epoch_for_offset(header.base_offset) == header.leader_epoch:
             self._run = 0
             return
@@ -42,7 +42,7 @@ class EpochClaim:
         self.longest_run = max(self.longest_run, self._run)
 
     def is_wrong(self, batches: int) -> bool:
-        """Whether it is the claim that is wrong, and not the batches that differ from it."""
+        """Returns whether the claim is wrong, and not the batches that differ from it."""
         return self.count * 2 > batches or self.longest_run >= _RUN
 
 
@@ -61,10 +61,10 @@ class LeaderEpochsCheck:
             claim.compare(header)
 
     def lost(self, start: int, end: int, first_offset: int, last_offset: int) -> None:
-        """What is lost has no epoch."""
+        """Lost batches have no epoch."""
 
     def problems(self) -> list[Problem]:
-        """When the log has been walked to its end."""
+        """Returns the problems, after the walk has ended."""
         found: list[Problem] = []
         damaged: dict[int, tuple[BatchHeader, str]] = {}
         right = any(not claim.count for claim in self._claims)
@@ -72,9 +72,9 @@ class LeaderEpochsCheck:
             first = claim.differing[0] if claim.differing else None
             if first is None:
                 continue
-            told = claim.lineage.epoch_for_offset(first.base_offset)
+            claimed = claim.lineage.epoch_for_offset(first.base_offset)
             if right or claim.is_wrong(self._batches):
-                words = f"{claim.by}: epoch {told} for offset {first.base_offset}, whose batch has {first.leader_epoch}"
+                words = f"{claim.by}: epoch {claimed} for offset {first.base_offset}, whose batch has {first.leader_epoch}"
                 words += f" ({claim.count} of {self._batches} batches differ)"
                 found.append(Problem(claim.kind, words, None, first.base_offset))
             else:

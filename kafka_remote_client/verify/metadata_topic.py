@@ -1,4 +1,4 @@
-"""What ``__remote_log_metadata`` says, read to its end for a check, and followed on while it lasts."""
+"""Reads ``__remote_log_metadata`` to its end for a check, and follows it while the check runs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMet
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 
-__all__ = ["KnownMetadata", "MetadataTopic", "RememberingStore"]
+__all__ = ["DeletionTrackingStore", "KnownMetadata", "MetadataTopic"]
 
 
 class KnownMetadata(Protocol):
-    """What a check asks of metadata."""
+    """The metadata that a check needs."""
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
-        """Whether all that was said of this partition is known, and can be trusted."""
+        """Returns whether the partition's metadata are completely read and consistent."""
 
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache | None:
-        """The partition's segments; None when nothing was ever said of it."""
+        """Returns the partition's segments; None if the topic has no record of it."""
 
     def partitions(self, topic: str | None = None) -> list[TopicIdPartition]:
-        """All partitions that were named (of one topic name)."""
+        """Returns all partitions with records (of one topic name)."""
 
     def deleted(self, segment_id: RemoteLogSegmentId) -> bool:
-        """Whether its deletion was called finished."""
+        """Returns whether the segment's deletion has finished."""
 
 
-class RememberingStore(RemoteLogMetadataStore):
-    """Also remembers which segments are gone for good."""
+class DeletionTrackingStore(RemoteLogMetadataStore):
+    """Also keeps the ids of segments whose deletion has finished."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class RememberingStore(RemoteLogMetadataStore):
             return segment_id in self._deleted
 
 
-class MetadataTopic(RememberingStore):
+class MetadataTopic(DeletionTrackingStore):
     """KnownMetadata from a broker. ``config`` is librdkafka's. Begins with :meth:`read`, ends with :meth:`close`."""
 
     def __init__(self, config: Mapping[str, str], topic: str = METADATA_TOPIC) -> None:

@@ -1,7 +1,7 @@
-"""The offset index against the batches of its log.
+"""Compares the offset index with the batches of its log.
 
-Each entry's position is where a batch begins. Its offset is the last one of the append that began there: of that very batch,
-or of a later one before the next entry's position.
+Each entry's position is where a batch begins. Its offset is the last one of the append that began there: the last offset of
+that batch, or of a later batch before the next entry's position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["OffsetIndexCheck"]
 
 
 class OffsetIndexCheck:
-    """A BatchListener. Entries that point into what was lost cannot be judged, and are not."""
+    """A BatchListener. Entries that point into lost bytes are not judged."""
 
     def __init__(self, index: OffsetIndex) -> None:
         self._index = index
@@ -50,11 +50,11 @@ class OffsetIndexCheck:
 
     @property
     def ends_before_index(self) -> bool:
-        """Whether the log has ended, and the index has entries behind its end."""
+        """Returns whether the log has ended and the index has entries past its end."""
         return self._next is not None
 
     def problems(self) -> list[Problem]:
-        """At most one, when the log has been walked to its end."""
+        """Returns at most one problem, after the walk has ended."""
         if self._open is not None:
             self._refuse(self._open, "no batch at or after that position ends with that offset")
             self._open = None

@@ -1,7 +1,7 @@
-"""A store as it was listed once, which counts what is read of it.
+"""A store with a fixed listing, which counts the bytes that are read.
 
-Everything that looks at a tier lists it; here all of them see the same objects, from one listing, whatever the brokers copy and
-delete meanwhile. Reads go to the store below.
+Every part of a check lists the tier. With this store all parts see the same objects, from one listing, while brokers copy and
+delete objects. Reads go to the wrapped store.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ __all__ = ["SeenStore"]
 
 
 class SeenStore:
-    """A RemoteObjectStore. Thread safe. ``read`` gets the number of bytes of each read. Does not own the store below."""
+    """A RemoteObjectStore. Thread safe. ``read`` gets the number of bytes of each read. Does not own the wrapped store."""
 
     def __init__(
         self, store: RemoteObjectStore, prefixes: Sequence[str] = ("",), read: Callable[[int], None] = lambda _: None
     ) -> None:
-        """Lists ``prefixes``, none of which begins with another. Raises what the store raises."""
+        """Lists ``prefixes``, none of which begins with another. Raises the store's errors."""
         self._store = store
         self._read = read
         self._lock = threading.Lock()
@@ -36,18 +36,18 @@ class SeenStore:
         return self._counted(self._store.get_range(key, start, end))
 
     def size(self, key: str) -> int:
-        """As it is now."""
+        """Returns the object's size now."""
         return self._store.size(key)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """As it was then; what no prefix covered is not there."""
+        """Returns the listed objects; those outside of the listed prefixes are missing."""
         for at in range(bisect_left(self._keys, prefix), len(self._keys)):
             if not self._keys[at].startswith(prefix):
                 return
             yield self.objects[at]
 
     def close(self) -> None:
-        """Leaves the store to its owner."""
+        """Does nothing: the owner closes the store."""
 
     def _counted(self, data: bytes) -> bytes:
         with self._lock:

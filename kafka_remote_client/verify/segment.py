@@ -1,7 +1,7 @@
-"""One segment: reads its objects, compares them with each other, and locates every problem.
+"""Checks one segment: reads its objects, compares them with each other, and locates every problem.
 
-What claims something about the segment is heard in this order: the metadata topic, the segment's own manifest, its checkpoint.
-What is claimed twice is compared; the batches have the last word where the log is walked.
+The sources of claims about a segment are, in this order: the metadata topic, the segment's manifest, its checkpoint. Claims of
+two sources are compared. If the log is walked, the batches decide.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _OBJECT_OF = {kind: index for table in (UNREADABLE, MISMATCH) for index, kind in
 
 @attrs.frozen
 class SegmentReport:
-    """What came out. ``lineage``: the checkpoint's, where nothing is wrong with it. ``closed``: why it was not looked into.
+    """The result for a segment. ``lineage``: that of a valid checkpoint. ``closed``: why the segment was not checked.
 
-    ``described``: what is known of the segment without the metadata topic; None where its epochs are not known. Where the end
-    is not, ``open_lineage`` is what its epochs have to be cut from once it is.
+    ``described``: the segment's metadata without the metadata topic; None if its epochs are unknown. If its end is unknown,
+    ``open_lineage`` is the lineage that its epochs are cut from later.
     """
 
     stored: StoredSegment
@@ -66,7 +66,7 @@ class SegmentReport:
     open_lineage: LeaderEpochLineage | None = None
 
     def ending_before(self, next_start: int | None) -> RemoteLogSegmentMetadata | None:
-        """``described``; a segment whose end is not known reaches to where the next one starts, where there is one."""
+        """Returns ``described``. A segment with an unknown end ends where the next one starts, if there is one."""
         if self.described is None or self.open_lineage is None or next_start is None:
             return self.described
         start, end = self.described.start_offset, max(self.described.end_offset, next_start - 1)
@@ -76,7 +76,7 @@ class SegmentReport:
 
 @attrs.define
 class _Indexes:
-    """The files beside the log, as far as they can be read."""
+    """The readable files of the segment other than the log."""
 
     offsets: OffsetIndex | None = None
     times: TimeIndex | None = None
@@ -94,10 +94,10 @@ def check_segment(
     quick: bool = False,
     allow_offset_gaps: bool = False,
 ) -> SegmentReport:
-    """Everything about a segment that lacks no object; ``quick`` leaves the log's bytes alone.
+    """Checks a segment of which no object is missing. ``quick``: does not read the log.
 
-    ``claim`` is what the metadata topic says. Raises RemoteStorageError kinds, ObjectNotFoundError for an object that is gone
-    by now, and MissingExtraError.
+    ``claim``: the segment in the metadata topic. Raises RemoteStorageError kinds, ObjectNotFoundError for an object that was
+    deleted after the listing, and MissingExtraError.
     """
     opened = inspector.open(store, stored, claim, log=not quick)
     if claim is not None and opened.described is not None:
@@ -115,8 +115,8 @@ def check_segment(
     else:
         _compare_without_log(opened, indexes, best)
     findings = tuple(finding_of(stored, role, problem) for role, problem in opened.problems)
-    doubted = {FindingKind.LEADER_EPOCHS_MISMATCH, FindingKind.LEADER_EPOCHS_UNREADABLE}
-    sound = indexes.lineage if doubted.isdisjoint(finding.kind for finding in findings) else None
+    suspect = {FindingKind.LEADER_EPOCHS_MISMATCH, FindingKind.LEADER_EPOCHS_UNREADABLE}
+    sound = indexes.lineage if suspect.isdisjoint(finding.kind for finding in findings) else None
     whole = end is not None and end.whole and end.batches > 0
     described = opened.described or _derived(stored, indexes, end if whole else None)
     open_end = opened.described is None and not whole
@@ -124,7 +124,7 @@ def check_segment(
 
 
 def finding_of(stored: StoredSegment, role: str | None, problem: Problem) -> Finding:
-    """A problem of the object in that role, or of the segment as a whole."""
+    """Returns a finding for a problem of the object in that role, or of the segment as a whole."""
     size = stored.nbytes if role is None else stored.sizes.get(role, 0)
     return Finding(
         kind=problem.kind,
@@ -212,7 +212,7 @@ def _walk(
         problems.append(
             Problem(FindingKind.LOG_CUT, f"the log ends at offset {end.next_offset - 1}, before {behind} of its indexes")
         )
-    if cut:  # index entries for the bytes behind the cut are no problem
+    if cut:  # index entries for the bytes after the cut are no problem
         for check in (offsets, times, transactions):
             check.lost(source.size, _EVERY_POSITION, end.next_offset, MAX_OFFSET)
     problems += offsets.problems() + transactions.problems() + epochs.problems()
@@ -236,14 +236,14 @@ def _compare_end(
     if last != best.end_offset and not allow_offset_gaps:
         words = f"the log ends at offset {last}; the metadata says {best.end_offset}"
         opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
-    # Of a segment whose records have no timestamps the broker tells when its file was last written
+    # For a segment whose records have no timestamps, the broker reports when its file was last written
     if highest != NO_TIMESTAMP and best.max_timestamp_ms not in {highest, NO_TIMESTAMP}:
         words = f"the highest timestamp in the log is {highest}; the metadata says {best.max_timestamp_ms}"
         opened.report(LOG, FindingKind.METADATA_MISMATCH, words)
 
 
 def _compare(claim: RemoteLogSegmentMetadata, described: RemoteLogSegmentMetadata, opened: OpenSegment) -> None:
-    """Metadata topic against manifest. Epochs are left to the batches, sizes to the inspector."""
+    """Compares metadata topic and manifest. The batches check the epochs, the inspector checks the sizes."""
     for name in ("start_offset", "end_offset", "max_timestamp_ms"):
         by_topic, by_manifest = getattr(claim, name), getattr(described, name)
         if by_topic != by_manifest:
@@ -271,7 +271,7 @@ def _compare_without_log(opened: OpenSegment, indexes: _Indexes, best: RemoteLog
 
 
 def _derived(stored: StoredSegment, indexes: _Indexes, end: LogEnd | None) -> RemoteLogSegmentMetadata | None:
-    """What the files tell, where no object describes the segment. Without ``end`` it ends where its indexes do, at least."""
+    """Returns metadata from the files, if no object describes the segment. Without ``end`` the indexes give a lower bound."""
     if indexes.lineage is None:
         return None
     draft = draft_metadata(stored.listed, stored.sizes.get(LOG, 0))
@@ -287,7 +287,7 @@ def _derived(stored: StoredSegment, indexes: _Indexes, end: LogEnd | None) -> Re
 
 
 def _within(lineage: LeaderEpochLineage, start: int, end: int) -> Iterator[EpochEntry]:
-    """The lineage cut to a segment."""
+    """Returns the lineage cut to a segment."""
     yield EpochEntry(lineage.epoch_for_offset(start), start)
     for entry in lineage:
         if start < entry.start_offset <= end:

@@ -1,8 +1,8 @@
-"""A segment as its objects: which there are, under which keys, and what could be read of them.
+"""A segment as objects: which exist, under which keys, and what could be read of them.
 
-What a layout calls its objects is its *role* here: the file kinds of LocalTieredStorage, or log, indexes and manifest of
-Aiven's plugin. A :class:`LayoutInspector` is a layout as ``verify`` needs it: in the order of upload, so that a copy that
-stopped can be told from an object that went missing.
+A layout's name for an object is its *role*: the file kinds of LocalTieredStorage, or log, indexes and manifest of Aiven's
+plugin. A :class:`LayoutInspector` gives the objects in the order of upload, so that an interrupted copy differs from a lost
+object.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = [
 
 LOG = "log"
 PIECE_BYTES = 4 * 1024 * 1024
-"""How much of a log is read at a time."""
+"""Bytes of a log that are read at a time."""
 MAX_INDEX_BYTES = 256 * 1024 * 1024
-"""An index that is larger is not read: Kafka's are 10 MiB by default."""
+"""A larger index is not read: Kafka's are 10 MiB by default."""
 
 
 @attrs.frozen
 class StoredSegment:
-    """``keys`` of all objects that the segment may have, in the order of upload; ``sizes`` of those that are there."""
+    """``keys``: of all objects that the segment may have, in the order of upload. ``sizes``: of those that exist."""
 
     listed: ListedSegment
     keys: Mapping[str, str]
@@ -50,17 +50,17 @@ class StoredSegment:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all its objects."""
+        """Returns the bytes of all its objects."""
         return sum(self.sizes.values())
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The roles of objects that it must have and has not, in the order of upload."""
+        """Returns the roles of missing required objects, in the order of upload."""
         return tuple(role for role in self.keys if role not in self.sizes and role not in self.optional)
 
     @property
     def is_front(self) -> bool:
-        """Whether the missing objects are the last ones: a copy that stopped leaves nothing else."""
+        """Returns whether the missing objects are the last ones, as after an interrupted copy."""
         required = [role for role in self.keys if role not in self.optional]
         return tuple(required[len(required) - len(self.missing) :]) == self.missing
 
@@ -74,16 +74,16 @@ class DamagedPieceError(CorruptChunkError):
 
 
 class LogSource(Protocol):
-    """A log as Kafka wrote it, piece by piece."""
+    """A log as Kafka wrote it, in pieces."""
 
     @property
     def size(self) -> int:
-        """How many bytes there are to read."""
+        """Returns the number of readable bytes."""
 
     def read(self, position: int) -> bytes:
-        """The next bytes from ``position`` on, as many as are convenient; none at the end, or where the object ends early.
+        """Returns bytes from ``position`` on, at least one; none at the end, or if the object ends early.
 
-        Raises DamagedPieceError, and what the store raises.
+        Raises DamagedPieceError, and the store's errors.
         """
 
 
@@ -102,12 +102,11 @@ class PlainLog:
 
 @attrs.define
 class OpenSegment:
-    """What could be read: ``problems`` are pairs of role and defect; ``log`` None = it cannot be looked into.
+    """The readable parts of a segment. ``problems``: pairs of role and defect. ``log`` None: it cannot be read.
 
-    ``described`` is what an object of the segment says of it, None where no object does; ``indexes`` holds those that could be
-    read, as Kafka wrote them, and ``roles`` those of their objects. ``log_end_known`` False = the log object has a wrong size,
-    so where it ends says nothing new. ``closed`` = why it cannot be checked further, although all may be valid: no key was
-    given.
+    ``described``: the metadata in an object of the segment; None if no object has them. ``indexes``: the readable indexes, as
+    Kafka wrote them. ``roles``: the roles of their objects. ``log_end_known`` False: the log object has a wrong size, so its
+    end is no further problem. ``closed``: why a segment that may be valid cannot be checked further, for example without a key.
     """
 
     log: LogSource | None = None
@@ -121,7 +120,7 @@ class OpenSegment:
     def report(
         self, role: str, kind: FindingKind, message: str, *, position: int | None = None, size: int | None = None
     ) -> None:
-        """Adds a problem of the object in that role."""
+        """Adds a problem of the object with that role."""
         self.problems.append((role, Problem(kind, message, position=position, size=size)))
 
     def check_log_size(self, stored: int, told: int, by: str) -> None:
@@ -134,27 +133,27 @@ class OpenSegment:
 
 
 class LayoutInspector(Protocol):
-    """A layout as verify needs it."""
+    """What ``verify`` needs to know of a layout."""
 
     @property
     def layout(self) -> ObjectLayout:
-        """The layout itself."""
+        """Returns the layout."""
 
     @property
     def prefix(self) -> str:
-        """What the keys of all its objects begin with."""
+        """Returns the prefix of the keys of all its objects."""
 
     def topic_of(self, key: str) -> str | None:
-        """The topic in whose directory an object lies, segment or not; None outside of any."""
+        """Returns the topic of the directory that holds an object, of a segment or not; None outside of all topics."""
 
     def segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[StoredSegment]:
-        """All segments (of a topic name), in order, whole or not."""
+        """Returns all segments (of a topic name), in order, complete or not."""
 
     def open(
         self, store: RemoteObjectStore, segment: StoredSegment, claim: RemoteLogSegmentMetadata | None, *, log: bool
     ) -> OpenSegment:
-        """Reads everything but the log of a segment that lacks no object. ``claim`` is what the metadata topic says of it;
-        without ``log`` nothing of the log is read. Raises RemoteStorageError kinds and ObjectNotFoundError.
+        """Reads all objects but the log of a segment of which no object is missing. ``claim``: the segment in the metadata
+        topic. Without ``log`` no byte of the log is read. Raises RemoteStorageError kinds and ObjectNotFoundError.
         """
 
 
@@ -164,7 +163,7 @@ def stored_segments(
     keys: Callable[[ListedSegment], Mapping[str, str]],
     optional: frozenset[str] = frozenset(),
 ) -> Iterator[StoredSegment]:
-    """Listed segments with the sizes of all their objects, by key."""
+    """Returns listed segments with the sizes of all their objects, by key."""
     for segment in listed:
         named = keys(segment)
         present = {role: sizes[key] for role, key in named.items() if key in sizes}
@@ -172,7 +171,7 @@ def stored_segments(
 
 
 def draft_metadata(segment: ListedSegment, size: int = 0) -> RemoteLogSegmentMetadata:
-    """Enough metadata to ask a layout for keys."""
+    """Returns the metadata that a layout needs to make keys."""
     return RemoteLogSegmentMetadata(
         remote_log_segment_id=segment.remote_log_segment_id,
         start_offset=segment.start_offset,

@@ -1,7 +1,7 @@
-"""The time index against the batches of its log.
+"""Compares the time index with the batches of its log.
 
-Each entry names an offset within a batch whose highest timestamp is that of the entry, and no batch before has a higher one.
-The last entry, written when the segment was rolled, has the highest timestamp of all.
+Each entry has an offset within a batch. The batch's highest timestamp is the entry's, and no earlier batch has a higher one.
+The last entry, which the broker writes when it rolls the segment, has the highest timestamp of all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["TimeIndexCheck"]
 
 
 class TimeIndexCheck:
-    """A BatchListener. Entries for lost offsets cannot be judged, and are not. ``highest`` is that of all batches seen."""
+    """A BatchListener. Entries for lost offsets are not judged. ``highest``: the highest timestamp of all batches so far."""
 
     def __init__(self, index: TimeIndex) -> None:
         self._index = index
@@ -47,11 +47,11 @@ class TimeIndexCheck:
 
     @property
     def ends_before_index(self) -> bool:
-        """Whether the log has ended, and the index has entries behind its end."""
+        """Returns whether the log has ended and the index has entries past its end."""
         return self._next is not None
 
     def problems(self) -> list[Problem]:
-        """At most one, when the log has been walked to its end."""
+        """Returns at most one problem, after the walk has ended."""
         while self._next is not None:
             self._refuse("the log ends before it")
             self._next = next(self._entries, None)

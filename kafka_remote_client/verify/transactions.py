@@ -1,7 +1,7 @@
-"""Transaction index and producer snapshot against the transactions in the log.
+"""Compares the transaction index and the producer snapshot with the transactions in the log.
 
-An ABORT marker ends a transaction of its producer. The index has an entry for it unless the transaction had no batch in this
-partition. What is open at the end of the log is in the snapshot, and nothing else that began in this segment is.
+An ABORT marker ends a transaction of its producer. The index has an entry for it, unless the transaction has no batch in this
+partition. Of the transactions that began in this segment, the snapshot has those that are open at the end of the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["TransactionsCheck", "transaction_marker"]
 
 
 class TransactionsCheck:
-    """A BatchListener. None for a file that is not there or cannot be read: it is not judged then.
+    """A BatchListener. None: the file is missing or unreadable, and is not judged.
 
     ``open_transactions`` are those of the producer snapshot.
     """
@@ -49,7 +49,7 @@ class TransactionsCheck:
         entry = self._entry_at(header.base_offset)
         began = self._open.pop(header.producer_id, None)
         if kind == ABORT and self._index is not None:
-            self._hold_against(entry, header, began)
+            self._compare_entry(entry, header, began)
         elif entry is not None:
             self._refuse(entry, "that is a COMMIT marker")
         self._ended.add(header.producer_id)
@@ -58,17 +58,17 @@ class TransactionsCheck:
         self._refuse_before(first_offset)
         while self._next is not None and self._next.last_offset <= last_offset:
             self._next = next(self._entries, None)
-        # What began or ended in there is not known
+        # Transactions that began or ended there are unknown
         self._open.clear()
         self._whole = False
 
     @property
     def ends_before_index(self) -> bool:
-        """Whether the log has ended, and the index has entries behind its end."""
+        """Returns whether the log has ended and the index has entries past its end."""
         return self._next is not None
 
     def problems(self) -> list[Problem]:
-        """At most one for each of the two files, when the log has been walked to its end."""
+        """Returns at most one problem for each of the two files, after the walk has ended."""
         while self._next is not None:
             self._refuse(self._next, "the log ends before it")
             self._next = next(self._entries, None)
@@ -80,7 +80,7 @@ class TransactionsCheck:
         ]
 
     def _entry_at(self, offset: int) -> AbortedTxn | None:
-        """The entry whose marker is at ``offset``."""
+        """Returns the entry whose marker is at ``offset``."""
         self._refuse_before(offset)
         if self._next is None or self._next.last_offset != offset:
             return None
@@ -88,12 +88,12 @@ class TransactionsCheck:
         return entry
 
     def _refuse_before(self, offset: int) -> None:
-        """There was no marker for the entries below ``offset`` that are left."""
+        """Reports the remaining entries below ``offset``: they have no marker."""
         while self._next is not None and self._next.last_offset < offset:
             self._refuse(self._next, "there is no marker")
             self._next = next(self._entries, None)
 
-    def _hold_against(self, entry: AbortedTxn | None, marker: BatchHeader, began: int | None) -> None:
+    def _compare_entry(self, entry: AbortedTxn | None, marker: BatchHeader, began: int | None) -> None:
         if entry is None:
             if began is not None:
                 words = f"the transaction of producer {marker.producer_id} from offset {began} on, aborted at"
@@ -109,16 +109,16 @@ class TransactionsCheck:
             self._refuse(entry, "no such transaction begins there" if began is None else f"it begins at {began}")
 
     def _check_snapshot(self, snapshot: tuple[AbortedTransaction, ...]) -> None:
-        told = {transaction.producer_id: transaction.first_offset for transaction in snapshot}
+        listed = {transaction.producer_id: transaction.first_offset for transaction in snapshot}
         for producer_id, began in self._open.items():
-            known = told.get(producer_id)
+            known = listed.get(producer_id)
             earlier = known is not None and known < self._start and producer_id not in self._ended
             if known != began and not earlier:
                 words = "is not in the snapshot" if known is None else f"begins at {known} in the snapshot"
                 self._bad_snapshot.add(
                     f"the open transaction of producer {producer_id} from offset {began} on {words}", None, began
                 )
-        for producer_id, known in told.items():
+        for producer_id, known in listed.items():
             if producer_id not in self._open and (known >= self._start or producer_id in self._ended):
                 words = f"a transaction of producer {producer_id} from offset {known} on, which is not open in the log"
                 self._bad_snapshot.add(words, None, known)
@@ -129,12 +129,12 @@ class TransactionsCheck:
 
 
 def transaction_marker(header: BatchHeader, data: memoryview) -> int | None:
-    """ABORT or COMMIT for a batch that ends a transaction of its producer; else None."""
+    """Returns ABORT or COMMIT for a batch that ends a transaction of its producer; else None."""
     if not header.is_control or not header.is_transactional:
         return None
     try:
         control = control_keys(data, header._replace(position=0), DEFAULT_MAX_DECOMPRESSED_BYTES)
         kind = control_type(control[0]) if control else None
     except BatchFault:
-        return None  # decoding it has been told
+        return None  # decoding it has been listed
     return kind if kind in {ABORT, COMMIT} else None

@@ -1,4 +1,4 @@
-"""A whole check: what there is to look at, how much that is, and one finding after the other.
+"""Checks a tier: plans the check, estimates its size, and yields the findings.
 
 ::
 
@@ -6,8 +6,8 @@
     KnownMetadata, read after the listing ─────────────────┘                                     ├─► chain of each partition
                                        cache: of the metadata, else of what the checks gathered ─┘
 
-The listing comes first: what metadata say afterwards is newer than what was listed, so only what seems to be missing has to be
-asked for once more. Memory holds names and sizes of all objects, and of the logs no more than a piece and a batch for each job.
+The listing comes first. The metadata are read later and are newer, so only objects that seem to be missing are requested again.
+Memory holds names and sizes of all objects, and for each job one piece and one batch of a log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 
 @attrs.frozen
 class VerifyRequest:
-    """``topics`` empty = all. ``grace_ms``: how young a copy or deletion must be to count as under way."""
+    """``topics`` empty: all. ``grace_ms``: a younger copy or deletion counts as in progress."""
 
     topics: tuple[str, ...] = ()
     quick: bool = False
@@ -56,9 +56,9 @@ class VerifyRequest:
 
 @attrs.define
 class Summary:
-    """Totals. ``bytes_estimated`` is what was to be read, ``bytes_stored`` the size of all objects of segments.
+    """Totals. ``bytes_estimated``: bytes to read. ``bytes_stored``: the size of all objects of segments.
 
-    ``segments_checked`` were looked into; ``segments_busy`` were being copied or deleted.
+    ``segments_checked``: segments whose objects were read. ``segments_busy``: segments with a copy or deletion in progress.
     """
 
     topics: int = 0
@@ -76,7 +76,7 @@ class Summary:
 
     @property
     def exit_status(self) -> int:
-        """0 sound, 1 findings, 2 no findings, but something could not be looked at."""
+        """Returns 0 without findings, 1 with findings, 2 without findings if something could not be checked."""
         return 1 if self.findings else 2 if self.unchecked else 0
 
     def as_json(self) -> dict[str, object]:
@@ -92,25 +92,25 @@ class Summary:
 
 
 class NothingToVerifyError(ConfigurationError):
-    """There is no segment at all, or none of a topic that was named: a wrong root, prefix or layout looks like that."""
+    """There is no segment, or none of a given topic. A wrong root, prefix or layout has the same effect."""
 
 
 @attrs.define
 class _Partition:
-    """A partition's segments: those to look into, and about which something was said already."""
+    """A partition's segments: those to check, and the findings so far."""
 
     tip: TopicIdPartition
     to_check: list[tuple[StoredSegment, RemoteLogSegmentMetadata | None]] = attrs.field(factory=list)
-    said: list[Finding] = attrs.field(factory=list)
+    findings: list[Finding] = attrs.field(factory=list)
     unchecked: list[Unchecked] = attrs.field(factory=list)
     explained: set[int] = attrs.field(factory=set)
-    doubted: set[RemoteLogSegmentId] = attrs.field(factory=set)
+    suspect: set[RemoteLogSegmentId] = attrs.field(factory=set)
     reports: list[SegmentReport] = attrs.field(factory=list)
     stored: dict[RemoteLogSegmentId, StoredSegment] = attrs.field(factory=dict)
 
 
 class TierVerifier:
-    """One check of one tier. ``store`` has listed what is to be looked at; ``metadata`` were read after that, None = none."""
+    """One check of one tier. ``store`` has the listing. ``metadata`` are read after it; None = none."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class TierVerifier:
         *,
         clock: Clock | None = None,
     ) -> None:
-        """Plans: judges what is there and what is not. Raises NothingToVerifyError."""
+        """Plans the check from the listing and the metadata. Raises NothingToVerifyError."""
         self._store = store
         self._inspector = inspector
         self._request = request
@@ -131,9 +131,9 @@ class TierVerifier:
         self._partitions = self._plan()
 
     def run(self) -> Iterator[Finding | Unchecked]:
-        """Everything that is found, partition by partition; the summary is complete at the end.
+        """Yields all findings, partition by partition. The summary is complete at the end.
 
-        Raises MissingExtraError where encrypted segments cannot be opened for want of a package.
+        Raises MissingExtraError if a package that decrypts segments is missing.
         """
         for item in self._items():
             if isinstance(item, Finding):
@@ -182,55 +182,57 @@ class TierVerifier:
         for segment_id, stored in partition.stored.items():
             metadata = known_segments.get(segment_id)
             verdict = judge_copy(stored, self._known(segment_id, metadata))
-            if isinstance(verdict, Problem) and self._moved_on(stored, verdict.kind):
+            if isinstance(verdict, Problem) and self._changed_since_listing(stored, verdict.kind):
                 verdict = CopyState.BUSY
             if verdict is CopyState.CHECK:
                 partition.to_check.append((stored, metadata))
                 continue
             partition.explained.add(stored.listed.start_offset)
-            partition.doubted.add(segment_id)
+            partition.suspect.add(segment_id)
             if isinstance(verdict, Problem):
-                partition.said.append(finding_of(stored, None, verdict))
+                partition.findings.append(finding_of(stored, None, verdict))
             else:
                 self.summary.segments_busy += 1
-        for segment_id, told in known_segments.items():
-            if segment_id not in partition.stored and told.state is _FINISHED:
-                self._plan_missing(partition, told)
+        for segment_id, known in known_segments.items():
+            if segment_id not in partition.stored and known.state is _FINISHED:
+                self._plan_missing(partition, known)
 
     def _plan_missing(self, partition: _Partition, metadata: RemoteLogSegmentMetadata) -> None:
-        partition.doubted.add(metadata.remote_log_segment_id)
+        partition.suspect.add(metadata.remote_log_segment_id)
         try:
             key = self._inspector.layout.object_key(metadata, ObjectKind.LOG)
         except RemoteLogError as error:  # custom metadata that name no object
-            partition.said.append(_of_metadata(metadata, FindingKind.METADATA_MISMATCH, str(error), 0))
+            partition.findings.append(_of_metadata(metadata, FindingKind.METADATA_MISMATCH, str(error), 0))
             return
-        if self._is_there(key):
+        if self._exists(key):
             if key.startswith(self._inspector.prefix):
-                self.summary.segments_busy += 1  # it came after the listing
+                self.summary.segments_busy += 1  # it was copied after the listing
             else:
                 reason = "its objects are under another prefix (--key-prefix)"
                 partition.unchecked.append(Unchecked(str(metadata.remote_log_segment_id), reason))
         elif self._is_finished(metadata.remote_log_segment_id):
             words = f"the metadata topic says that it is finished (offsets {metadata.start_offset} to {metadata.end_offset})"
-            partition.said.append(_of_metadata(metadata, FindingKind.MISSING_SEGMENT, words, metadata.segment_size_in_bytes))
+            partition.findings.append(
+                _of_metadata(metadata, FindingKind.MISSING_SEGMENT, words, metadata.segment_size_in_bytes)
+            )
         else:
-            self.summary.segments_busy += 1  # its deletion began since
+            self.summary.segments_busy += 1  # its deletion began after the listing
 
     def _is_finished(self, segment_id: RemoteLogSegmentId) -> bool:
-        """Whether metadata call a segment finished, as of now."""
+        """Returns whether a segment is finished in the current metadata."""
         cache = self._trusted(segment_id.topic_id_partition)
-        by_now = cache.list_all_remote_log_segments() if cache is not None else []
-        return any(one.remote_log_segment_id == segment_id and one.state is _FINISHED for one in by_now)
+        current = cache.list_all_remote_log_segments() if cache is not None else []
+        return any(one.remote_log_segment_id == segment_id and one.state is _FINISHED for one in current)
 
-    def _moved_on(self, stored: StoredSegment, kind: FindingKind) -> bool:
-        """Whether the brokers have done since the listing what would make a finding of it wrong."""
+    def _changed_since_listing(self, stored: StoredSegment, kind: FindingKind) -> bool:
+        """Returns whether the brokers have changed the segment after the listing, so that the finding is wrong."""
         if kind is FindingKind.MISSING_OBJECT:
-            return all(self._is_there(stored.keys[role]) for role in stored.missing)
+            return all(self._exists(stored.keys[role]) for role in stored.missing)
         if kind is FindingKind.ORPHAN_DELETED:
-            return not any(self._is_there(stored.keys[role]) for role in stored.sizes)
+            return not any(self._exists(stored.keys[role]) for role in stored.sizes)
         return False
 
-    def _is_there(self, key: str) -> bool:
+    def _exists(self, key: str) -> bool:
         try:
             self._store.size(key)
         except ObjectNotFoundError:
@@ -238,7 +240,7 @@ class TierVerifier:
         return True
 
     def _trusted(self, tip: TopicIdPartition) -> RemoteLogMetadataCache | None:
-        """What metadata say of a partition; None where they are not at hand."""
+        """Returns a partition's metadata; None if they are not available or inconsistent."""
         if self._metadata is None or not self._metadata.ready(tip):
             return None
         return self._metadata.cache(tip) or RemoteLogMetadataCache(tip)
@@ -249,13 +251,13 @@ class TierVerifier:
         return Known(metadata, self._metadata.deleted(segment_id), self._clock.time_ms(), self._request.grace_ms)
 
     def _items(self) -> Iterator[Finding | Unchecked]:
-        yield from self._foreign()
+        yield from self._foreign_objects()
         waiting: deque[tuple[_Partition, StoredSegment, Future[SegmentReport]] | _Partition] = deque()
         pool = ThreadPoolExecutor(self._request.jobs, thread_name_prefix="verify")
         try:
             for partition in self._partitions:
                 yield from partition.unchecked
-                yield from partition.said
+                yield from partition.findings
                 for stored, claim in partition.to_check:
                     waiting.append((partition, stored, pool.submit(self._check, stored, claim)))
                     while len(waiting) > 2 * self._request.jobs:
@@ -278,7 +280,7 @@ class TierVerifier:
         except ConfigurationError:
             raise
         except ObjectNotFoundError as error:
-            return self._gone(partition, stored, error)
+            return self._deleted_meanwhile(partition, stored, error)
         except DirectFetchError as error:
             report = SegmentReport(stored, closed=str(error))
         partition.reports.append(report)
@@ -286,15 +288,15 @@ class TierVerifier:
             self.summary.segments_checked += 1
         if report.findings or report.closed is not None:
             partition.explained.add(stored.listed.start_offset)
-            partition.doubted.add(segment_id)
+            partition.suspect.add(segment_id)
         closed = [] if report.closed is None else [Unchecked(str(segment_id), report.closed)]
         return [*report.findings, *closed]
 
-    def _gone(self, partition: _Partition, stored: StoredSegment, error: ObjectNotFoundError) -> list[Finding]:
-        """An object that was listed is there no more: retention does that, unless metadata still call the segment finished."""
+    def _deleted_meanwhile(self, partition: _Partition, stored: StoredSegment, error: ObjectNotFoundError) -> list[Finding]:
+        """Handles a listed object that was deleted meanwhile: by retention, unless the metadata still have the segment."""
         segment_id = stored.listed.remote_log_segment_id
         partition.explained.add(stored.listed.start_offset)
-        partition.doubted.add(segment_id)
+        partition.suspect.add(segment_id)
         if self._is_finished(segment_id):
             return [finding_of(stored, None, Problem(FindingKind.MISSING_OBJECT, f"deleted after the listing: {error}"))]
         self.summary.segments_busy += 1
@@ -305,7 +307,7 @@ class TierVerifier:
         return check_segment(self._inspector, self._store, stored, claim, quick=quick, allow_offset_gaps=gaps_allowed)
 
     def _chain(self, partition: _Partition) -> Iterator[Finding]:
-        """What only all segments of a partition together can tell."""
+        """Yields findings that need all segments of a partition."""
         cache = self._trusted(partition.tip) or _cache_of_reports(partition)
         segments = {one.remote_log_segment_id: one for one in cache.list_all_remote_log_segments() if one.state is _FINISHED}
         sound = [
@@ -313,18 +315,18 @@ class TierVerifier:
             for report in partition.reports
             if report.lineage is not None and report.stored.listed.remote_log_segment_id in segments
         ]
-        lineage = lineage_of(sound, [one for one in segments.values() if one.remote_log_segment_id not in partition.doubted])
+        lineage = lineage_of(sound, [one for one in segments.values() if one.remote_log_segment_id not in partition.suspect])
         if lineage is None:
             return
-        for metadata, problem in chain_problems(cache, lineage, partition.doubted):
+        for metadata, problem in chain_problems(cache, lineage, partition.suspect):
             stored = partition.stored.get(metadata.remote_log_segment_id)
             if stored is not None:
                 yield finding_of(stored, None, problem)
         if not self._request.allow_offset_gaps:
-            for before, problem in gaps(cache, lineage, partition.explained, partition.doubted):
+            for before, problem in gaps(cache, lineage, partition.explained, partition.suspect):
                 yield _of_metadata(before.metadata, problem.kind, problem.message, 0, problem.offset)
 
-    def _foreign(self) -> Iterator[Finding]:
+    def _foreign_objects(self) -> Iterator[Finding]:
         ours = {key for partition in self._partitions for stored in partition.stored.values() for key in stored.keys.values()}
         for info in self._store.objects:
             topic = self._inspector.topic_of(info.key)
@@ -334,7 +336,7 @@ class TierVerifier:
 
 
 def _cache_of_reports(partition: _Partition) -> RemoteLogMetadataCache:
-    """The segments as their own objects describe them. One whose end is not known reaches to where the next one begins."""
+    """Returns the segments as their objects describe them. One with an unknown end ends where the next one begins."""
     starts = sorted({stored.listed.start_offset for stored in partition.stored.values()})
     uploads = []
     for report in partition.reports:

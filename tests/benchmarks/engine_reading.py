@@ -24,6 +24,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import FetchMetrics
@@ -87,7 +88,9 @@ class _Application:
         for number in range(partitions):
             tell = partial(self.ready.append, number)
             level = IsolationLevel.READ_UNCOMMITTED
-            self.readers.append(self.engine.reader(TOPIC, number, 0, isolation_level=level, borrow=True, on_ready=tell))
+            self.readers.append(
+                self.engine.reader(ReadRequest(TOPIC, number, 0, isolation_level=level, borrow=True), on_ready=tell)
+            )
 
     def run(self, until: float) -> None:
         """Runs until all readers have ended, or until that time."""

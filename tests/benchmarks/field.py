@@ -202,7 +202,7 @@ class Bench:
     def measure(self, topic: TieredTopic, place: Place, contender: str) -> dict[str, Any]:
         if place.shim == "cold":
             self.warmed.clear()
-            self.broker.forget_indexes()
+            self.broker.clear_index_cache()
             if contender not in (DIRECT, BEFORE):
                 return self._read(topic, place.latency_ms, contender, None)
             shim = self._shim()

@@ -36,6 +36,7 @@ from kafka_remote_client.config import split_config
 from kafka_remote_client.fetch.assemble import required_engine
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.location_question import LocationQuestion
@@ -101,7 +102,9 @@ class Parts:
 
 
 def _read(engine: FetchEngine, topic: str, offset: int) -> None:
-    reader = engine.reader(topic, 0, offset, end_offset=offset + _RECORDS, isolation_level=IsolationLevel.READ_COMMITTED)
+    reader = engine.reader(
+        ReadRequest(topic, 0, offset, end_offset=offset + _RECORDS, isolation_level=IsolationLevel.READ_COMMITTED)
+    )
     (first, *_) = reader.blocks(_PATIENCE_SECONDS)
     assert not isinstance(first, ReadEnd)
     assert first.offset(0) == offset

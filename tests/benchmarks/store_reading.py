@@ -32,6 +32,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import GrantedRange, RemoteLogSegmentMetadata, SegmentLocation
@@ -116,7 +117,7 @@ def ours(task: dict[str, Any]) -> dict[str, Any]:
     resident = memory("VmRSS")
     started, used = time.perf_counter(), time.process_time()
     records = 0
-    for item in engine.reader(TOPIC, PARTITION, 0, borrow=True).blocks(_SECONDS):
+    for item in engine.reader(ReadRequest(TOPIC, PARTITION, 0, borrow=True)).blocks(_SECONDS):
         if isinstance(item, ReadEnd):
             assert item.error is None, item
         else:

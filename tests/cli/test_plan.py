@@ -20,7 +20,7 @@ from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
 from tests.support.embedded_topics import direct_settings, filled_cluster, tiers
 from tests.support.locations import ManualClock
-from tests.support.spark_worker import forget_tasks
+from tests.support.spark_worker import close_task_state
 
 pytestmark = pytest.mark.embedded
 
@@ -30,7 +30,7 @@ COUNT = 400
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
     yield
-    forget_tasks()
+    close_task_state()
 
 
 cluster = filled_cluster("orders", COUNT, (0, 1))

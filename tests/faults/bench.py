@@ -49,7 +49,7 @@ from tests.support.recorder import recorded
 from tests.support.served import BrokerLog, store_log
 from tests.support.store_client import CERTIFICATES
 
-__all__ = ["BUCKET", "Bench", "Change", "Lie", "Matches", "Rig", "changed_by", "ranged"]
+__all__ = ["BUCKET", "Bench", "Change", "GrantChange", "Matches", "Rig", "changed_by", "ranged"]
 
 BUCKET = "tier"
 SECRET = b"a secret of thirty-two bytes ...."
@@ -57,7 +57,7 @@ _RANGE_BYTES = 1_500
 _GRANT_BYTES = 6_000
 
 Matches = Callable[[HttpRequest], bool]
-Lie = Callable[[SegmentGrant, fetch.PartitionData, int], tuple[SegmentGrant, fetch.PartitionData]]
+GrantChange = Callable[[SegmentGrant, fetch.PartitionData, int], tuple[SegmentGrant, fetch.PartitionData]]
 """The shim's replacement for a grant, and for the partition's answer around it, for a requested offset."""
 Change = Callable[[fetch.PartitionData, int], fetch.PartitionData | None]
 """The shim's answer for the partition for a requested offset; None = it leaves the partition out."""
@@ -126,7 +126,7 @@ class Bench:
             origin.stop()
         self.cluster.close()
 
-    def knows(self, name: str, make: Callable[[], Sequence[Segment]]) -> None:
+    def add_stream(self, name: str, make: Callable[[], Sequence[Segment]]) -> None:
         """Returns a stream, and writes it at the first call."""
         self._makers.setdefault(name, make)
 
@@ -304,13 +304,13 @@ class Rig:
 
         self.stack.enter_context(mock.patch("socket.getaddrinfo", resolve))
 
-    # -- what goes wrong ---------------------------------------------------------------------------------------------------
+    # -- faults ------------------------------------------------------------------------------------------------------------
 
     def answers(self, answer: Answer, *, times: int | None = None, after: int = 0, to: Matches = lambda _: True) -> None:
         """The store answers like that after ``after`` requests whose answers this would have changed."""
         spoils = changed_by(answer, self.bench.objects, after)
         self.origin.rule(answer, matches=lambda request: to(request) and spoils(request), times=times)
-        self._has_to_show(answer)
+        self._expect_change(answer)
 
     def requested_again(self, once: Answer, after: int) -> Matches:
         """One request gets ``once``. Returns a matcher for later requests for the same range."""
@@ -341,15 +341,15 @@ class Rig:
 
         return asks_for_the_rest
 
-    def _has_to_show(self, answer: Answer) -> None:
+    def _expect_change(self, answer: Answer) -> None:
         """The proof is that this scripted answer differed from the true one."""
         self.proofs.append(lambda: [one for one in self.observed.changes() if one.by is answer])
 
-    def tells(self, lie: Lie) -> None:
+    def change_grants(self, change: GrantChange) -> None:
         """The shim changes its grant."""
-        self.says(partial(_lied, lie))
+        self.change_answers(partial(_with_changed_grant, change))
 
-    def says(self, change: Change) -> None:
+    def change_answers(self, change: Change) -> None:
         """The shim changes its answer, with or without a grant."""
         real, observed = GrantingBroker.answer, self.observed
 
@@ -419,7 +419,7 @@ class Rig:
 
         spoilt = Answer(transform=lambda data: data.replace(true, damaged))
         self.origin.rule(spoilt, matches=overlaps, times=times)
-        self._has_to_show(spoilt)
+        self._expect_change(spoilt)
 
     # -- the consumer ------------------------------------------------------------------------------------------------------
 
@@ -469,12 +469,12 @@ def _is_true(answer: Answer, true: bytes) -> bool:
     return answer.transform is not None and answer == Answer(transform=answer.transform) and answer.transform(true) == true
 
 
-def _lied(lie: Lie, data: fetch.PartitionData, offset: int) -> fetch.PartitionData:
+def _with_changed_grant(change: GrantChange, data: fetch.PartitionData, offset: int) -> fetch.PartitionData:
     """Returns the false grant instead of the true one; an answer without a grant does not change."""
     grant = TaggedDialect().read_grant(data.tags, CHUNKED_FORMATS)
     if grant is None:
         return data
-    grant, data = lie(grant, data, offset)
+    grant, data = change(grant, data, offset)
     return attrs.evolve(data, tags=_grant_fields(grant))
 
 

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.fetch.engine import FetchEngine
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, SegmentLocation
@@ -344,7 +345,7 @@ def _hoarded(stage: Stage, patience: float) -> Evidence:
 
     try:
         isolation = IsolationLevel.READ_UNCOMMITTED
-        readers = [engine.reader(topic, 0, 0, isolation_level=isolation, borrow=True) for _ in range(8)]
+        readers = [engine.reader(ReadRequest(topic, 0, 0, isolation_level=isolation, borrow=True)) for _ in range(8)]
         wait_until(read_ahead, "the readers to have read ahead", seconds=patience, pause=0.01)
         evidence.history.add(Measured, moment="during", bytes_held=engine.memory.held, bound=bound)
         block = next(block for block in map(RemoteReader.take, readers) if isinstance(block, RecordBlock))

@@ -341,7 +341,7 @@ class Chaos:
         with suppress(TimeoutError):
             wait_until(read, "the members to read to their ends", seconds=2 * _STUCK_SECONDS)
 
-    # -- the verdict ---------------------------------------------------------------------------------------------------------
+    # -- result ----------------------------------------------------------------------------------------------------------------
 
     def judge(self) -> list[Violation]:
         """Reads everything again with this consumer and with the plain one. Returns all violations of all invariants."""
@@ -363,7 +363,7 @@ class Chaos:
                 known = partial(_comes_from_the_store, probe, topic)
                 wait_until(known, f"the shim to know the tier of {topic}", seconds=_PATIENCE_SECONDS)
 
-    def tell(self, seconds: float, found: Sequence[Violation]) -> str:
+    def report(self, seconds: float, found: Sequence[Violation]) -> str:
         """The line for the ledger."""
         return ledger(
             "chaos",
@@ -446,7 +446,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = chaos.judge()
     for breach in found[:20]:
         print(breach)
-    chaos.tell(seconds, found)
+    chaos.report(seconds, found)
     return 1 if found or not chaos.from_store() else 0
 
 

@@ -1,4 +1,4 @@
-"""The answers that the product got, beside those without the fault.
+"""The answers that the product got, each with the answer without the fault.
 
 A fault counts as fired only if the two differ: in bytes, in status, or because the answer was delayed. So each stage
 between the product and its peers records every answer, including the true ones::
@@ -9,7 +9,7 @@ between the product and its peers records every answer, including the true ones:
     :meth:`Observed.files`   | what was read of each file                       | the range of the log as it was written
     :meth:`Observed.connects`| the outcome of each connect() to a port          | connected
     ``Rig.names``            | what a name resolved to                          | the origin's address
-    ``Rig.tells``            | the shim's answer to a location request          | the answer of the shim itself
+    ``Rig.change_grants``            | the shim's answer to a location request          | the answer of the shim itself
 
 This module does not use the product's counters, because they are no independent witness.
 """

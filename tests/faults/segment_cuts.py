@@ -24,6 +24,7 @@ import attrs
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, IsolationLevel, NotRemote, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import ReadableStream, WritableBuffer
@@ -202,7 +203,7 @@ class Reads:
 
 
 def _read(engine: FetchEngine, isolation: str) -> tuple[list[tuple[Any, ...]], ReadEnd]:
-    reader = engine.reader(TOPIC, 0, START, isolation_level=IsolationLevel[isolation.upper()], end_offset=END)
+    reader = engine.reader(ReadRequest(TOPIC, 0, START, isolation_level=IsolationLevel[isolation.upper()], end_offset=END))
     rows: list[tuple[Any, ...]] = []
     for item in reader.blocks(timeout=60):
         if isinstance(item, ReadEnd):

@@ -34,7 +34,7 @@ def _says(change: Change, *, first: int = 0, last: int | None = None, each: int 
             meant = number >= 0 and number % each == 0 and (last is None or number < last - first)
             return change(data, offset) if meant else data
 
-        rig.says(changed)
+        rig.change_answers(changed)
 
     return inject
 

@@ -40,7 +40,7 @@ from tests.support.ledger import ledger
 from tests.support.reading import settings, total
 from tests.support.waiting import wait_until
 
-__all__ = ["SHORTEST_SECONDS", "Found", "kill_under_load", "main", "tell"]
+__all__ = ["SHORTEST_SECONDS", "Found", "kill_under_load", "main", "report"]
 
 _BOUND_SECONDS = 1.5
 _RECORDS = 20_000
@@ -98,9 +98,9 @@ class _Reader(threading.Thread):
                 while not self._stopping.is_set():
                     consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
                     self._read(consumer)
-                told = consumer.metrics()
-                self.from_store = total(told, "remote-fetch-records-total")
-                self.from_broker = total(told, "broker-fetch-records-total")
+                metrics = consumer.metrics()
+                self.from_store = total(metrics, "remote-fetch-records-total")
+                self.from_broker = total(metrics, "broker-fetch-records-total")
         except Exception as error:
             self.violations.append(f"{self.name}: {error!r}")
 
@@ -226,7 +226,7 @@ def kill_under_load(broker: KafkaBroker, directory: Path, name: str, seconds: fl
     )
 
 
-def tell(found: Found, seconds: float, seed: int) -> None:
+def report(found: Found, seconds: float, seed: int) -> None:
     """Prints the line for the ledger. Pauses are in milliseconds."""
     ledger(
         "shim-kills",
@@ -258,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = kill_under_load(broker, Path(directory), "kills", asked.seconds, seed)
         finally:
             broker.destroy()
-    tell(found, asked.seconds, seed)
+    report(found, asked.seconds, seed)
     print(*found.violations[:20], sep="\n")
     late = max(*found.beside, *found.behind) > _BOUND_SECONDS
     return int(bool(found.violations or found.failed_produces or late))

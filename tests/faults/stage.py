@@ -93,7 +93,7 @@ class Evidence:
         return violations(self.history, self.oracle, seconds=self.seconds) + self.found
 
     @property
-    def came(self) -> int:
+    def delivered(self) -> int:
         """Returns the number of delivered records."""
         return sum(len(event.records) for event in self.history.of(Polled))
 

@@ -17,7 +17,7 @@ from kafka_remote_client.protocol.dialect import SegmentGrant
 from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
-from tests.faults.bench import Lie, Rig
+from tests.faults.bench import GrantChange, Rig
 from tests.faults.scenario import ALL, Inject, Table
 from tests.faults.streams import Segment, Transactions
 from tests.support.aiven import AAD, stored_chunks
@@ -31,8 +31,8 @@ _Aborted: TypeAlias = tuple[AbortedTransaction, ...]
 _Answer: TypeAlias = tuple[SegmentGrant, PartitionData]
 
 
-def _told(lie: Lie) -> Inject:
-    return lambda rig: rig.tells(lie)
+def _told(change: GrantChange) -> Inject:
+    return lambda rig: rig.change_grants(change)
 
 
 # -- lists of aborted transactions ------------------------------------------------------------------------------------------
@@ -56,10 +56,10 @@ GRANTED_STREAMS = {"aborted": aborted_segments}
 
 
 def _aborted(change: Callable[[_Aborted], _Aborted | None]) -> Inject:
-    def lie(grant: SegmentGrant, data: PartitionData, _offset: int) -> _Answer:
+    def change(grant: SegmentGrant, data: PartitionData, _offset: int) -> _Answer:
         return grant, attrs.evolve(data, aborted_transactions=change(data.aborted_transactions or ()))
 
-    return _told(lie)
+    return _told(change)
 
 
 def _late(count: int) -> Inject:
@@ -75,11 +75,11 @@ def _late(count: int) -> Inject:
 def _covers(ahead: int) -> Inject:
     """The list ends ``ahead`` offsets after the requested one."""
 
-    def lie(grant: SegmentGrant, data: PartitionData, offset: int) -> _Answer:
+    def change(grant: SegmentGrant, data: PartitionData, offset: int) -> _Answer:
         ranges = tuple(attrs.evolve(one, first_offset=None) for one in grant.ranges)  # some begin after the list's end
         return attrs.evolve(grant, ranges=ranges, next_offset=min(grant.next_offset, offset + ahead)), data
 
-    return _told(lie)
+    return _told(change)
 
 
 # read_uncommitted gets no lists.
@@ -128,12 +128,12 @@ def _granted_in_chunks(encoding: ChunkEncoding, data_key: bytes | None) -> Injec
             known = LocationMetadata.decode(granted.custom_metadata)
             return attrs.evolve(granted, custom_metadata=attrs.evolve(known, chunk_table=table, data_key=data_key).encode())
 
-        def lie(grant: SegmentGrant, data: PartitionData, _offset: int) -> _Answer:
+        def change(grant: SegmentGrant, data: PartitionData, _offset: int) -> _Answer:
             if grant.segment_size != len(log):
                 return grant, data
             return attrs.evolve(grant, format=_CHUNKED, ranges=tuple(map(described, grant.ranges))), data
 
-        rig.tells(lie)
+        rig.change_grants(change)
         _kept_in_chunks(encoding)(rig)
 
     return inject

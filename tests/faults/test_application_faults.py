@@ -398,12 +398,12 @@ def test_deleted_records_follow_the_reset_policy(tmp_path: Path, reset: str) -> 
             history.add(Moved, key=(TOPIC, 0), log_start=delete_first_segment(cluster, TOPIC))
             for consumer in (ours, theirs):
                 consumer.resume([place])
-                wait_until(partial(told, consumer), "an end or an error", seconds=PATIENCE_SECONDS, pause=0)
+                wait_until(partial(_has_end_or_error, consumer), "an end or an error", seconds=PATIENCE_SECONDS, pause=0)
     check(history, Oracle.of(truth))
     assert bool(Oracle.of(truth).errors) == (reset == "error")
 
 
-def told(consumer: RecordedConsumer) -> bool:
+def _has_end_or_error(consumer: RecordedConsumer) -> bool:
     """Continues to read. Returns whether an end or an error arrived."""
     return any(message.error() is not None for message in consumer.consume(50, 0.1))
 

@@ -53,8 +53,8 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], list[int]]:
             response = fetch.decode_response(true, version)
             (topic,) = response.responses
             sizes.append(len(topic.partitions))
-            told = (answer(one) if one.partition_index in HALF else one for one in topic.partitions)
-            topic = attrs.evolve(topic, partitions=tuple(one for one in told if one is not None))
+            changed = (answer(one) if one.partition_index in HALF else one for one in topic.partitions)
+            topic = attrs.evolve(topic, partitions=tuple(one for one in changed if one is not None))
             return fetch.encode_response(attrs.evolve(response, responses=(topic,)), version)
 
         monkeypatch.setattr(GrantingBroker, "answer", answered)

@@ -34,7 +34,7 @@ from tests.support.embedded_topics import (
     take,
     tiers,
 )
-from tests.support.hostile_shim import HostileShim, Lie
+from tests.support.hostile_shim import GrantChange, HostileShim
 from tests.support.scripted_peer import PeerConnection, ScriptedPeer
 
 pytestmark = pytest.mark.embedded
@@ -85,25 +85,25 @@ def test_true_answers_passed_on_by_a_shim_are_used(cluster: EmbeddedCluster, shi
     assert (fell_back, direct > 100) == ({}, True)
 
 
-def each_range(change: Callable[[GrantedRange], GrantedRange]) -> Lie:
+def each_range(change: Callable[[GrantedRange], GrantedRange]) -> GrantChange:
     return lambda grant, data: (attrs.evolve(grant, ranges=tuple(map(change, grant.ranges))), data)
 
 
-def of_grant(**changes: Any) -> Lie:
+def of_grant(**changes: Any) -> GrantChange:
     """Changes fields of the grant; a callable value gets the grant."""
 
-    def lie(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGrant, fetch.PartitionData]:
+    def changed(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGrant, fetch.PartitionData]:
         values = {name: value(grant) if callable(value) else value for name, value in changes.items()}
         return attrs.evolve(grant, **values), data
 
-    return lie
+    return changed
 
 
-def of_answer(**changes: Any) -> Lie:
+def of_answer(**changes: Any) -> GrantChange:
     return lambda grant, data: (grant, attrs.evolve(data, **changes))
 
 
-def with_url(change: Callable[[str], str]) -> Lie:
+def with_url(change: Callable[[str], str]) -> GrantChange:
     def changed(granted: GrantedRange) -> GrantedRange:
         location = LocationMetadata.decode(granted.custom_metadata)
         return attrs.evolve(granted, custom_metadata=attrs.evolve(location, url=change(str(location.url))).encode())
@@ -111,14 +111,14 @@ def with_url(change: Callable[[str], str]) -> Lie:
     return each_range(changed)
 
 
-def moved(start: int, end: int) -> Lie:
+def moved(start: int, end: int) -> GrantChange:
     def changed(granted: GrantedRange) -> GrantedRange:
         return attrs.evolve(granted, range=ByteRange(max(0, granted.range.start + start), granted.range.end + end))
 
     return each_range(changed)
 
 
-LIES: dict[str, Lie] = {
+GRANT_CHANGES: dict[str, GrantChange] = {
     "ranges-shifted": moved(1, 1),
     "ranges-longer": moved(0, 7),
     "ranges-shorter": moved(0, -7),
@@ -165,14 +165,14 @@ LIES: dict[str, Lie] = {
 
 
 @pytest.mark.fault("F59", "S21")
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("change", GRANT_CHANGES)
 def test_s21_no_false_grant_changes_a_record(
-    cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row], lie: str
+    cluster: EmbeddedCluster, shim: HostileShim, expected: list[Row], change: str
 ) -> None:
-    shim.lie = LIES[lie]
+    shim.change_grant = GRANT_CHANGES[change]
     rows, _, _ = read_all(cluster, shim)
     assert rows == expected
-    assert shim.lies > 0
+    assert shim.changed_answers > 0
 
 
 @pytest.mark.fault("S21")
@@ -180,7 +180,7 @@ def test_s21_other_hosts_get_no_request(cluster: EmbeddedCluster, shim: HostileS
     listener = ConnectionListener(socket.socket.close)
     listener.start()
     host, port = listener.address[:2]
-    shim.lie = with_url(lambda url: f"http://{host}:{port}/{url.partition('//')[2].partition('/')[2]}")
+    shim.change_grant = with_url(lambda url: f"http://{host}:{port}/{url.partition('//')[2].partition('/')[2]}")
     rows, fell_back, direct = read_all(cluster, shim)
     listener.stop()
     assert (rows == expected, direct) == (True, 0)
@@ -199,7 +199,7 @@ def test_s21_bytes_of_another_segment_are_refused(cluster: EmbeddedCluster, shim
             segment_size=max(grant.segment_size, other.metadata.segment_size_in_bytes),
         ), data
 
-    shim.lie = swapped
+    shim.change_grant = swapped
     rows, fell_back, direct = read_all(cluster, shim)
     assert (rows == expected, direct) == (True, 0)
     assert sum(fell_back.values()) == 1
@@ -217,7 +217,7 @@ def test_s21_any_flipped_bit_of_an_answer_costs_speed_only(
         changed[place] ^= 1 << dice.randrange(8)
         return bytes(changed)
 
-    shim.spoil = flipped
+    shim.change_body = flipped
     with ScriptedPeer(shim.script()) as peer:
         shim.leader = (peer.host, peer.port)
         with Consumer(settings(cluster, peer)) as consumer:
@@ -226,7 +226,7 @@ def test_s21_any_flipped_bit_of_an_answer_costs_speed_only(
                 consumer.assign([TopicPartition(TOPIC, 0, start)])
                 assert take(consumer, 25) == expected[start : start + 25]
             assert sum(fallbacks(consumer).values()) > FLIPS // 3
-    assert shim.lies >= FLIPS
+    assert shim.changed_answers >= FLIPS
 
 
 def garbage(connection: PeerConnection) -> None:

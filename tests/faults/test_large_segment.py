@@ -12,6 +12,7 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import (
@@ -103,7 +104,7 @@ def test_a_segment_of_one_gib_is_read_in_bounded_memory() -> None:
     engine = FetchEngine(LargeSegment(), EndlessFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
     size = most = count = 0
     try:
-        for item in engine.reader("orders", 0, 0, end_offset=_COUNT).blocks(timeout=60):
+        for item in engine.reader(ReadRequest("orders", 0, 0, end_offset=_COUNT)).blocks(timeout=60):
             most = max(most, engine.memory.held)
             if isinstance(item, ReadEnd):
                 assert (item.reason, item.next_offset) == ("end", _COUNT)

@@ -94,7 +94,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         patched.setenv("AWS_SECRET_ACCESS_KEY", "faults-secret-key")
         with Bench(tmp_path_factory.mktemp("bench")) as made:
             for name, make in STREAMS.items():
-                made.knows(name, make)
+                made.add_stream(name, make)
             yield made
 
 

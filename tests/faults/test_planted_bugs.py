@@ -33,7 +33,7 @@ def stage(standing: Stage) -> Iterator[Stage]:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_without_a_bug_violates_nothing(stage: Stage, name: str) -> None:
     evidence = SCENARIOS[name](stage, PATIENCE_SECONDS)
-    assert evidence.came
+    assert evidence.delivered
     assert [str(breach) for breach in evidence.all()] == []
 
 
@@ -44,9 +44,9 @@ def test_a_planted_bug_is_caught(stage: Stage, bug: Bug, record_property: Record
         evidence = SCENARIOS[bug.scenario](stage, bug.patience)
     found = evidence.all()
     assert plant.ran, "the bug was in nobody's way"
-    told = {breach.invariant for breach in found}
-    assert bug.caught_by <= told, f"only these told: {[str(breach) for breach in found[:5]]}"
-    others = told & set(INVARIANTS) - bug.caught_by - bug.also
+    violated = {breach.invariant for breach in found}
+    assert bug.caught_by <= violated, f"violated only: {[str(breach) for breach in found[:5]]}"
+    others = violated & set(INVARIANTS) - bug.caught_by - bug.also
     assert not others, [str(breach) for breach in found if breach.invariant in others]
 
 

@@ -70,7 +70,7 @@ def from_store(consumer: RecordedConsumer) -> int:
     return total(consumer.metrics(), "remote-fetch-records-total")
 
 
-def knows_the_tier(broker: KafkaBroker, shim: KillableShim, topic: str, offset: int) -> None:
+def wait_for_grants(broker: KafkaBroker, shim: KillableShim, topic: str, offset: int) -> None:
     """Waits until the shim grants locations."""
     with Consumer(beside(broker, shim, **{"fetch.remote.location.timeout.ms": 20_000})) as consumer:
 
@@ -131,7 +131,7 @@ def test_a_shim_that_dies_during_a_read_costs_speed_only(
     look: Look,
 ) -> None:
     topic, start, history = transactional_topic.topic, transactional_topic.offsets.log_start, History()
-    knows_the_tier(kafka_broker, shim, topic, start)
+    wait_for_grants(kafka_broker, shim, topic, start)
     short = {f"fetch.remote.{what}.timeout.ms": 500 for what in ("location", "read", "connect")}
     with recorded(Consumer, beside(kafka_broker, shim, **short), history) as consumer:
         rows: list[Row] = []
@@ -156,7 +156,7 @@ def test_a_repeatedly_restarted_shim_is_used_again_each_time(
     patient = {"fetch.remote.location.timeout.ms": 20_000, "fetch.remote.read.timeout.ms": 20_000}
     with recorded(Consumer, beside(kafka_broker, shim, **patient), history) as consumer:
         for _ in range(3):
-            knows_the_tier(kafka_broker, shim, topic, start)
+            wait_for_grants(kafka_broker, shim, topic, start)
             consumer.assign([TopicPartition(topic, 0, start)])
             before = from_store(consumer)
             rows = take(consumer, 30)
@@ -221,8 +221,8 @@ def test_an_old_client_reads_directly_through_a_new_shim(
     tmp_path: Path,
 ) -> None:
     topic, start, journal = transactional_topic.topic, transactional_topic.offsets.log_start, tmp_path / "old.journal"
-    knows_the_tier(kafka_broker, shim, topic, start)
-    told = old_client.read(
+    wait_for_grants(kafka_broker, shim, topic, start)
+    result = old_client.read(
         {
             "bootstrap.servers": shim.bootstrap_servers,
             "group.id": "old",
@@ -242,9 +242,9 @@ def test_an_old_client_reads_directly_through_a_new_shim(
         start,
         journal,
     )
-    assert told["package"].startswith(str(old_client.OLD_CLIENT))
-    assert total(told["metrics"], "remote-fetch-records-total") > 0
-    assert told["metrics"]["remote-fetch-fallbacks-total"] == {}
+    assert result["package"].startswith(str(old_client.OLD_CLIENT))
+    assert total(result["metrics"], "remote-fetch-records-total") > 0
+    assert result["metrics"]["remote-fetch-fallbacks-total"] == {}
     judge(History.merged(journal), topic, expected)
 
 
@@ -255,7 +255,7 @@ def test_a_new_client_reads_directly_through_an_old_shim(
     topic, start, history = transactional_topic.topic, transactional_topic.offsets.log_start, History()
     with KillableShim(kafka_broker, tmp_path / "shim.log", environment=old_client.environment()) as old:
         assert old.log.read_text().startswith(str(old_client.OLD_CLIENT))
-        knows_the_tier(kafka_broker, old, topic, start)
+        wait_for_grants(kafka_broker, old, topic, start)
         patient = {"fetch.remote.location.timeout.ms": 20_000, "fetch.remote.read.timeout.ms": 20_000}
         with recorded(Consumer, beside(kafka_broker, old, **patient), history) as consumer:
             consumer.assign([TopicPartition(topic, 0, start)])

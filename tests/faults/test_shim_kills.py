@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.faults.shim_kills import SHORTEST_SECONDS, kill_under_load, tell
+from tests.faults.shim_kills import SHORTEST_SECONDS, kill_under_load, report
 from tests.support.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.broker
@@ -19,7 +19,7 @@ _SEED = 1451
 @pytest.mark.fault("F57", "F58")
 def test_a_shim_killed_under_load_costs_a_pause_and_no_record(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     found = kill_under_load(kafka_broker, tmp_path, f"kills-{uuid4().hex[:8]}", _SECONDS, _SEED)
-    tell(found, _SECONDS, _SEED)
+    report(found, _SECONDS, _SEED)
     assert found.violations == ()
     assert found.failed_produces == 0
     assert found.from_store > 0

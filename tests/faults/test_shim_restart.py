@@ -27,7 +27,7 @@ def test_a_restart_under_load_fails_no_produce_and_no_consumer(kafka_broker: Kaf
     errors: list[KafkaError] = []
     delivered, values = 0, []
 
-    def told(error: KafkaError | None, _: Message) -> None:
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
         nonlocal delivered
         delivered += error is None
         if error is not None:
@@ -43,13 +43,13 @@ def test_a_restart_under_load_fails_no_produce_and_no_consumer(kafka_broker: Kaf
             sent, restarted = 0, False
             while len(values) < _PRODUCED and _CLOCK.monotonic() < deadline:
                 if sent < (_PRODUCED if restarted else _PRODUCED_BEFORE):
-                    producer.produce(topic, b"%d" % sent, partition=0, on_delivery=told)
+                    producer.produce(topic, b"%d" % sent, partition=0, on_delivery=on_delivery)
                     sent += 1
                 producer.poll(0)
                 values += [message.value() for message in consumer.consume(100, 0.002) if message.error() is None]
                 if not restarted and len(values) >= _PRODUCED_BEFORE:
                     for _ in range(_UNDER_WAY):
-                        producer.produce(topic, b"%d" % sent, partition=0, on_delivery=told)
+                        producer.produce(topic, b"%d" % sent, partition=0, on_delivery=on_delivery)
                         sent += 1
                     assert shim.terminate() == 0
                     shim.start()

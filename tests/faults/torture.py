@@ -39,6 +39,7 @@ from kafka_remote_client.errors import LocationError, RemoteStorageUnavailableEr
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
@@ -309,7 +310,7 @@ def _read(evidence: Evidence, engine: FetchEngine) -> None:
     history, oracle, key, name = evidence.history, evidence.oracle, (MIXED, 0), "reader"
     history.add(Opened, name, group="none")
     history.add(Assigned, name, places=(Place(*key, 0),))
-    reader = engine.reader(*key, 0, isolation_level=IsolationLevel.READ_COMMITTED, stop_at_local=True, borrow=True)
+    reader = engine.reader(ReadRequest(*key, 0, isolation_level=IsolationLevel.READ_COMMITTED, stop_at_local=True, borrow=True))
     while isinstance(item := wait_until(reader.take, "the next block", seconds=_PATIENCE_SECONDS, pause=0.005), RecordBlock):
         records = tuple(map(Record.of, item.messages(*key)))
         history.add(Polled, name, began=history.now(), records=records)

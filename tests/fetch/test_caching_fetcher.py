@@ -15,6 +15,7 @@ from kafka_remote_client.fetch.caching_fetcher import CachingFetcher, cached
 from kafka_remote_client.fetch.disk_cache import DiskCache
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
 from kafka_remote_client.model import IsolationLevel, RemoteLogSegmentMetadata
@@ -305,7 +306,9 @@ def read_topic(fetcher: RemoteStorageFetcher, start: int) -> list[int]:
     engine = FetchEngine(GoldenTierSource(), fetcher, config, clock=clock, metrics=FetchMetrics(clock))
     offsets: list[int] = []
     try:
-        for item in engine.reader("codec-none-rdk", 0, start, isolation_level=IsolationLevel.READ_UNCOMMITTED).blocks(60):
+        for item in engine.reader(
+            ReadRequest("codec-none-rdk", 0, start, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        ).blocks(60):
             if isinstance(item, ReadEnd):
                 assert item.reason == "local", item
             else:

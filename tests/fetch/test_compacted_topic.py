@@ -18,6 +18,7 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location_question import LocationQuestion
@@ -113,7 +114,9 @@ def read(
         compacted=asked,
     )
     try:
-        reader = engine.reader(TIP.topic, TIP.partition, start, end_offset=end, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        reader = engine.reader(
+            ReadRequest(TIP.topic, TIP.partition, start, end_offset=end, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        )
         for item in reader.blocks(PATIENCE):
             if isinstance(item, ReadEnd):
                 found.end = item

@@ -29,6 +29,7 @@ from kafka_remote_client.fetch.memory import BufferPool
 from kafka_remote_client.fetch.partition_read import PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.ready_queue import ReadyQueue
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import (
@@ -61,7 +62,7 @@ def engine() -> Iterator[FetchEngine]:
 def read(engine: FetchEngine) -> tuple[int, ReadEnd]:
     """Returns the number of records and the end of the read."""
     count = 0
-    reader = engine.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    reader = engine.reader(ReadRequest(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED))
     for item in reader.blocks(60.0):
         if isinstance(item, ReadEnd):
             return count, item
@@ -120,7 +121,7 @@ def test_threads_start_as_work_arrives() -> None:
     config = attrs.evolve(PATIENT_ENGINE, max_in_flight=256)
     made = FetchEngine(GoldenTierSource(), ScriptedFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
     with made.lock:  # no worker continues meanwhile
-        reader = made.reader(TOPIC, 0, 0)
+        reader = made.reader(ReadRequest(TOPIC, 0, 0))
         assert len(made._threads) == 1
     reader.stop()
     read(made)
@@ -163,7 +164,7 @@ def test_a_fetcher_that_fails_to_close_leaves_nothing_else_open(caplog: pytest.L
 
     clock, source = SystemClock(), GoldenTierSource()
     made = FetchEngine(source, Defective(), PATIENT_ENGINE, clock=clock, metrics=FetchMetrics(clock))
-    reader = made.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+    reader = made.reader(ReadRequest(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED))
     threads = list(made._threads)
     made.close(60.0)
     assert reader.take() is None
@@ -209,7 +210,7 @@ def test_a_slow_store_is_left_after_the_ranges_in_flight_arrive(
         return len(asked) == 4
 
     monkeypatch.setattr(made.preference, "leaves", leaves)
-    reader = made.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED, stop_at_local=True)
+    reader = made.reader(ReadRequest(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED, stop_at_local=True))
     items = list(reader.blocks(60.0))
     made.close(60.0)
     end = items.pop()
@@ -228,7 +229,7 @@ def offsets_of(block: Any) -> list[int]:
 
 
 def test_a_closed_engine_starts_no_thread(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = engine.reader(TOPIC, 0, 0)
+    reader = engine.reader(ReadRequest(TOPIC, 0, 0))
     engine.close()
     started: list[str] = []
     monkeypatch.setattr(engines, "start_thread", lambda name, *_: started.append(name))
@@ -250,7 +251,7 @@ def test_one_idle_worker_waits_with_a_time_out(engine: FetchEngine, monkeypatch:
             waits.remove(timeout)
 
     monkeypatch.setattr(engine._work, "wait", recorded)
-    engine.reader(TOPIC, 0, 0)  # nobody takes its records, so it does not end
+    engine.reader(ReadRequest(TOPIC, 0, 0))  # nobody takes its records, so it does not end
     wait_until(lambda: len(waits) > 1 and engine._scheduler.in_flight == 0, "the end of all requests")
     # A worker that was not notified may still wait with an older, longer time-out.
     wait_until(lambda: len([timeout for timeout in waits if timeout is not None]) == 1, "one that watches")
@@ -259,7 +260,7 @@ def test_one_idle_worker_waits_with_a_time_out(engine: FetchEngine, monkeypatch:
 
 def test_a_worker_is_notified_of_an_earlier_deadline(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The idle workers wait for a later deadline."""
-    engine.reader(TOPIC, 0, 0)
+    engine.reader(ReadRequest(TOPIC, 0, 0))
     wait_until(lambda: engine._idle > 1 and engine._scheduler.in_flight == 0, "the end of all requests")
     monkeypatch.setattr(engines.Scheduler, "patience", lambda *_: 3600.0)
     wait_until(lambda: engine._watched_until > SystemClock().monotonic() + 1000, "a long wait")
@@ -410,7 +411,7 @@ def test_a_defect_in_choosing_a_command_ends_one_reader_only(
     engine: FetchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, owner: type, name: str
 ) -> None:
     broken = BreaksOnce(monkeypatch, owner, name)
-    readers = [engine.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED) for _ in range(3)]
+    readers = [engine.reader(ReadRequest(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)) for _ in range(3)]
     ends = [next(item for item in reader.blocks(60.0) if isinstance(item, ReadEnd)) for reader in readers]
     assert broken.raised == 1
     assert sorted(end.reason == "error" for end in ends) == [False, False, True]
@@ -436,7 +437,7 @@ def test_a_defect_outside_any_reader_sends_all_to_the_broker(
 
 def test_a_defect_without_a_reader_fails_all_readers(engine: FetchEngine) -> None:
     with engine.lock:  # no worker continues meanwhile
-        readers = [engine.reader(TOPIC, 0, 0) for _ in range(2)]
+        readers = [engine.reader(ReadRequest(TOPIC, 0, 0)) for _ in range(2)]
         engine._broken(None, None, None)
         assert [reader.state for reader in readers] == [ReaderState.ENDING] * 2
     assert [end.reason for end in (reader.take() for reader in readers) if isinstance(end, ReadEnd)] == ["error"] * 2
@@ -445,7 +446,7 @@ def test_a_defect_without_a_reader_fails_all_readers(engine: FetchEngine) -> Non
 def test_a_reader_whose_failure_fails_stops_no_worker(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     BreaksOnce(monkeypatch, PartitionRead, "next_command")
     failing = BreaksOnce(monkeypatch, PartitionRead, "fail")
-    lost = engine.reader(TOPIC, 0, 0)
+    lost = engine.reader(ReadRequest(TOPIC, 0, 0))
     wait_until(lambda: failing.raised, "the second defect")
     count, end = read(engine)
     assert (count, end.next_offset) == (TIERED_END, TIERED_END)

@@ -15,6 +15,7 @@ from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.range_place import store_host
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import ReadDefectError
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel
@@ -396,7 +397,7 @@ def test_a_request_without_an_answer_loses_no_record(most: int, monkeypatch: pyt
     engine = FetchEngine(GoldenTierSource(), fetcher, config, clock=clock, metrics=FetchMetrics(clock))
     try:
         count = 0
-        for item in engine.reader(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED).blocks(60.0):
+        for item in engine.reader(ReadRequest(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)).blocks(60.0):
             if isinstance(item, ReadEnd):
                 assert (item.reason, item.error) == ("local", None)
             else:

@@ -9,6 +9,7 @@ import attrs
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import LocationThrottledError, RemoteStorageUnavailableError
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
 from tests.support.locations import ManualClock
@@ -65,7 +66,7 @@ def test_a_limit_of_requests_is_kept_and_no_partition_falls_back() -> None:
     clock = ManualClock()
     start = clock.now
     with rig(GoldenTierSource(range_bytes=60_000), config=limited(max_requests_per_second=2), clock=clock) as made:
-        readers = [made.engine.reader(topic, 0, 0, stop_at_local=False) for topic in TOPICS]
+        readers = [made.engine.reader(ReadRequest(topic, 0, 0, stop_at_local=False)) for topic in TOPICS]
         drained = read_slowly(made, clock, *readers, step=0.5)
         snapshot = made.metrics.snapshot()
     for topic, one in zip(TOPICS, drained, strict=True):
@@ -84,7 +85,7 @@ def test_a_limit_of_bytes_is_kept_and_makes_ranges_and_windows_small() -> None:
     clock = ManualClock()
     start = clock.now
     with rig(GoldenTierSource(range_bytes=60_000), config=limited(max_bytes_per_second=100_000), clock=clock) as made:
-        (one,) = read_slowly(made, clock, made.engine.reader(TOPICS[0], 0, 0), step=0.25)
+        (one,) = read_slowly(made, clock, made.engine.reader(ReadRequest(TOPICS[0], 0, 0)), step=0.25)
         assert made.engine._scheduler.budget.sizer.maximum == 100_000
     assert one.end is not None
     assert one.end.reason == "local"
@@ -102,7 +103,7 @@ def test_repetitions_pay_as_well() -> None:
     second = range_starts(60_000)[1]
     fetcher = ScriptedFetcher({second: [RemoteStorageUnavailableError("503")] * 2})
     with rig(GoldenTierSource(range_bytes=60_000), fetcher, limited(max_requests_per_second=1), clock) as made:
-        (one,) = read_slowly(made, clock, made.engine.reader(TOPICS[0], 0, 0), step=0.5)
+        (one,) = read_slowly(made, clock, made.engine.reader(ReadRequest(TOPICS[0], 0, 0)), step=0.5)
     assert_equal(one.rows, whole())
     assert fetcher.faults_left == 0
     assert len(fetcher.fetched) <= 1 + (clock.now - start) + 1
@@ -113,7 +114,7 @@ def test_partition_of_a_throttling_broker_waits_without_a_fallback() -> None:
     source = GoldenTierSource()
     source.answers.extend([LocationThrottledError("later", 20.0), LocationThrottledError("later", 10.0)])
     with rig(source, clock=clock) as made:
-        one = Drained(made.engine.reader(TOPICS[0], 0, 0))
+        one = Drained(made.engine.reader(ReadRequest(TOPICS[0], 0, 0)))
         for asked, pause in ((1, 20.0), (2, 10.0)):
             wait_until(lambda n=asked: len(source.asked) == n and not one.reader._read._locating, "the question", pause=0.001)
             clock.now += pause - 1
@@ -132,9 +133,9 @@ def test_other_partitions_continue_while_one_waits_for_its_broker() -> None:
     source = GoldenTierSource()
     source.answers.append(LocationThrottledError("later", 20.0))
     with rig(source, clock=clock) as made:
-        waiting = Drained(made.engine.reader(TOPICS[0], 0, 0))
+        waiting = Drained(made.engine.reader(ReadRequest(TOPICS[0], 0, 0)))
         wait_until(lambda: source.asked and not waiting.reader._read._locating, "the question", pause=0.001)
-        other = Drained(made.engine.reader(TOPICS[1], 0, 0))
+        other = Drained(made.engine.reader(ReadRequest(TOPICS[1], 0, 0)))
         wait_until(other.take, "the other's end", pause=0.001)
         assert not waiting.take()
         assert waiting.rows == []
@@ -148,7 +149,7 @@ def test_granted_ranges_are_read_while_the_broker_throttles() -> None:
     source = GoldenTierSource()
     source.answers.extend([lambda found: attrs.evolve(found, throttle_time_ms=250), LocationThrottledError("later", 5.0)])
     with rig(source, clock=clock) as made:
-        one = Drained(made.engine.reader(TOPICS[0], 0, 0))
+        one = Drained(made.engine.reader(ReadRequest(TOPICS[0], 0, 0)))
         wait_until(lambda: one.take() or len(source.asked) == 2, "the second question", pause=0.001)
         granted = source.asked[1].offset
         wait_until(lambda: one.take() or (one.rows and one.rows[-1][0] >= granted - 1), "the first grant", pause=0.001)

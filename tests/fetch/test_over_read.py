@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import LocationExpiredError, RemoteStorageUnavailableError
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.model import ByteRange, SegmentLocation
 from kafka_remote_client.plugin import ReadableStream
 from kafka_remote_client.records import RecordBlock
@@ -105,7 +106,7 @@ def _name(fault: Any) -> str:
 
 def test_blocks_and_ranges_read_ahead_count_when_the_reader_stops() -> None:
     with rig() as made:
-        reader = made.engine.reader(TOPIC, 0, 0)
+        reader = made.engine.reader(ReadRequest(TOPIC, 0, 0))
         block = made.engine.wait_for(reader, 60)
         assert isinstance(block, RecordBlock)
         end = block.next_offset
@@ -124,7 +125,7 @@ def test_a_range_that_lands_after_the_reader_stopped_counts() -> None:
 
     fetcher = ScriptedFetcher({0: [held]})
     with rig(fetcher=fetcher, config=ONE_AT_A_TIME) as made:
-        reader = made.engine.reader(TOPIC, 0, 0)
+        reader = made.engine.reader(ReadRequest(TOPIC, 0, 0))
         assert opened.wait(60)
         reader.stop()
         released.set()

@@ -22,6 +22,7 @@ from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStat
 from kafka_remote_client.fetch.partition_read import PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.model import NotRemote, PartitionOffsets, RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
@@ -282,7 +283,7 @@ def test_open_breaker_sends_every_partition_to_the_broker() -> None:
 
 def test_a_stopped_reader_delivers_nothing() -> None:
     with rig() as made:
-        reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
+        reader = made.engine.reader(ReadRequest(TOPIC, 0, 0, isolation_level=UNCOMMITTED))
         assert made.engine.wait(30)
         reader.stop()
         assert reader.take() is None
@@ -312,7 +313,7 @@ def test_a_reader_stopped_between_two_ranges_releases_both(monkeypatch: pytest.M
         monkeypatch.setattr(PartitionRead, "landed", count)
         monkeypatch.setattr(GrantRead, "decode", stop_at_the_end)
         with made.engine.lock:
-            reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED)
+            reader = made.engine.reader(ReadRequest(TOPIC, 0, 0, isolation_level=UNCOMMITTED))
         assert stopped.wait(60)
 
 
@@ -320,7 +321,7 @@ def test_a_reader_stopped_between_two_ranges_releases_both(monkeypatch: pytest.M
 def test_memory_limits_the_read_ahead() -> None:
     config = attrs.evolve(CONFIG, buffer_memory=30_000)
     with rig(GoldenTierSource(range_bytes=5000), config=config) as made:
-        reader = made.engine.reader("epochs", 0, 0, isolation_level=UNCOMMITTED)
+        reader = made.engine.reader(ReadRequest("epochs", 0, 0, isolation_level=UNCOMMITTED))
         seen = 0
         for item in reader.blocks(timeout=60):
             seen = max(seen, made.engine.memory.held)
@@ -334,7 +335,7 @@ def test_readers_that_wait_for_a_take_hold_no_memory_from_others() -> None:
     """There are more readers than ranges that fit the memory: the last block that each one took must not fill it."""
     config = attrs.evolve(CONFIG, buffer_memory=60_000)
     with rig(GoldenTierSource(range_bytes=20_000), config=config) as made:
-        readers = [made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, borrow=True) for _ in range(8)]
+        readers = [made.engine.reader(ReadRequest(TOPIC, 0, 0, isolation_level=UNCOMMITTED, borrow=True)) for _ in range(8)]
         counts, deadline = dict.fromkeys(readers, 0), Deadline(SystemClock(), 60.0)
         going = list(readers)
         while going:
@@ -352,7 +353,9 @@ def test_readers_that_wait_for_a_take_hold_no_memory_from_others() -> None:
 def test_a_waiting_reader_is_notified_of_new_items() -> None:
     told: list[bool] = []
     with rig() as made:
-        reader = made.engine.reader(TOPIC, 0, 0, isolation_level=UNCOMMITTED, on_ready=lambda: told.append(made.engine.wait(0)))
+        reader = made.engine.reader(
+            ReadRequest(TOPIC, 0, 0, isolation_level=UNCOMMITTED), on_ready=lambda: told.append(made.engine.wait(0))
+        )
         while not isinstance(item := reader.take(), ReadEnd):
             with made.engine.lock:
                 seen, empty = len(told), not reader.has_ready
@@ -366,7 +369,7 @@ def test_a_waiting_reader_is_notified_of_new_items() -> None:
 def test_an_owner_is_notified_when_reading_passes_markers() -> None:
     told: list[int] = []
     with rig() as made:
-        reader = made.engine.reader("txn", 0, 0, isolation_level=COMMITTED, on_passed=lambda: told.append(1))
+        reader = made.engine.reader(ReadRequest("txn", 0, 0, isolation_level=COMMITTED), on_passed=lambda: told.append(1))
         assert isinstance([*reader.blocks(60.0)][-1], ReadEnd)
     assert told
 
@@ -374,7 +377,7 @@ def test_an_owner_is_notified_when_reading_passes_markers() -> None:
 def test_many_partitions_share_one_engine() -> None:
     with rig() as made:
         topics = [TOPIC, "codec-lz4-rdk", "logappend", "delrec", "txn"]
-        readers = {topic: made.engine.reader(topic, 0, 437, isolation_level=UNCOMMITTED) for topic in topics}
+        readers = {topic: made.engine.reader(ReadRequest(topic, 0, 437, isolation_level=UNCOMMITTED)) for topic in topics}
         for topic, reader in readers.items():
             rows, end = drain(reader)
             assert_equal(rows, expected(topic, "read_uncommitted", end.next_offset, start=437))
@@ -382,11 +385,11 @@ def test_many_partitions_share_one_engine() -> None:
 
 def test_a_closed_engine_delivers_nothing() -> None:
     with rig() as made:
-        reader = made.engine.reader(TOPIC, 0, 0)
+        reader = made.engine.reader(ReadRequest(TOPIC, 0, 0))
         made.engine.close()
         assert reader.state is ReaderState.STOPPED
         with pytest.raises(RuntimeError):
-            made.engine.reader(TOPIC, 0, 0)
+            made.engine.reader(ReadRequest(TOPIC, 0, 0))
         with pytest.raises(RemoteStorageTimeoutError):
             made.engine.wait_for(reader, 1.0)
 
@@ -525,7 +528,9 @@ def test_a_range_in_flight_keeps_its_url() -> None:
 @pytest.mark.fault("F72")
 def test_a_thousand_partitions_are_all_read() -> None:
     with rig(config=attrs.evolve(CONFIG, buffer_memory=4 << 20)) as made:
-        readers = [made.engine.reader("logappend", 0, 0, end_offset=40, isolation_level=UNCOMMITTED) for _ in range(1000)]
+        readers = [
+            made.engine.reader(ReadRequest("logappend", 0, 0, end_offset=40, isolation_level=UNCOMMITTED)) for _ in range(1000)
+        ]
         left = dict.fromkeys(readers, 0)
         while left:
             assert made.engine.wait(60)
@@ -555,7 +560,7 @@ def test_a_cache_is_not_read_twice_for_damaged_bytes() -> None:
 @pytest.mark.parametrize("borrow", [False, True])
 def test_blocks_with_their_own_memory_are_charged_to_the_budget(borrow: bool) -> None:
     with rig() as made:
-        reader = made.engine.reader(TOPIC, 0, 0, end_offset=400, isolation_level=UNCOMMITTED, borrow=borrow)
+        reader = made.engine.reader(ReadRequest(TOPIC, 0, 0, end_offset=400, isolation_level=UNCOMMITTED, borrow=borrow))
         wait_until(lambda: reader.state is ReaderState.ENDING, "all ranges are decoded")
         ready = list(reader._read._ready)
         assert ready

@@ -1,7 +1,7 @@
 """The time limit of every target: one input takes at most 1 s of processor time for each started MiB.
 
 An input that takes longer is tried once more: the first input of a process also pays for imports, and a busy processor is
-processor is slower.
+slower.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 Target = Callable[[bytes], None]
 _SECONDS_PER_MIB = 1.0
-"""Of the processor's time and not the clock's, so that a loaded machine is no reason."""
+"""Processor time, so that the load of the machine has no effect."""
 _TRIES = 2
 
 

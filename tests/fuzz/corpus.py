@@ -16,7 +16,7 @@ __all__ = ["CORPUS", "MOST_BYTES", "MOST_INPUTS", "read", "unpack", "write"]
 CORPUS = Path(__file__).with_name("corpus")
 MOST_INPUTS = 300
 MOST_BYTES = 90_000
-"""Of a target's file, so that all of them stay below 2 MB."""
+"""The limit of a target's file. All files together stay below 2 MB."""
 
 
 def read(name: str, corpus: Path = CORPUS) -> list[bytes]:

@@ -43,7 +43,7 @@ class _OneAnswer(ConnectionPool):
         self.store.shutdown(socket.SHUT_WR)
 
     def acquire(self, target: StoreTarget, deadline: Deadline, *, fresh: bool = False) -> StoreConnection:
-        assert not fresh, "asked a second time on a connection that was new"
+        assert not fresh, "a second request followed on a new connection"
         connection = self._adopt(StoreConnection(target, self))
         connection._wire = connection.sock = _DeadlineSocket(fileno=self._ours.detach())
         return connection

@@ -1,4 +1,4 @@
-"""The metadata topic and the objects beside segments: any bytes give a value or RemoteLogMetadataError, in bounded time."""
+"""The metadata topic, manifests and chunk tables: any bytes give a value or RemoteLogMetadataError, in bounded time."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def _plain(event: Any) -> dict[str, Any]:
         of = {"segment": event.segment_id.bytes}
     else:
         of = {"id": _segment(event.remote_log_segment_id)}
-    told = {**of, "broker": event.broker_id, "event_timestamp": event.event_timestamp_ms, "state": int(event.state)}
+    metadata = {**of, "broker": event.broker_id, "event_timestamp": event.event_timestamp_ms, "state": int(event.state)}
     if isinstance(event, RemoteLogSegmentMetadataUpdate):
-        told["custom"] = event.custom_metadata
+        metadata["custom"] = event.custom_metadata
     elif isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataSnapshot):
-        told |= {
+        metadata |= {
             "start": event.start_offset,
             "end": event.end_offset,
             "max_timestamp": event.max_timestamp_ms,
@@ -81,7 +81,7 @@ def _plain(event: Any) -> dict[str, Any]:
             "custom": event.custom_metadata,
             "empty": event.txn_index_empty,
         }
-    return told
+    return metadata
 
 
 def _partition(tip: TopicIdPartition) -> dict[str, Any]:
@@ -98,17 +98,19 @@ def aiven_manifest(data: bytes) -> None:
         manifest = parse_manifest(data)
     except RemoteLogMetadataError:
         return
-    told = json.loads(data)
+    metadata = json.loads(data)
     chunks = manifest.chunks
-    assert (chunks.original_start, chunks.original_end) == (0, told["chunkIndex"]["originalFileSize"])
-    assert manifest.encoding == ChunkEncoding(compressed=told["compression"], encrypted=told.get("encryption") is not None)
+    assert (chunks.original_start, chunks.original_end) == (0, metadata["chunkIndex"]["originalFileSize"])
+    assert manifest.encoding == ChunkEncoding(
+        compressed=metadata["compression"], encrypted=metadata.get("encryption") is not None
+    )
     _tiles(chunks)
     try:
         metadata = manifest.segment_metadata()
     except RemoteLogMetadataError:
         return
     assert _SERDE.deserialize(_SERDE.serialize(metadata)) == metadata
-    epochs = told["remoteLogSegmentMetadata"]["segmentLeaderEpochs"]
+    epochs = metadata["remoteLogSegmentMetadata"]["segmentLeaderEpochs"]
     assert metadata.segment_leader_epochs == tuple(EpochEntry(int(one), epochs[one]) for one in sorted(epochs, key=int))
 
 

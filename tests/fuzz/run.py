@@ -86,7 +86,7 @@ def sanitized() -> dict[str, str]:
 
 
 def _library(name: str) -> str:
-    """Returns where the compiler has one of its own libraries."""
+    """Returns the path of a library of the compiler."""
     found = subprocess.run(["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True)
     return found.stdout.strip()
 
@@ -136,14 +136,14 @@ def fuzz(target: FuzzTarget, campaign: Campaign) -> Found:
             text, seconds = _run(target, arguments, campaign.environment | noting)
             runs = re.search(r"Done (\d+) runs in (\d+)", text)
             if runs is None:
-                raise RuntimeError(f"{target.name}: FAILED\n{_told(text)}")
+                raise RuntimeError(f"{target.name}: FAILED\n{_excerpt(text)}")
             inputs, spent, rounds = inputs + int(runs[1]), spent + seconds, rounds + 1
         kept, led = _contents(grown).values(), _contents(outcomes)
         added = corpus.write(target.name, known, new_inputs(target, known, kept, led)) if campaign.keeps else 0
     return Found(inputs, spent, added)
 
 
-def _told(text: str) -> str:
+def _excerpt(text: str) -> str:
     """Returns the front of a child's output, which has the finding, and the end, which has the input."""
     lines = [line for line in text.splitlines() if not line.startswith("INFO: Instrumenting")]
     return "\n".join(lines if len(lines) <= 80 else [*lines[:40], "...", *lines[-40:]])
@@ -166,13 +166,13 @@ def _run(target: FuzzTarget, arguments: Sequence[str], environment: dict[str, st
         output.seek(0)
         text = output.read()
     if process.returncode:
-        raise RuntimeError(f"{target.name}: FAILED\n{_told(text)}")
+        raise RuntimeError(f"{target.name}: FAILED\n{_excerpt(text)}")
     return text, used.ru_utime + used.ru_stime
 
 
 def new_inputs(target: FuzzTarget, known: Sequence[bytes], kept: Iterable[bytes], led: Mapping[str, bytes]) -> list[bytes]:
-    """What a campaign adds to the corpus: of the inputs that the fuzzer kept, by size, those that reach what none before them
-    reached; then of those that led to an error, by size, the ones whose kind none before them leads to.
+    """Returns the inputs that a campaign adds to the corpus. Of the inputs that the fuzzer kept: those with coverage that no
+    smaller one has. Of the inputs that led to an error: those with a kind of error that no smaller one has.
     """
     new = _reaching(target, known, sorted(set(kept) - set(known), key=_order))
     seen = set(kinds_of(target, [*known, *new]))
@@ -196,7 +196,7 @@ def _reaching(target: FuzzTarget, known: Sequence[bytes], candidates: Sequence[b
 
 
 def kinds_of(target: FuzzTarget, inputs: Sequence[bytes]) -> dict[str, bytes]:
-    """The kinds of errors that inputs lead to, with the smallest input of each."""
+    """Returns the kinds of errors of the inputs, with the smallest input of each."""
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as folder:
         paths = corpus.unpack(inputs, Path(scratch))
         _run(target, list(map(str, paths)), {_OUTCOMES: folder})

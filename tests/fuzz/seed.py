@@ -221,7 +221,7 @@ def _http_answers() -> list[bytes]:
 
 
 def _shim_frames() -> list[bytes]:
-    """Streams of a client: a Produce with and without acks, versions, location requests, and what is no request."""
+    """Streams of a client: a Produce with and without acks, versions, location requests, and bytes that are no request."""
     client, tags = b"\0\2me", b"\0"
     produce = [struct.pack(">hhi", 0, 9, 1) + client + tags + b"\0" + struct.pack(">h", acks) + b"records" for acks in (0, -1)]
     versions = struct.pack(">hhi", 18, 0, 2) + client

@@ -1,11 +1,11 @@
-"""What a client may send a shim: any stream is requests for the broker in order, or ends in ProtocolError, however it is cut.
+"""Streams of a client to a shim: each gives requests for the broker in order, or a ProtocolError, for any size of its pieces.
 
 ::
 
-    input | byte 0              | what follows
+    input | byte 0              | content
           | bit 0: 1            | the stream itself
-          | bit 0: 0            | frames: two bytes of length, then as many bytes; the length field is made right
-          | bits 1-7            | the size of the pieces in which the stream comes; 0 = whole
+          | bit 0: 0            | frames: two bytes of length, then as many bytes; the length field is corrected
+          | bits 1-7            | the size of the pieces of the stream; 0 = one piece
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _NoWork(Executor):
 
 
 class _Shim:
-    """A pipeline between a client that is admitted and a broker. Claimed requests are declined at once."""
+    """A pipeline between an admitted client and a broker. It declines claimed requests at once."""
 
     def __init__(self) -> None:
         self.broker = bytearray()
@@ -59,7 +59,7 @@ class _Shim:
         )
 
     def feed(self, pieces: list[bytes]) -> bool:
-        """Whether the stream is accepted."""
+        """Returns whether the stream is accepted."""
         try:
             for piece in pieces:
                 self.pipeline.from_client(piece)
@@ -73,7 +73,7 @@ class _Shim:
 
 
 def shim_frames(data: bytes) -> None:
-    """The stream of a client that is admitted."""
+    """Tests the stream of an admitted client."""
     front = data[0] if data else 1
     stream = data[1:] if front & 1 else _framed(data[1:])
     size = (front >> 1) or max(1, len(stream))

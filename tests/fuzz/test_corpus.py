@@ -65,6 +65,8 @@ def test_the_fuzzer_instruments_modules_that_the_target_imports(target: FuzzTarg
 
 
 def test_the_registry_imports_nothing_of_the_product() -> None:
-    told = "import sys, tests.fuzz.run; print([name for name in sys.modules if name.startswith(('kafka_remote', 'fetchers'))])"
-    done = subprocess.run([sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=True)
+    program = (
+        "import sys, tests.fuzz.run; print([name for name in sys.modules if name.startswith(('kafka_remote', 'fetchers'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]", "the fuzzer instruments only what is imported after it"

@@ -1,4 +1,4 @@
-"""The compiled kernel's tests reach all its lines and branches, as ``make kernel-coverage`` reports."""
+"""The tests of the compiled kernel cover all its lines and branches, as ``make kernel-coverage`` reports."""
 
 from __future__ import annotations
 

@@ -67,20 +67,20 @@ def _agrees(response: FetchResponse, judge: dict) -> None:
         assert topic.topic == other.get("topic", "")
         assert topic.topic_id.bytes == other.get("topic_id", bytes(16))
         assert topic.tags == other["tags"]
-        for one, told in zip(topic.partitions, other["partitions"], strict=True):
+        for one, parsed in zip(topic.partitions, other["partitions"], strict=True):
             aborted = one.aborted_transactions
-            assert told == {
+            assert parsed == {
                 "index": one.partition_index,
                 "error": one.error_code,
                 "high_watermark": one.high_watermark,
                 "last_stable": one.last_stable_offset,
                 "log_start": one.log_start_offset,
-                "aborted": None if aborted is None else told["aborted"],
+                "aborted": None if aborted is None else parsed["aborted"],
                 "preferred": one.preferred_read_replica,
                 "records": None if one.records is None else bytes(one.records),
                 "tags": one.tags,
             }
-            pairs = [(each["producer"], each["first"]) for each in told["aborted"] or ()]
+            pairs = [(each["producer"], each["first"]) for each in parsed["aborted"] or ()]
             assert pairs == [(each.producer_id, each.first_offset) for each in aborted or ()]
 
 
@@ -138,8 +138,8 @@ def _is_sound(answer: SegmentLocation, tags: dict[int, bytes], high: int, stable
     start, end, size, first, last = struct.unpack_from(">iiiqq", tags[_RANGE])
     end = size if end == -1 else end
     assert answer.metadata.remote_log_segment_id.id.bytes == tags[_SEGMENT_ID]
-    told = (answer.span.start, answer.span.end, answer.metadata.segment_size_in_bytes)
-    assert told == (start, end, size)
+    parsed = (answer.span.start, answer.span.end, answer.metadata.segment_size_in_bytes)
+    assert parsed == (start, end, size)
     assert (answer.metadata.start_offset, answer.metadata.end_offset) == (first, last)
     assert 0 <= start < end <= size
     assert all(one.range.end == two.range.start for one, two in pairwise(answer.ranges))
@@ -168,9 +168,9 @@ def location_metadata(data: bytes) -> None:
     if not data:
         return
     fields = independent.read_all([("fields", "tags")], data)["fields"]
-    told = (location.url, location.object_key, location.etag, location.chunk_table, location.data_key)
+    parsed = (location.url, location.object_key, location.etag, location.chunk_table, location.data_key)
     texts = [fields[tag].decode() if tag in fields else None for tag in (0, 2, 3)]
-    assert told == (*texts, fields.get(4), fields.get(5))
+    assert parsed == (*texts, fields.get(4), fields.get(5))
     assert not any(set("\r\n\0") & set(name + value) for name, value in location.signed_headers)
 
 

@@ -20,6 +20,7 @@ from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.source import locate_one
@@ -157,7 +158,7 @@ class Shimmed:
 
     def __init__(self, laid: Laid, keys: KeyRing | None = None) -> None:
         metadata = RemoteLogMetadataStore()
-        laid.tier.tell(metadata)
+        laid.tier.publish(metadata)
         signer = UrlSigner(b"0123456789abcdef", "http://origin:1", SystemClock())
         layout = AivenLayout("p/", keys or key_ring())
         self.counters = Counters()
@@ -224,7 +225,7 @@ def rows_and_end(laid: Laid, source: Source) -> tuple[list[tuple[Any, ...]], Rea
     engine = FetchEngine(source, fetcher, config, clock=clock, metrics=FetchMetrics(clock), formats=CHUNKED_FORMATS)
     rows: list[tuple[Any, ...]] = []
     try:
-        reader = engine.reader(TIP.topic, TIP.partition, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED)
+        reader = engine.reader(ReadRequest(TIP.topic, TIP.partition, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED))
         for item in reader.blocks(60):
             if isinstance(item, ReadEnd):
                 return rows, item

@@ -344,7 +344,7 @@ def test_chaos_of_brokers_shim_and_store_breaks_no_invariant(cluster: KafkaClust
     with closing(Chaos(cluster, tmp_path, seed=_CHAOS_SEED)) as chaos:
         chaos.run(_CHAOS_SECONDS, first=("broker-killed", "records-deleted"))
         found = chaos.judge()
-    chaos.tell(_CHAOS_SECONDS, found)
+    chaos.report(_CHAOS_SECONDS, found)
     assert found == []
     assert chaos.fired
     assert all(chaos.history.of(kind) for kind in (Produced, Outage, Moved)), chaos.fired

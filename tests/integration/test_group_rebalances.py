@@ -16,7 +16,7 @@ from confluent_kafka import TopicPartition
 
 from tests.support.artifacts import file_lock
 from tests.support.group_judgement import judge
-from tests.support.group_script import GroupRun, came_again, never_came, run_script, undelivered
+from tests.support.group_script import GroupRun, deleted_unread, redelivered, run_script, undelivered
 from tests.support.group_settings import PROTOCOLS, in_group
 from tests.support.group_topic import COUNT, oracle_of, write_group_topic
 from tests.support.history import Outage
@@ -106,7 +106,7 @@ def test_every_record_is_read_and_committed(runs: Runs, running_broker: KafkaBro
     topic, oracle = runs.topics[protocol, kind]
     assert run.rebalances > 10
     assert undelivered(run.history, oracle) == []
-    assert came_again(run.history) > 0, "the crashes cost something"
+    assert redelivered(run.history) > 0, "the crashes cost something"
     assert committed(running_broker, runs.groups[protocol, kind], topic, len(oracle.ends)) == {COUNT}
 
 
@@ -118,4 +118,4 @@ def test_only_uncommitted_records_of_a_crashed_member_are_read_twice(runs: Runs,
     judge(run.history, runs.topics[protocol, kind][1], run.direct)
     assert run.history.of(Outage)
     if kind == "deleted":
-        assert never_came(run.history) > 0, "the log lost records that nobody had read"
+        assert deleted_unread(run.history) > 0, "the log lost records that nobody had read"

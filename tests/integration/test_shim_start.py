@@ -66,14 +66,14 @@ def test_ready_only_when_a_broker_answers(own_broker: KafkaBroker) -> None:
     own_broker.stop()
     try:
         with RunningShim(before(own_broker, own_broker.store_url)) as shim:
-            said = shim.said(" not ready: no broker answers")
+            said = shim.wait_for_log(" not ready: no broker answers")
             assert "WARNING" in said
             status, text = shim.page("/readyz")
             assert (status, text.startswith("no broker answers: ")) == (503, True)
             assert not any(" ready: " in line and "not ready: " not in line for line in shim.lines)
             assert shim.page("/livez")[0] == 200
             own_broker.start()
-            assert "INFO" in shim.said("health_log ready: a broker answers")
+            assert "INFO" in shim.wait_for_log("health_log ready: a broker answers")
             assert shim.is_healthy("/readyz")
     finally:
         own_broker.start()
@@ -83,7 +83,7 @@ def test_a_broker_that_requires_certificates_is_explained(own_broker: KafkaBroke
     tls = ("--broker-setting", "security.protocol=ssl", "--broker-setting", f"ssl.ca.location={own_broker.authority}")
     arguments = ("--bootstrap-servers", own_broker.tls_bootstrap_servers, *LISTEN, "--store", own_broker.store_url, *tls)
     with RunningShim(arguments) as shim:
-        assert "the broker asks for a client certificate" in shim.said(" not ready: ")
+        assert "the broker asks for a client certificate" in shim.wait_for_log(" not ready: ")
         assert "the broker asks for a client certificate" in shim.page("/readyz")[1]
 
 
@@ -91,7 +91,7 @@ def test_an_empty_tier_is_healthy(own_broker: KafkaBroker, s3_environment: S3Ser
     options = [f"--store-option={name}={value}" for name, value in s3_environment.options.items()]
     store = f"s3://{s3_environment.new_bucket([])}/no/such/prefix"
     with RunningShim(before(own_broker, store, *options)) as shim:
-        assert "INFO" in shim.said("the tier can be read: locations are granted")
+        assert "INFO" in shim.wait_for_log("the tier can be read: locations are granted")
         assert shim.page("/tierz") == (200, "ok\n")
 
 
@@ -106,7 +106,7 @@ def test_a_wrong_layout_is_a_warning_with_its_reason(
     transactional_topic: TransactionalTopic, kafka_broker: KafkaBroker, wrong: tuple[str, ...], reason: str
 ) -> None:
     with RunningShim(before(kafka_broker, kafka_broker.store_url, *wrong)) as shim:
-        assert "WARNING" in shim.said(reason)
+        assert "WARNING" in shim.wait_for_log(reason)
         status, text = shim.page("/tierz")
         assert (status, reason in text, "cannot be found in the store" in text) == (503, True, True)
         assert shim.is_healthy("/readyz")
@@ -115,7 +115,7 @@ def test_a_wrong_layout_is_a_warning_with_its_reason(
 def test_a_missing_store_is_a_warning_with_its_reason(own_broker: KafkaBroker, s3_environment: S3Server) -> None:
     options = [f"--store-option={name}={value}" for name, value in s3_environment.options.items()]
     with RunningShim(before(own_broker, "s3://no-such-bucket/tier", *options)) as shim:
-        assert "WARNING" in shim.said("the store cannot be read")
+        assert "WARNING" in shim.wait_for_log("the store cannot be read")
         assert shim.page("/tierz")[0] == 503
         assert shim.is_healthy("/readyz")
 
@@ -132,7 +132,7 @@ def test_without_store_and_trusted_metadata_the_broker_continues(own_broker: Kaf
         url = f"s3://{store.new_bucket([])}/tier"
         arguments = before(own_broker, url, *options, "--metadata-topic", metadata, "--lookup-timeout", "2")
         with RunningShim(arguments, variables=store.environment) as shim:
-            shim.said("the tier can be read: locations are granted")
+            shim.wait_for_log("the tier can be read: locations are granted")
             producer = Producer({"bootstrap.servers": own_broker.bootstrap_servers, "log_level": 0})
             producer.produce(metadata, b"no metadata record", partition=3)
             assert producer.flush(60) == 0

@@ -212,7 +212,7 @@ def test_rows_of_both_workers_equal_sparks_source(
         )
         # One core each: two concurrent tasks run on both workers.
         held.wait_for_readers(2)
-        held.let_go()
+        held.release()
         assert job.result() == expected
     ended = [task["Task Info"] for task in cluster.tasks(began)]
     assert {task["Host"] for task in ended} == {"127.0.0.1", "127.0.0.2"}
@@ -236,7 +236,7 @@ def test_tasks_run_the_archives_python(wide_topic: str, cluster: Cluster, kafka_
         job = aside.submit(cluster.driver, "digest", source=OURS, options=options)
         held.wait_for_readers(2)
         pythons = cluster.standalone.pythons()
-        held.let_go()
+        held.release()
         job.result()
     assert pythons == {"./environment/bin/python"}
 
@@ -256,7 +256,7 @@ def test_a_killed_executors_task_is_repeated_without_duplicates(
         victim = cluster.standalone.executors()[0]
         os.kill(victim, signal.SIGKILL)
         wait_until(lambda: victim not in cluster.standalone.executors(), "the executor to be gone")
-        held.let_go()
+        held.release()
         assert job.result() == expected
     lost = [task for task in cluster.tasks(began) if task["Task End Reason"]["Reason"] == "ExecutorLostFailure"]
     assert lost
@@ -278,7 +278,7 @@ def test_a_speculative_task_changes_no_result(
         held.hold(limit=1, after=_PREFLIGHT)
         more = {"subscribe": wide_topic, "fetch.remote.read.timeout.ms": "300000"}
         assert cluster.driver("digest", source=OURS, options=options_for(held, shim.bootstrap_servers, **more)) == expected
-        held.let_go()
+        held.release()
         attempts = wait_until(lambda: twins(cluster.tasks_by_now(began)), "both attempts to end", seconds=120)
     assert sorted(task["Task End Reason"]["Reason"] for task in attempts) == ["Success", "TaskKilled"]
 
@@ -308,7 +308,7 @@ def test_tasks_outlive_their_urls(
         asked = held.wait_for_readers(2)
         answered = len(held.answers) - _PREFLIGHT
         wait_until(lambda: {held.ask(path) for path in asked} == {403}, "their URLs to expire")
-        held.let_go()
+        held.release()
         assert job.result() == expected
     assert {status for path, status in held.answers if path in asked} <= {403}
     # A machine that takes two seconds from a location to its first range has the broker left.
@@ -331,7 +331,7 @@ def test_the_broker_takes_over_when_the_shim_is_killed(
         job = aside.submit(cluster.driver, "digest", source=OURS, options=options)
         held.wait_for_readers(2)
         shim.kill()
-        held.let_go()
+        held.release()
         assert job.result() == expected
     new = list((broker_took_over(cluster) - said).elements())
     assert new

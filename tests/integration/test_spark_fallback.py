@@ -18,7 +18,7 @@ from tests.support.embedded_topics import fill_topic, filled_cluster
 from tests.support.micro_batches import Query
 from tests.support.ports import HOST, free_ports
 from tests.support.silent_peer import SilentPeer
-from tests.support.spark_worker import forget_tasks
+from tests.support.spark_worker import close_task_state
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
@@ -33,10 +33,10 @@ cluster = filled_cluster("orders", COUNT, partitions=(0, 1))
 @pytest.fixture(autouse=True)
 def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Clears the state of earlier tests."""
-    forget_tasks()
+    close_task_state()
     monkeypatch.setattr(split_reader._worker_fallbacks, "_told", {})
     yield
-    forget_tasks()
+    close_task_state()
 
 
 def options(cluster: EmbeddedCluster, **more: str | None) -> dict[str, str]:

@@ -52,7 +52,7 @@ def test_a_killed_stream_resumes_in_the_tier_and_follows_the_log(
     assert killed.returncode == -signal.SIGKILL
     batch = planned.read_bytes()
     assert not committed.exists()
-    held.let_go()
+    held.release()
     with running_example(PROGRAM, *arguments, log=log) as process:
         wait_until_read(process, kafka_broker, topic, checkpoint, log)
         assert committed.exists()

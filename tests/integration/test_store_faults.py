@@ -141,7 +141,7 @@ def read(kafka_broker: KafkaBroker, aiven_tier: Callable[[str], AivenTier], wide
             relay.wait_for_readers(1)
             assert relay.changed_statuses() == set()
             fault(server, bucket)
-            relay.let_go()
+            relay.release()
             rows += read_to_end(consumer)
             metrics = consumer.metrics()
         assert rows == plain(kafka_broker, wide_topic, "read_committed")

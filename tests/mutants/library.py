@@ -1,8 +1,8 @@
-"""Bugs made by a library: mutmut's operators applied to the syntax trees of the modules, a sample of each area by seed.
+"""Generated bugs: mutmut's operators applied to the syntax trees of the modules. A seed chooses a sample of each area.
 
 An operator swaps ``<`` and ``<=``, moves a number by one, turns ``and`` into ``or``, drops an argument or a ``not``, and so on.
-Changes that only a reader or a type checker would notice are left out: texts, log lines, raised errors, annotations, imports,
-``repr``. Each operator has the same share of a sample, because most places by far are arguments of calls.
+Changes without an effect on results are left out: texts, log lines, raised errors, annotations, imports, ``repr``. Each
+operator has the same share of a sample, because most places are arguments of calls.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def plant(mutant: Mutant) -> None:
 def _replace(module: types.ModuleType, wrong: types.ModuleType) -> bool:
     right, changed = dict(_functions(module, module.__name__)), False
     for name, function in _functions(wrong, module.__name__):
-        if name in right and _says(function.__code__) != _says(right[name].__code__):
+        if name in right and _behaviour(function.__code__) != _behaviour(right[name].__code__):
             right[name].__code__ = function.__code__
             changed = True
         if name in right and _plain(function.__defaults__) != _plain(right[name].__defaults__):
@@ -126,9 +126,9 @@ def _functions(owner: object, module: str) -> Iterator[tuple[str, types.Function
                 yield function.__qualname__, function
 
 
-def _says(code: types.CodeType) -> tuple[object, ...]:
+def _behaviour(code: types.CodeType) -> tuple[object, ...]:
     """Returns what the code does, without its line numbers."""
-    constants = tuple(_says(one) if isinstance(one, types.CodeType) else (type(one), one) for one in code.co_consts)
+    constants = tuple(_behaviour(one) if isinstance(one, types.CodeType) else (type(one), one) for one in code.co_consts)
     return code.co_code, code.co_names, code.co_varnames, constants
 
 

@@ -31,14 +31,14 @@ from tests.support.processes import end_group
 __all__ = ["Outcome", "run"]
 
 CONTROL = Mutant("no bug", "", "", "", killed_by="")
-"""What is judged first: the tests must pass without a bug in the same surroundings."""
+"""The first run: the tests must pass without a bug in the same process."""
 _TESTS = Path(__file__).resolve().parents[1]
 _CLOCK = SystemClock()
 _KILLED, _SURVIVED, _BROKEN = 1, 0, 3
 AT_IMPORT = "at import: "
-"""Stands before the test that failed in a process that imported the module with the bug."""
+"""The prefix of a test that failed in a process that imported the module with the bug."""
 _NO_PARTS = "not broker and not spark and not stores"
-"""The tests that a bug of the library may meet: of its module's file all these, of other files those without a cluster."""
+"""The tests for a generated bug: all of these in its module's file, and those without a cluster in other files."""
 _OPTIONS = (
     "-q",
     "-p",
@@ -50,23 +50,23 @@ _OPTIONS = (
     "--override-ini=timeout_func_only=true",  # around each call: no code that pytest-timeout hooks into runs here
 )
 _MOST_MEMORY = 8 << 30
-"""Bytes of address space: a loop that a bug keeps from ending must not take the machine's memory."""
+"""Bytes of address space: an endless loop caused by a bug must not use up the machine's memory."""
 
 
 @attrs.frozen
 class Outcome:
-    """``killed`` by the test in ``told``; ``broken``: the bug could not be planted or judged, and ``told`` has the reason."""
+    """``killed`` by the test in ``detail``. ``broken``: the bug could not be planted or judged; ``detail`` has the reason."""
 
     mutant: Mutant
     killed: bool
-    told: str
+    detail: str
     seconds: float
     broken: bool = False
 
     def __str__(self) -> str:
         survived = "EQUIVALENT" if self.mutant.equivalent else "SURVIVED"
         word = "BROKEN" if self.broken else "killed" if self.killed else survived
-        return f"{word:<8} {self.seconds:6.1f} s  {self.mutant.module.rpartition('.')[2]}: {self.mutant.name}  [{self.told}]"
+        return f"{word:<8} {self.seconds:6.1f} s  {self.mutant.module.rpartition('.')[2]}: {self.mutant.name}  [{self.detail}]"
 
 
 @attrs.define
@@ -105,7 +105,7 @@ class _Session:
         for outcome in self._judged(tests):
             print(outcome, flush=True)
             self.outcomes.append(outcome)
-        failed = {one.told.removeprefix(AT_IMPORT) for one in self.outcomes if one.mutant.is_made and one.killed}
+        failed = {one.detail.removeprefix(AT_IMPORT) for one in self.outcomes if one.mutant.is_made and one.killed}
         self._control(session, [item for item in session.items if item.nodeid in failed])
         return True
 
@@ -113,7 +113,7 @@ class _Session:
         """Raises Failed, and drops all outcomes, if one of the tests fails without a bug."""
         for outcome in self._judged([(CONTROL, items)] if items else []):
             if outcome.killed or outcome.broken:
-                print(f"a test fails without any bug: {outcome.told}", flush=True)
+                print(f"a test fails without any bug: {outcome.detail}", flush=True)
                 self.outcomes.clear()
                 raise session.Failed("without any bug")
 
@@ -167,7 +167,7 @@ def _is(item: pytest.Item, node: str) -> bool:
 def _be_child(
     mutant: Mutant, items: Sequence[pytest.Item], answer: int, passed: mmap.mmap, parent: int, seconds: float
 ) -> NoReturn:
-    status, told = _BROKEN, f"there is no test {mutant.killed_by}"
+    status, detail = _BROKEN, f"there is no test {mutant.killed_by}"
     try:
         quiet = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
@@ -175,15 +175,15 @@ def _be_child(
         if mutant is not CONTROL:
             resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
         if items and _is_planted(mutant):
-            status, told = _run(items, passed, parent)
+            status, detail = _run(items, passed, parent)
         if mutant.is_made and mutant is not CONTROL and status != _KILLED:
-            status, told = _judged_at_import(mutant, seconds, is_planted=status == _SURVIVED)
+            status, detail = _judged_at_import(mutant, seconds, is_planted=status == _SURVIVED)
     except CannotPlantError as error:
-        told = str(error)
+        detail = str(error)
     except BaseException:  # the parent reports what is wrong with the test run
-        status, told = _BROKEN, traceback.format_exc()
+        status, detail = _BROKEN, traceback.format_exc()
     with suppress(OSError):  # nobody waits for the outcome
-        os.write(answer, bytes([status]) + told.encode()[-4000:])
+        os.write(answer, bytes([status]) + detail.encode()[-4000:])
     os._exit(0)
 
 
@@ -233,10 +233,10 @@ def _outcome(child: _Child) -> Outcome:
     seconds = _CLOCK.monotonic() - child.started
     if child.is_late:
         return Outcome(
-            child.mutant, killed=False, told=f"{child.count} tests passed in the budget", seconds=seconds, broken=True
+            child.mutant, killed=False, detail=f"{child.count} tests passed in the budget", seconds=seconds, broken=True
         )
     if not said:
-        return Outcome(child.mutant, killed=True, told=f"the process ended after {child.count} tests", seconds=seconds)
+        return Outcome(child.mutant, killed=True, detail=f"the process ended after {child.count} tests", seconds=seconds)
     return Outcome(child.mutant, said[0] == _KILLED, said[1:].decode(errors="replace"), seconds, broken=said[0] == _BROKEN)
 
 

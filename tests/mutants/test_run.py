@@ -43,7 +43,7 @@ hangs = attrs.evolve(
     killed_by="location/test_lru_cache.py",
 )
 for outcome in run(others, jobs=1) + run([wrong], whole_package=True) + run([hangs, *made], seconds=5):
-    print("outcome:", str(outcome).split()[0], outcome.told)
+    print("outcome:", str(outcome).split()[0], outcome.detail)
 """
 
 
@@ -76,12 +76,14 @@ def test_the_text_that_a_bug_replaces_occurs_once() -> None:
 
 def test_outcomes_are_distinguished_and_a_hang_is_a_failure() -> None:
     done = _run("-c", _BY_HAND)
-    told = [line.removeprefix("outcome: ") for line in done.stdout.splitlines() if line.startswith("outcome: ")]
-    assert [line.split()[0] for line in told] == [*("SURVIVED", "BROKEN", "BROKEN"), *["killed"] * 4], done.stdout + done.stderr
-    assert "occurs 0 times" in told[1]
-    assert "there is no test" in told[2]
-    assert "test_lru_cache.py::" in told[3]
-    assert {line.split("::")[0].removeprefix("killed ") for line in told[4:]} == {
+    lines = [line.removeprefix("outcome: ") for line in done.stdout.splitlines() if line.startswith("outcome: ")]
+    assert [line.split()[0] for line in lines] == [*("SURVIVED", "BROKEN", "BROKEN"), *["killed"] * 4], (
+        done.stdout + done.stderr
+    )
+    assert "occurs 0 times" in lines[1]
+    assert "there is no test" in lines[2]
+    assert "test_lru_cache.py::" in lines[3]
+    assert {line.split("::")[0].removeprefix("killed ") for line in lines[4:]} == {
         "tests/location/test_lru_cache.py",
         "at import: tests/location/test_sasl_settings.py",
     }

@@ -57,7 +57,7 @@ def made() -> Made:
 
 def test_a_partition_is_found_when_it_is_known(made: Made) -> None:
     assert made.tier.find("", TIP.topic_id, TIP.partition) is None
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     assert made.tier.find("", TIP.topic_id, TIP.partition) == TIP
     assert made.tier.find(TIP.topic, TIP.topic_id, TIP.partition) == TIP
 
@@ -66,7 +66,7 @@ def test_finding_takes_as_many_steps_in_1000_partitions_as_in_one(made: Made) ->
     def find(topic_id: UUID) -> TopicIdPartition | None:
         return made.tier.find("", topic_id, TIP.partition)
 
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     steps = {}
     for partitions in (1, 1000):
         for number in range(1, partitions):
@@ -78,22 +78,22 @@ def test_finding_takes_as_many_steps_in_1000_partitions_as_in_one(made: Made) ->
 
 
 def test_a_deleted_partition_is_not_found(made: Made) -> None:
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     made.store.apply(RemotePartitionDeleteMetadata(TIP, RemotePartitionDeleteState.DELETE_PARTITION_FINISHED, 0, 1))
     assert made.tier.find(TIP.topic, TIP.topic_id, TIP.partition) is None
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     made.store.clear()
     assert made.tier.find(TIP.topic, TIP.topic_id, TIP.partition) is None
 
 
 def test_a_name_must_belong_to_the_id(made: Made) -> None:
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     assert made.tier.find("another", TIP.topic_id, TIP.partition) is None
     assert made.tier.find(TIP.topic, UUID(int=1), TIP.partition) is None
 
 
 def test_only_offsets_below_the_given_end_are_resolved(made: Made) -> None:
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     whole, half = made.resolve(3), made.resolve(3, end=10)
     assert isinstance(whole, ResolvedSegment)
     assert isinstance(half, ResolvedSegment)
@@ -103,13 +103,13 @@ def test_only_offsets_below_the_given_end_are_resolved(made: Made) -> None:
 
 def test_nothing_is_resolved_before_all_metadata_is_read(made: Made) -> None:
     assert made.resolve(3) == NotRemote("nothing-tiered")
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     made.ready = False
     assert made.resolve(3) == NotRemote("metadata-not-ready")
 
 
 def test_cached_objects_are_resolved_without_a_read(made: Made) -> None:
-    made.objects.tell(made.store)
+    made.objects.publish(made.store)
     with kept_only(), pytest.raises(NotKeptError):
         made.resolve(3)
     found = made.resolve(3)
@@ -149,7 +149,7 @@ def test_whole_chunks_are_signed_and_their_table_is_included(encrypted: bool) ->
     store = MemoryStore()
     store.objects = AivenWriter("p/", 100, compressed=True, encrypted=encrypted).objects(tier.store, segment)
     known = RemoteLogMetadataStore()
-    tier.tell(known)
+    tier.publish(known)
     made = ResolvingTier(known, store, AivenLayout("p/", key_ring()), SIGNER, url_ttl=60, ready=lambda _tip: True)
     assert made.formats == ("ApacheKafkaV1", "AivenTieredStorageV1")
     uncommitted = IsolationLevel.READ_UNCOMMITTED

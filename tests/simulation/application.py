@@ -9,7 +9,8 @@ import attrs
 
 from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.fetch.read_end import ReadEnd
-from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
+from kafka_remote_client.fetch.read_request import ReadRequest
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 from tests.simulation.judge import ReadJudge, ViolationError, records_of
 from tests.simulation.model_log import LogRecord
@@ -102,15 +103,17 @@ class Application:
         from_beginning = end is None and chance.random() < 0.05
         read = PartitionRead(
             world.scheduler.shared,
-            "orders",
-            partition.number,
-            _BEGINNING if from_beginning else start,
-            end_offset=end,
-            leader_epoch=UNKNOWN_EPOCH if chance.random() < 0.2 else partition.log.epoch_before(start),
-            isolation_level=level,
-            stop_at_local=chance.random() < 0.5,
-            borrow=chance.random() < 0.5,
-            offsets=partition.offsets if chance.random() < 0.5 else None,
+            ReadRequest(
+                "orders",
+                partition.number,
+                _BEGINNING if from_beginning else start,
+                end_offset=end,
+                leader_epoch=UNKNOWN_EPOCH if chance.random() < 0.2 else partition.log.epoch_before(start),
+                isolation_level=level,
+                stop_at_local=chance.random() < 0.5,
+                borrow=chance.random() < 0.5,
+                offsets=partition.offsets if chance.random() < 0.5 else PartitionOffsets(),
+            ),
         )
         judge = ReadJudge(read.name, partition.log, level, partition.log_start if from_beginning else start, end)
         self._readers[read] = _Reader(partition, read, judge)

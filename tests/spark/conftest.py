@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.spark_worker import forget_tasks
+from tests.support.spark_worker import close_task_state
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_kept() -> Iterator[None]:
     yield
-    forget_tasks()
+    close_task_state()

@@ -52,7 +52,7 @@ MODES: Mapping[str, AivenWriter] = {
     "zstd-heuristic": AivenWriter("old-", _CHUNK_SIZE, compressed=True, heuristic=True),
     "zstd-aes": AivenWriter("old.prefix/", _CHUNK_SIZE, compressed=True, encrypted=True),
 }
-"""What the plugin can be told to do with segments. Chunks are small and end anywhere in a batch."""
+"""The plugin's settings for segments. Chunks are small and end anywhere in a batch."""
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """The real parts of the tests: what is on PATH, Kafka's jars from Maven, our own small Java classes.
 
-Everything lands in ``.cache/`` of the checkout, once, behind a file lock::
+All parts are stored in ``.cache/`` of the checkout, once, under a file lock::
 
     .cache/m2/                     Maven's own repository
     .cache/kafka/<digest of pom>/  the broker's jars
@@ -43,8 +43,8 @@ JAVA_SOURCES = ROOT / "tests" / "java"
 NO_FETCH_VARIABLE = "KAFKA_REMOTE_TEST_NO_FETCH"
 _OLDEST_JDK = 17
 _TEST_CLASSES = {"4.4.0": ("4.3.1", JAVA_SOURCES / "kafka44")}
-"""For a version that Maven has without its test classes: those of which version run instead, and the sources that they need
-besides. The test classes have LocalTieredStorage."""
+"""For a version without test classes in Maven: the version whose test classes are used instead, and the additional sources
+that they need. The test classes have LocalTieredStorage."""
 
 
 class MissingPartError(RuntimeError):
@@ -137,7 +137,7 @@ def run_or_missing(
     After the run has stopped downloading parts (``NO_FETCH_VARIABLE``), other parts are missing.
     """
     if os.environ.get(NO_FETCH_VARIABLE):
-        raise MissingPartError(f"{complaint}: it was not there in time")
+        raise MissingPartError(f"{complaint}: timed out waiting for it")
     try:
         with process_group(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

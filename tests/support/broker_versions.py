@@ -99,8 +99,8 @@ def _tier(stage: Stage) -> str:
 def _announced(stage: Stage) -> str:
     with closing(connection(stage.scram_shim.bootstrap_servers, "stranger")) as made:
         body = api_versions.encode_request(api_versions.ApiVersionsRequest("tests", "1"), 3)
-        told = api_versions.decode_response(made.send_receive(ApiKey.API_VERSIONS, 3, body, Deadline(_CLOCK, 60)), 3)
-    offered = {entry.api_key: entry.max_version for entry in told.api_keys}
+        answer = api_versions.decode_response(made.send_receive(ApiKey.API_VERSIONS, 3, body, Deadline(_CLOCK, 60)), 3)
+    offered = {entry.api_key: entry.max_version for entry in answer.api_keys}
     assert ApiKey.DIRECT_REMOTE_FETCH in offered
     return f"Fetch up to {offered[ApiKey.FETCH]}"
 

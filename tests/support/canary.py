@@ -54,7 +54,7 @@ class Canary(logging.Handler):
         """Adds a visible text."""
         self.texts.append((where, text if isinstance(text, str) else repr(text)))
 
-    def forget(self) -> None:
+    def check_and_clear(self) -> None:
         """Raises AssertionError if a secret has leaked so far."""
         self.texts.clear()
 
@@ -74,7 +74,7 @@ class Canary(logging.Handler):
             self.keep(key.hex(), base64.b64encode(key).decode(), repr(key), key.decode("latin-1"))
         self.saw("representation", repr(location))
 
-    # -- where it listens ----------------------------------------------------------------------------------------------------
+    # -- hooks -----------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         self.keep(*(value for name, value in os.environ.items() if "SECRET" in name or "PASSWORD" in name or "TOKEN" in name))
@@ -152,7 +152,7 @@ class Canary(logging.Handler):
 
         return listening
 
-    # -- the verdict ---------------------------------------------------------------------------------------------------------
+    # -- result ----------------------------------------------------------------------------------------------------------------
 
     def leaks(self) -> list[str]:
         """Returns the places of leaked secrets, without the secrets."""

@@ -13,16 +13,16 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0
     """Returns the standard output, at most 80 columns wide unless it is JSON. Fails for another status or remarks."""
     with pytest.raises(SystemExit) as ended:
         run(list(arguments))
-    told = capsys.readouterr()
-    assert (ended.value.code, told.err) == (status, "")
-    assert all(len(line) <= 80 or line.startswith("{") for line in told.out.splitlines()), told.out
-    return told.out
+    output = capsys.readouterr()
+    assert (ended.value.code, output.err) == (status, "")
+    assert all(len(line) <= 80 or line.startswith("{") for line in output.out.splitlines()), output.out
+    return output.out
 
 
 def failed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, object]:
     """Returns the standard error and the status. Fails for output."""
     with pytest.raises(SystemExit) as ended:
         run(list(arguments))
-    told = capsys.readouterr()
-    assert told.out == ""
-    return told.err, ended.value.code
+    output = capsys.readouterr()
+    assert output.out == ""
+    return output.err, ended.value.code

@@ -1,4 +1,4 @@
-"""What becomes of a call that waits while another thread closes what it waits for."""
+"""Checks a waiting call whose resource another thread closes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_closing_refuses"]
 
 
 def check_closing_refuses(ask: Callable[[], object], close: Callable[[], object]) -> None:
-    """``ask``, which would wait for long, is refused as unavailable once ``close`` is called."""
+    """Checks that ``ask``, which would wait for long, raises "unavailable" after ``close`` is called."""
     outcome: list[str] = []
 
     def asking() -> None:

@@ -1,7 +1,7 @@
-"""A file system whose operations are counted, so that a test can fail, or end its process, at any of them.
+"""A file system that counts its operations, so that a test can fail, or end its process, at any of them.
 
-``CountedFiles`` stands before a local folder. With ``kind`` "local" files are renamed, and what is written is there at once;
-with "objects" it is there as a whole once it is closed, as in an object store, and is copied to its visible name.
+``CountedFiles`` wraps a local folder. With ``kind`` "local", files are renamed, and written bytes are visible at once. With
+"objects", a file becomes visible as a whole when it is closed, as in an object store, and is copied to its visible name.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def counted_files(before: Callable[[str, str], None], kind: str = "local") -> Py
 
 
 def _upload(path: str) -> str:
-    """The file of an upload that is not closed. Readers of the folder pass over it: a store does not show such an object."""
+    """The file of an upload that is not closed. Readers of the folder skip it, because a store does not list such an object."""
     return str(Path(path).with_name(f"_{Path(path).name}.{uuid.uuid4().hex}.upload"))
 
 
 class _Written(io.RawIOBase):
-    """A file that is being written. Of objects nothing is visible before they are closed."""
+    """A file that is being written. An object is not visible before it is closed."""
 
     def __init__(self, files: CountedFiles, path: str) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from kafka_remote_client.verify.finding import Finding, Unchecked
 from kafka_remote_client.verify.layouts import inspector_of
-from kafka_remote_client.verify.metadata_topic import RememberingStore
+from kafka_remote_client.verify.metadata_topic import DeletionTrackingStore
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.stored_segment import LayoutInspector, StoredSegment
 from kafka_remote_client.verify.verifier import Summary, TierVerifier, VerifyRequest
@@ -26,7 +26,7 @@ from tests.support.tier import MemoryStore
 __all__ = ["GoldenMetadata", "GoldenTier", "Verdict", "headers", "replace"]
 
 
-class GoldenMetadata(RememberingStore):
+class GoldenMetadata(DeletionTrackingStore):
     """The golden metadata topic, all of it, trusted."""
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:

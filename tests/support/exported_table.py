@@ -1,4 +1,4 @@
-"""A table that campaigns export the golden tier to, and what a plain reader must see in it: the records of Kafka's consumer.
+"""A table to which campaigns export the golden tier, and the expected rows of a plain reader: the records of Kafka's consumer.
 
 The rows come from the golden consumer (``tests.support.scanned``), which shares nothing with the product. Plain readers are
 pyarrow, pyiceberg and deltalake.
@@ -74,7 +74,7 @@ class ExportedTable:
         return found
 
     def rows(self) -> list[Row]:
-        """What a plain reader sees."""
+        """Returns the rows that a plain reader gets."""
         return rows_of(self._visible())
 
     def check(self) -> None:
@@ -170,13 +170,13 @@ def _tell(patched: ExitStack, owner: type, name: str, before: Before) -> None:
     """Makes calls of a method operations, and the return from each one more."""
     real = getattr(owner, name)
 
-    def told(*arguments: Any, **named: Any) -> Any:
+    def counted(*arguments: Any, **named: Any) -> Any:
         before(name, "")
         found = real(*arguments, **named)
         before(f"after {name}", "")
         return found
 
-    patched.enter_context(patch.object(owner, name, told))
+    patched.enter_context(patch.object(owner, name, counted))
 
 
 def _small_pieces(written: Any, size: int = 0) -> Any:

@@ -114,8 +114,8 @@ class FakeBroker:
         request = list_offsets.decode_request(body, header.api_version)
         asked = request.topics[0].partitions[0]
         code = self.errors.pop(0) if self.errors else 0
-        told = ListOffsetsPartitionResponse(asked.partition_index, code, offset=self.offsets[OffsetSpec(asked.timestamp)])
-        response = list_offsets.ListOffsetsTopicResponse("t", (told,))
+        answer = ListOffsetsPartitionResponse(asked.partition_index, code, offset=self.offsets[OffsetSpec(asked.timestamp)])
+        response = list_offsets.ListOffsetsTopicResponse("t", (answer,))
         return list_offsets.encode_response(list_offsets.ListOffsetsResponse((response,)), header.api_version)
 
 

@@ -38,7 +38,7 @@ class Excuse(Enum):
     """Why records of one read may also be in another one."""
 
     LOST = "the partition was lost, or the member died"
-    REFUSED = "the member's last commit was refused, which on_commit was told"
+    REFUSED = "the member's last commit was refused, and on_commit got the error"
     BEGUN_ANEW = "librdkafka began below the committed offset, or a second time (its issue 5345)"
 
 
@@ -70,12 +70,12 @@ def _is_begun_anew(span: Span) -> bool:
 
 def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> None:
     """Raises AssertionError with every record that no member got, or two got without an excuse, and every other violation."""
-    told = excuses(history, always_direct)
+    excused = excuses(history, always_direct)
     wrong = [f"{key[0]}-{key[1]} at {offset} came to nobody" for key, offset in undelivered(history, oracle)]
-    wrong += [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in _twice(told).items()]
+    wrong += [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in _twice(excused).items()]
     anew = {
         (number, span.key)
-        for span, excuse in told
+        for span, excuse in excused
         if excuse is Excuse.BEGUN_ANEW
         for number in (span.began.number, *(delivery.event.number for delivery in span.deliveries))
     }
@@ -93,10 +93,10 @@ def repeated(history: History, always_direct: Collection[str]) -> dict[tuple[Key
     return _twice(excuses(history, always_direct))
 
 
-def _twice(told: list[tuple[Span, Excuse | None]]) -> dict[tuple[Key, int], str]:
+def _twice(excused: list[tuple[Span, Excuse | None]]) -> dict[tuple[Key, int], str]:
     """Returns records of several reads without an excuse, and the reads."""
     came: dict[tuple[Key, int], list[Span]] = {}
-    for span, excuse in told:
+    for span, excuse in excused:
         if excuse is None:
             for offset in {delivery.record.offset for delivery in span.deliveries}:
                 came.setdefault((span.key, offset), []).append(span)

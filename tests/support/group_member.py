@@ -92,7 +92,7 @@ class ProcessMember:
         """Stops the process, so that it sends no heartbeat."""
         os.kill(self._process.pid, signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""One script for a group: members join, leave, are stopped, wake up as ghosts, are killed; partitions move each time.
+"""One script for a group: members join, leave, pause past their session time-out, are killed. Partitions move each time.
 
 The same script runs with any kind of member in any protocol, to compare a direct group with a plain one.
 """
@@ -20,7 +20,7 @@ from tests.support.history import Event, History, Key, Moved, Outage, Polled
 from tests.support.invariants.oracle import Oracle
 from tests.support.waiting import wait_until
 
-__all__ = ["DELETED_BEFORE", "Deletes", "GroupRun", "came_again", "never_came", "run_script", "undelivered"]
+__all__ = ["DELETED_BEFORE", "Deletes", "GroupRun", "deleted_unread", "redelivered", "run_script", "undelivered"]
 
 _Member: TypeAlias = LocalMember | ProcessMember
 _Settings: TypeAlias = Callable[[str], dict[str, Any]]
@@ -64,7 +64,7 @@ class _Group:
         self.asleep: list[ProcessMember] = []
         self._pool = ThreadPoolExecutor(4)
 
-    # -- who is there ------------------------------------------------------------------------------------------------------
+    # -- members -----------------------------------------------------------------------------------------------------------
 
     def _next_kind(self, name: str = "") -> tuple[str, str]:
         """The name and the kind of the member that joins next."""
@@ -105,28 +105,28 @@ class _Group:
         member.close()
         self.settle()
 
-    def fall_asleep(self, member: ProcessMember) -> None:
+    def stop_heartbeats(self, member: ProcessMember) -> None:
         self.rebalances()
         self.members.remove(member)
         self.asleep.append(member)
         member.stop()
         self.settle()
 
-    def wake_up(self, member: ProcessMember) -> None:
+    def resume_heartbeats(self, member: ProcessMember) -> None:
         self.rebalances()
         self.asleep.remove(member)
-        member.go_on()
+        member.resume()
         self.members.append(member)
         self.settle()
 
-    def die(self, member: ProcessMember) -> None:
+    def kill(self, member: ProcessMember) -> None:
         self.rebalances()
         self.members.remove(member)
         member.kill()
         self.settle()
 
-    def lose(self, deletes: Deletes) -> None:
-        """The log of two partitions begins later from now on."""
+    def delete_records(self, deletes: Deletes) -> None:
+        """Deletes records of two partitions, so that their logs begin later."""
         for partition in _DELETED_OF:
             # Before it does: a member may meet the new start at once.
             self.history.add(Moved, key=(self._topic, partition), log_start=DELETED_BEFORE)
@@ -134,12 +134,12 @@ class _Group:
 
     def close(self) -> None:
         for one in self.asleep:
-            one.go_on()
+            one.resume()
         for member in [*self.members, *self.asleep]:
             member.close()
         self._pool.shutdown()
 
-    # -- what it does ------------------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------------
 
     def _round(self, limit: int) -> list[tuple[int, int]]:
         """Every member polls once. Returns the numbers of its partitions and of its records."""
@@ -197,8 +197,8 @@ class _Group:
 
         def all_committed() -> bool:
             self._round(100)
-            told = self.members[0].consumer.inner.committed(asked, _PATIENCE_SECONDS)
-            return all(tp.offset == oracle.ends[tp.topic, tp.partition] for tp in told)
+            committed = self.members[0].consumer.inner.committed(asked, _PATIENCE_SECONDS)
+            return all(tp.offset == oracle.ends[tp.topic, tp.partition] for tp in committed)
 
         wait_until(all_committed, "all commits", seconds=_PATIENCE_SECONDS, pause=0.1)
 
@@ -225,11 +225,11 @@ def run_script(
         first, second = group.join(), group.join()
         victim = group.join_victim()
         if deletes is not None:
-            group.lose(deletes)
+            group.delete_records(deletes)
         group.join()
-        group.fall_asleep(victim)
-        group.wake_up(victim)
-        group.die(victim)
+        group.stop_heartbeats(victim)
+        group.resume_heartbeats(victim)
+        group.kill(victim)
         group.join()
         group.leave(first)
         group.join()
@@ -253,7 +253,7 @@ def undelivered(history: History, oracle: Oracle) -> list[tuple[Key, int]]:
     ]
 
 
-def never_came(history: History) -> int:
+def deleted_unread(history: History) -> int:
     """The number of records that no member got because they were deleted."""
     came = _places(history)
     return sum((event.key, offset) not in came for event in history.of(Moved) for offset in range(event.log_start))
@@ -263,7 +263,7 @@ def _places(events: Iterable[Event]) -> set[tuple[Key, int]]:
     return {(record.place, record.offset) for event in events if isinstance(event, Polled) for record in event.records}
 
 
-def came_again(history: History) -> int:
+def redelivered(history: History) -> int:
     """The number of records that were delivered more than once."""
     times: Counter[tuple[Key, int]] = Counter()
     for event in history.of(Polled):

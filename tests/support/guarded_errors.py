@@ -1,4 +1,4 @@
-"""What becomes of an SDK's exception behind a guard of the fetchers."""
+"""Checks how a guard of the fetchers converts an SDK's exception."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_guarded"]
 
 
 def check_guarded(guard: Any, where: str, raised: Exception, kind: type[RemoteStorageError]) -> None:
-    """A call that raises ``raised`` is an error of that very ``kind``: it names ``where``, and has no text with a "canary"."""
+    """Checks that a call that raises ``raised`` gives an error of exactly ``kind``: it names ``where`` and has no "canary"."""
 
     def fail() -> None:
         raise raised

@@ -38,7 +38,7 @@ class HeldOrigin(ServedHttp):
         super().__init__(self._handler())
 
     def __exit__(self, *_: object) -> None:
-        self.let_go()
+        self.release()
         super().__exit__()
 
     def hold(self, limit: int | None = None, *, after: int = 0) -> None:
@@ -53,7 +53,7 @@ class HeldOrigin(ServedHttp):
         wait_until(lambda: len({path.partition("?")[0] for path in self._held}) >= count, f"{count} readers", seconds=120)
         return list(self._held)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Passes on what was held, and everything after it."""
         self._passing.set()
 

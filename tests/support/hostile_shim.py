@@ -1,4 +1,4 @@
-"""A peer that announces direct fetch and then lies: it asks an honest shim, and changes what it passes on."""
+"""A peer that announces direct fetch and changes the answers of a correct shim before it forwards them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from tests.support.fake_broker import FakeBroker
 from tests.support.questions import question
 
-__all__ = ["HostileShim", "Lie"]
+__all__ = ["GrantChange", "HostileShim"]
 
 _PATIENCE_SECONDS = 60
 
-Lie = Callable[[SegmentGrant, fetch.PartitionData], tuple[SegmentGrant | None, fetch.PartitionData]]
+GrantChange = Callable[[SegmentGrant, fetch.PartitionData], tuple[SegmentGrant | None, fetch.PartitionData]]
 
 
-def _honest(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGrant | None, fetch.PartitionData]:
+def _unchanged(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentGrant | None, fetch.PartitionData]:
     return grant, data
 
 
 class HostileShim(FakeBroker):
-    """A shim for partition 0 of topic "t" of the cluster that ``truth`` asks. Tests set its lies; ``lies`` counts them.
+    """A shim for partition 0 of topic "t" of the cluster of ``truth``. ``changed_answers`` counts the answers.
 
-    ``lie`` changes a grant and the answer around it, ``spoil`` the bytes of the whole answer.
+    Tests set ``change_grant``, which changes a grant and the answer around it, and ``change_body``, which changes its bytes.
     """
 
     def __init__(self, truth: BrokerLocationSource, offsets: PartitionOffsets) -> None:
@@ -43,9 +43,9 @@ class HostileShim(FakeBroker):
             OffsetSpec.LATEST_TIERED: offsets.latest_tiered,
             OffsetSpec.LATEST: offsets.high_watermark,
         }
-        self.lie: Lie = _honest
-        self.spoil: Callable[[bytes], bytes] = bytes
-        self.lies = 0
+        self.change_grant: GrantChange = _unchanged
+        self.change_body: Callable[[bytes], bytes] = bytes
+        self.changed_answers = 0
 
     def located(self, offset: int) -> SegmentLocation:
         """The truth about an offset."""
@@ -81,9 +81,9 @@ class HostileShim(FakeBroker):
             aborted_transactions=location.aborted_transactions,
         )
         assert grant is not None
-        grant, data = self.lie(grant, data)
+        grant, data = self.change_grant(grant, data)
         tags = _grant_fields(grant) if grant is not None else {}
         answer = fetch.FetchTopicResponse((attrs.evolve(data, tags=tags),), topic.topic, topic.topic_id)
-        told = self.spoil(fetch.encode_response(fetch.FetchResponse((answer,)), version))
-        self.lies += 1
-        return told
+        answer = self.change_body(fetch.encode_response(fetch.FetchResponse((answer,)), version))
+        self.changed_answers += 1
+        return answer

@@ -285,9 +285,9 @@ class KafkaBroker:
         # Each leader reads __remote_log_metadata again before it knows its tier.
         for topic, partition in self._tiered_partitions():
             known = f"the tier of {topic}-{partition} to be known again"
-            wait_until(lambda t=topic, p=partition: self._knows_its_tier(t, p), known, seconds=_PATIENCE_SECONDS)
+            wait_until(lambda t=topic, p=partition: self._has_loaded_tier(t, p), known, seconds=_PATIENCE_SECONDS)
 
-    def _knows_its_tier(self, topic: str, partition: int) -> bool:
+    def _has_loaded_tier(self, topic: str, partition: int) -> bool:
         try:
             return kafka_wire.list_offsets(HOST, self.port, topic, partition, kafka_wire.LATEST_TIERED) >= 0
         except RuntimeError:  # metadata may name the leader shortly before it leads the partition
@@ -448,7 +448,7 @@ class KafkaBroker:
         unfinished.write_text(model)
         unfinished.rename(self.directory / "store-model")
 
-    def forget_indexes(self) -> None:
+    def clear_index_cache(self) -> None:
         """Empties the broker's cache of remote indexes, as a restart would."""
         for size in ("1", str(_INDEX_CACHE_BYTES)):
             setting = ConfigEntry(_INDEX_CACHE_SETTING, size, incremental_operation=AlterConfigOpType.SET)

@@ -47,10 +47,10 @@ def list_offsets(host: str, port: int, topic: str, partition: int, timestamp: in
     answer = _exchange(host, port, out.getvalue())
     # Response header v1: correlation id and an empty section of tags.
     response, _ = entity_reader(rs.ListOffsetsResponse)(answer, 5)
-    (told,) = response.topics[0].partitions
-    if int(told.error_code.value):
-        raise RuntimeError(f"ListOffsets({timestamp}) of {topic}-{partition}: {told.error_code!r}")
-    return int(told.offset)
+    (answer,) = response.topics[0].partitions
+    if int(answer.error_code.value):
+        raise RuntimeError(f"ListOffsets({timestamp}) of {topic}-{partition}: {answer.error_code!r}")
+    return int(answer.offset)
 
 
 def _exchange(host: str, port: int, request: bytes) -> bytes:

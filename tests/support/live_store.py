@@ -38,7 +38,7 @@ class LiveStoreModel:
     def __init__(self, model: StoreModel, seed: int = 0, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._ends: list[float] = []  # when the answers that are under way will have been sent
+        self._ends: list[float] = []  # when the answers in progress will have been sent
         self._seed = seed
         self._sampler = StoreSampler(model, seed)
 

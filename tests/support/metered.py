@@ -1,4 +1,4 @@
-"""An object with a consumer's metrics."""
+"""An object that has a consumer's metrics."""
 
 from __future__ import annotations
 

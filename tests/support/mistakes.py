@@ -171,7 +171,7 @@ _ANSWERS = {
     "bucketless": (404, "NoSuchBucket"),
     "elsewhere": (400, "AuthorizationHeaderMalformed"),
 }
-"""What stores of the world answer, by the place that stands for them."""
+"""The answers of the stores, by the placeholder of the store."""
 
 
 @attrs.frozen

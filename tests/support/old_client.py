@@ -48,8 +48,8 @@ def read(config: Mapping[str, object], topic: str, offset: int, journal: Path) -
     ]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ __all__ = ["OneByOne", "answer_each"]
 def answer_each(
     questions: Iterable[LocationQuestion], answer: Callable[[LocationQuestion], LocationAnswer]
 ) -> dict[LocationQuestion, LocationAnswer]:
-    """What ``answer`` returns for each, one after the other; a DirectFetchError that it raises is the answer."""
+    """Returns the result of ``answer`` for each question; a DirectFetchError that it raises is the answer."""
     answers: dict[LocationQuestion, LocationAnswer] = {}
     for question in questions:
         try:
@@ -26,7 +26,7 @@ def answer_each(
 
 
 class OneByOne:
-    """Half of a LocationSource. The other half is ``answer``: its result or error is the answer to one question."""
+    """A base of a LocationSource. Subclasses have ``answer``: its result or error is the answer to one question."""
 
     answer: Any
 

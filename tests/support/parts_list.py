@@ -89,12 +89,12 @@ def run_time_parts(extras: Iterable[str] = ("all",), project: str = PROJECT) -> 
 
 def licence_of(metadata: PackageMetadata) -> str:
     """Returns a distribution's licence expression, else the names of its classifiers, else the first line of its text."""
-    told = dict(metadata.json)
-    if told.get("license_expression"):
-        return str(told["license_expression"])
+    fields = dict(metadata.json)
+    if fields.get("license_expression"):
+        return str(fields["license_expression"])
     classifiers = [one for one in metadata.get_all("Classifier") or () if one.startswith("License ::")]
     named = sorted(one.rpartition(" :: ")[2] for one in classifiers if not one.endswith(":: OSI Approved"))
-    return " AND ".join(named) or str(told.get("license", "unknown")).strip().partition("\n")[0]
+    return " AND ".join(named) or str(fields.get("license", "unknown")).strip().partition("\n")[0]
 
 
 def not_permitted(parts: Mapping[str, Part]) -> dict[str, str]:

@@ -26,7 +26,7 @@ Make = Callable[[Any], Callable[..., Any]]
 
 
 class NoSuchPlaceError(LookupError):
-    """The product no longer has this name: plant the bug elsewhere."""
+    """The product no longer has this name: plant the bug in another place."""
 
 
 @attrs.define

@@ -13,6 +13,7 @@ from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.metrics import FetchMetrics
@@ -50,7 +51,7 @@ class Rig:
         self.engine = FetchEngine(source, fetcher, config, clock=clock, metrics=self.metrics)
 
     def read(self, topic: str = TOPIC, start: int = 0, **options: Any) -> tuple[list[tuple[Any, ...]], ReadEnd]:
-        reader = self.engine.reader(topic, 0, start, **{"isolation_level": UNCOMMITTED, **options})
+        reader = self.engine.reader(ReadRequest(topic, 0, start, **{"isolation_level": UNCOMMITTED, **options}))
         return drain(reader)
 
 

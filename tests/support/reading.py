@@ -37,7 +37,7 @@ __all__ = [
 
 PATIENCE_SECONDS = 60.0
 UNHURRIED: dict[str, Any] = {f"fetch.remote.{what}.bytes.per.second": 0 for what in ("min", "slow")}
-"""Accepts any pace, because on a loaded machine a small range may take seconds, and the broker may seem faster."""
+"""Accepts any throughput, because on a loaded machine a small range may take seconds, and the broker may seem faster."""
 
 PATIENT: dict[str, Any] = {
     **{f"fetch.remote.{what}.timeout.ms": 60_000 for what in ("location", "read", "connect")},

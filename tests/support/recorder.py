@@ -277,7 +277,7 @@ class RecordedConsumer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    # -- the pen -----------------------------------------------------------------------------------------------------------
+    # -- recording ---------------------------------------------------------------------------------------------------------
 
     def _add(self, kind: Any, **fields: Any) -> None:
         self.history.add(kind, self.name, **fields)
@@ -306,9 +306,9 @@ class _Fallbacks(logging.Handler):
         recorders = getattr(self._current, "recorders", ())
         if not recorders or not isinstance(line.args, tuple) or not line.args:
             return
-        told = line.args[0]
-        if isinstance(told, Fallback) and told.taken_over:
-            recorders[-1]._add(FellBack, key=(told.topic, told.partition), offset=told.offset, cause=told.cause)
+        event = line.args[0]
+        if isinstance(event, Fallback) and event.taken_over:
+            recorders[-1]._add(FellBack, key=(event.topic, event.partition), offset=event.offset, cause=event.cause)
 
 
 class _Directed:

@@ -1,4 +1,4 @@
-"""The memory of a shim with many peers that misuse it, beside its bound.
+"""Compares the memory of a shim with many misbehaving peers with its bound.
 
 ::
 

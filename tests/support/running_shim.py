@@ -36,10 +36,10 @@ class RunningShim:
         )
         self._reader = threading.Thread(target=self._follow, daemon=True)
         self._reader.start()
-        self.bootstrap_servers = self.said("clients connect to ").rsplit(" ", 1)[1]
-        self.management_url = self.said("management pages are at ").rsplit(" ", 1)[1]
+        self.bootstrap_servers = self.wait_for_log("clients connect to ").rsplit(" ", 1)[1]
+        self.management_url = self.wait_for_log("management pages are at ").rsplit(" ", 1)[1]
 
-    def said(self, text: str, *, after: int = 0) -> str:
+    def wait_for_log(self, text: str, *, after: int = 0) -> str:
         """The first line of the log with ``text``, from line ``after`` on; waits for it."""
 
         def found() -> str | None:

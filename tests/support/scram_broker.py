@@ -1,4 +1,4 @@
-"""A real broker with a listener for SCRAM-SHA-512 and with StandardAuthorizer: who is not allowed something may not do it.
+"""A real broker with a listener for SCRAM-SHA-512 and with StandardAuthorizer, which denies what no ACL allows.
 
 Users without a listener of their own (PLAINTEXT) are super users, so that tests can set things up.
 

@@ -1,4 +1,4 @@
-"""A user of a :class:`~tests.support.scram_broker.ScramBroker` that asks for locations, and what it is answered."""
+"""A user of a :class:`~tests.support.scram_broker.ScramBroker` that requests locations, and the answers to it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ _CLOCK = SystemClock()
 
 
 def topic_id_of(broker: ScramBroker, topic: str) -> UUID:
-    told = broker.broker.admin.describe_topics(TopicCollection([topic]))[topic].result(60)
-    return uuid_from_text(str(told.topic_id).translate(str.maketrans("+/", "-_")))  # librdkafka writes ids with other signs
+    described = broker.broker.admin.describe_topics(TopicCollection([topic]))[topic].result(60)
+    return uuid_from_text(
+        str(described.topic_id).translate(str.maketrans("+/", "-_"))
+    )  # librdkafka writes ids with other signs
 
 
 def connection(servers: str, user: str) -> BrokerConnection:
@@ -59,8 +61,8 @@ def answered(servers: str, user: str, body: bytes, version: int) -> bytes:
 
 def error_of(body: bytes, version: int) -> int:
     """Returns the error code of a Fetch answer or of its partition."""
-    told = fetch.decode_response(memoryview(body), version)
-    return told.error_code or told.responses[0].partitions[0].error_code
+    described = fetch.decode_response(memoryview(body), version)
+    return described.error_code or described.responses[0].partitions[0].error_code
 
 
 def is_granted(body: bytes, version: int) -> bool:

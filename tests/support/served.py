@@ -87,7 +87,7 @@ class BrokerLog:
         self._history = history
 
     def hold(self) -> None:
-        """Answers nothing from now on, like a paused broker."""
+        """Stops answering, like a paused broker."""
         self._held = True
 
     def release(self) -> None:

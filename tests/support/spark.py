@@ -127,8 +127,8 @@ class SparkDriver:
         settings: Mapping[str, str] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """``variables``: of the environment, over those of :func:`environment`. Raises MissingPartError when Java or PySpark
-        cannot be had.
+        """``variables``: of the environment; they override those of :func:`environment`. Raises MissingPartError if Java or
+        PySpark is not available.
         """
         java()
         home = pyspark_home(version)

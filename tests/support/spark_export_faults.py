@@ -55,7 +55,7 @@ class _Fault:
 
 @attrs.frozen
 class _Watch:
-    """Stands before the operations of an export, in the driver (a process) and in its tasks."""
+    """Runs before each operation of an export, in the driver (a process) and in its tasks."""
 
     log: Path
     driver: int

@@ -123,7 +123,7 @@ def _log(table: ExportedTable, run: int) -> Path:
 
 
 def survives(cluster: ExportCluster, table: ExportedTable, point: Point) -> list[str]:
-    """What was wrong with an export that was killed at a point, and with the runs after it."""
+    """Returns the errors of an export that was killed at a point, and of the runs after it."""
     table.directory.mkdir()
     fault = attrs.asdict(point)
     wrong = []
@@ -156,7 +156,7 @@ def _failed(check: Any) -> list[str]:
 
 
 def _counted(cluster: ExportCluster, table: ExportedTable) -> dict[str, int]:
-    """Operations of an export that nothing disturbs, of each kind at which a fault can kill a process."""
+    """Returns the operations of an undisturbed export, of each kind at which a fault can kill a process."""
     table.directory.mkdir()
     cluster.export(table)
     table.check()

@@ -251,11 +251,11 @@ NOT_HERE: Mapping[tuple[str, str], str] = {
 def scenario(suite: str, *names: str) -> Callable[[_Test], _Test]:
     """Marks a test with its scenarios. Raises KeyError for an unknown name, or one that is listed as not covered."""
 
-    def told(test: _Test) -> _Test:
+    def covered(test: _Test) -> _Test:
         for name in names:
             if name not in SCENARIOS[suite] or (suite, name) in NOT_HERE:
                 raise KeyError((suite, name))
             RESTATED.setdefault((suite, name), []).append(test.__qualname__)
         return test
 
-    return told
+    return covered

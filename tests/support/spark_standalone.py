@@ -30,7 +30,7 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 
 
 class StandaloneCluster:
-    """Runs from construction on, in ``directory``. It leaves nothing behind after a stop, or the end of this process.
+    """Runs from construction on, in ``directory``. A stop, or the end of this process, removes everything.
 
     ``modules``: what Python processes of executors find besides PySpark.
     """
@@ -79,7 +79,7 @@ class StandaloneCluster:
         return {path: path.read_text(errors="replace") for path in sorted(files)}
 
     def stop(self) -> None:
-        """Ends the daemons, and whatever they started."""
+        """Ends the daemons and their child processes."""
         ours = [*_descendants(self._daemons), *self._daemons]
         for pid in reversed(self._daemons):
             _signal(pid, signal.SIGTERM)

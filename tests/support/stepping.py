@@ -14,6 +14,7 @@ from kafka_remote_client.errors import DirectFetchError, RemoteStorageError
 from kafka_remote_client.fetch.commands import LocationBatch
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import Scheduler
 from kafka_remote_client.location.source import locate_one
 from kafka_remote_client.metrics import FetchMetrics
@@ -49,7 +50,8 @@ class Stepping:
     def read(self, topic: str = TOPIC, start: int = 0, **options: Any) -> PartitionRead:
         """One that the scheduler does not know."""
         return PartitionRead(
-            self.scheduler.shared, topic, 0, start, **{"isolation_level": IsolationLevel.READ_UNCOMMITTED, **options}
+            self.scheduler.shared,
+            ReadRequest(topic, 0, start, **{"isolation_level": IsolationLevel.READ_UNCOMMITTED, **options}),
         )
 
     def opened(self, topic: str = TOPIC, start: int = 0, **options: Any) -> PartitionRead:
@@ -85,8 +87,8 @@ class Stepping:
     def locate(self, command: Locate, answer: LocationAnswer | None = None) -> None:
         """Answers like the golden tier, unless ``answer`` is given."""
         read = command.read
-        told = answer or self.answer(read.topic, command.offset, command.window, read.isolation_level)
-        self.scheduler.located(command, told, command.offset, PartitionOffsets(), self.clock.now)
+        answer = answer or self.answer(read.topic, command.offset, command.window, read.isolation_level)
+        self.scheduler.located(command, answer, command.offset, PartitionOffsets(), self.clock.now)
 
     def fetch(self, command: Fetch, error: RemoteStorageError | None = None, received: int = 0) -> None:
         """Reads the range, which takes no time, or fails after ``received`` bytes."""

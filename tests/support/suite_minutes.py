@@ -1,4 +1,4 @@
-"""Leaves the minutes of each step of ``make test-all LEDGER=1`` in the ledger: ``python -m tests.support.suite_minutes JSON``.
+"""Writes the minutes of each step of ``make test-all LEDGER=1`` to the ledger: ``python -m tests.support.suite_minutes JSON``.
 
 JSON is an object: minutes and CPU minutes by the name of a step (``.ci/suites.py``).
 """

@@ -1,4 +1,4 @@
-"""The test-only writer of Aiven's layout writes what the plugin wrote, byte for byte."""
+"""The test-only writer of Aiven's layout writes the plugin's bytes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _data_key(encryption: Encryption) -> bytes:
 def _envelope(store: DirectoryStore, log_key: str) -> Envelope:
     """The plugin's own keys and initial vectors, in the order in which it used them."""
     manifest_data = store.get(log_key.removesuffix("log") + "rsm-manifest")
-    manifest, told = parse_manifest(manifest_data), json.loads(manifest_data)["encryption"]
+    manifest, encryption = parse_manifest(manifest_data), json.loads(manifest_data)["encryption"]
     assert manifest.encryption is not None
     log, indexes = store.get(log_key), store.get(log_key.removesuffix("log") + "indexes")
 
@@ -59,7 +59,7 @@ def _envelope(store: DirectoryStore, log_key: str) -> Envelope:
 
     positions = [piece.position for piece in manifest.indexes.values() if piece.size]
     ivs = [*map(start, manifest.chunks), *(indexes[at : at + 12] for at in sorted(positions))]
-    return Envelope(_data_key(manifest.encryption), base64.b64decode(told["aad"]), told["dataKey"], iter(ivs))
+    return Envelope(_data_key(manifest.encryption), base64.b64decode(encryption["aad"]), encryption["dataKey"], iter(ivs))
 
 
 def _plugins_frames(store: DirectoryStore, layout: AivenLayout, log_key: str) -> dict[bytes, bytes]:

@@ -26,12 +26,12 @@ def test_slow_command_is_a_missing_part_and_ends_with_its_children(tmp_path: Pat
     wait_until(lambda: not is_running(int(child.read_text())), "the child to end")
 
 
-def test_failing_command_is_a_missing_part_with_its_last_words() -> None:
+def test_failing_command_is_a_missing_part_with_its_last_output() -> None:
     with pytest.raises(MissingPartError, match="cannot build it: no compiler"):
         run_or_missing([sys.executable, "-c", "raise SystemExit('no compiler')"], "cannot build it")
 
 
-def test_command_gets_the_environment_it_is_given() -> None:
+def test_command_gets_the_given_environment() -> None:
     program = "import os; raise SystemExit(os.environ['ONLY'])"
     with pytest.raises(MissingPartError, match="it: this"):
         run_or_missing([sys.executable, "-c", program], "it", environment={"ONLY": "this"})

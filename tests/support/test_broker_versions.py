@@ -1,4 +1,4 @@
-"""The campaign over versions of the broker: what a check that fails, and a version that does not start, report."""
+"""The campaign over versions of the broker reports a failed check and a version that does not start."""
 
 from __future__ import annotations
 

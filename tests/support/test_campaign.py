@@ -1,4 +1,4 @@
-"""A campaign hands its seed to pytest and leaves a line in the ledger, whatever its tests did."""
+"""A campaign passes its seed to pytest and adds a line to the ledger, also if tests fail."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.campaign import command_of, main
 _TESTS = "def test_passes(): pass\ndef test_passes_too(): pass\ndef test_fails(): raise AssertionError\n"
 
 
-def test_the_seed_goes_to_the_tests_and_to_their_order() -> None:
+def test_the_seed_applies_to_the_tests_and_their_order() -> None:
     assert command_of(["--suite", "unit"], 7)[-4:] == ["--campaign-seed=7", "--randomly-seed=7", "--suite", "unit"]
     assert command_of(["--suite", "unit"], None)[-3:] == ["pytest", "--suite", "unit"]
 
 
-def test_a_run_leaves_its_seed_and_what_passed_and_failed(
+def test_a_run_records_its_seed_and_results(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept = tmp_path / "ledger.jsonl"
@@ -34,9 +34,7 @@ def test_a_run_leaves_its_seed_and_what_passed_and_failed(
     assert "SEED=7" in capsys.readouterr().out
 
 
-def test_seeds_are_new_unless_given_and_none_where_nothing_depends_on_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_seeds_are_new_unless_given_or_fixed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[Sequence[str]] = []
 
     def ran(command: Sequence[str]) -> tuple[str, int]:

@@ -42,7 +42,7 @@ class Group:
         judge(self.history, ORACLE, always_direct)
 
 
-def test_each_record_once_is_right() -> None:
+def test_one_delivery_of_each_record_is_valid() -> None:
     group = Group()
     group.reads("first", 0, 0, 2)
     group.gives_up("first")
@@ -66,7 +66,7 @@ def test_a_record_that_two_members_received_is_reported() -> None:
         group.judged()
 
 
-def test_what_a_member_had_that_lost_its_partition_may_come_again() -> None:
+def test_records_of_a_lost_partition_may_be_redelivered() -> None:
     group = Group()
     group.reads("first", 0, 0, 2)
     group.gives_up("first", lost=True)
@@ -74,7 +74,7 @@ def test_what_a_member_had_that_lost_its_partition_may_come_again() -> None:
     group.judged("first", "second")
 
 
-def test_what_a_member_had_whose_last_commit_was_refused_may_come_again() -> None:
+def test_records_after_a_refused_last_commit_may_be_redelivered() -> None:
     group = Group()
     group.reads("first", 0, 0, 2)
     group.gives_up("first")

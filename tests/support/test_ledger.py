@@ -41,7 +41,7 @@ def test_prints_a_line_and_appends_an_entry(
     assert [run.counts["records"] for run in entries(kept)] == [5, 6]
 
 
-def test_keeps_nothing_where_no_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_nothing_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_REMOTE_LEDGER_FILE", "")
     before = LEDGER.read_bytes()
     assert "seed" not in ledger("chaos", records=6)
@@ -84,7 +84,7 @@ def test_only_sources_that_are_described_count(tmp_path: Path) -> None:
     assert (whole.is_current(root), top.is_current(root)) == (False, True)
 
 
-def test_entry_without_digest_cannot_tell(tmp_path: Path) -> None:
+def test_entry_without_digest_is_neither_current_nor_old(tmp_path: Path) -> None:
     entry = RunEntry("chaos", "2026-11-22T00:00:00Z", "0123abc", ("package",), {})
     assert entry.is_current(_tree(tmp_path)) is None
 

@@ -1,4 +1,4 @@
-"""A store model in real time waits as the model says. No test measures a time: the clock is a recorder."""
+"""A store model in real time waits according to the model. No test measures a time: the clock is a recorder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_each_request_waits_for_its_latency_and_its_bytes(directory: DirectorySt
     assert clock.waits == [1.0, 1.0, 1.0, 0.5, 1.0]
 
 
-def test_another_model_holds_from_then_on(directory: DirectoryStore) -> None:
+def test_another_model_applies_to_later_requests(directory: DirectoryStore) -> None:
     clock = Recorder()
     live = LiveStoreModel(StoreModel(FixedLatency(0.0)), 0, clock)
     store = ModelledStore(directory, live)
@@ -69,7 +69,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_text_stands_for_the_model_that_it_was_made_of(model: StoreModel) -> None:
+def test_a_model_survives_its_text_form(model: StoreModel) -> None:
     assert model_of_text(text_of_model(model)) == model
 
 

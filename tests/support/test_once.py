@@ -1,4 +1,4 @@
-"""A set-up step runs once per run, and says why it failed."""
+"""A set-up step runs once per run, and reports why it failed."""
 
 from __future__ import annotations
 

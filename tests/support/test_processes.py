@@ -1,4 +1,4 @@
-"""A process runs until it ends: while it changes into other programs, too, and not while it waits to be waited for."""
+"""A process counts as running until it ends: also across exec, and not as a zombie."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AGAIN = 'if [ "$1" -gt 0 ]; then exec bash -c "$0" "$0" $(($1 - 1)); fi; read -
 """Replaces itself by a new run as often as requested, and then waits for a line."""
 
 
-def test_runs_while_it_turns_into_another_program_and_not_once_it_ended() -> None:
+def test_process_counts_as_running_across_exec_until_it_ends() -> None:
     with subprocess.Popen(["bash", "-c", _AGAIN, _AGAIN, "300"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         assert all(is_running(process.pid) for _ in range(10_000))
         assert process.stdin is not None
@@ -36,14 +36,14 @@ signal.pause()
 def test_group_is_killed_when_its_block_raises() -> None:
     children: list[int] = []
     with pytest.raises(ZeroDivisionError):
-        _fail_beside_a_child(children)
+        _fail_with_a_child(children)
     leader, child = children
     wait_until(lambda: not is_running(child), "the child to end")
     assert not is_running(leader)
     end_group(leader)  # nothing is left, and that is no error
 
 
-def _fail_beside_a_child(children: list[int]) -> None:
+def _fail_with_a_child(children: list[int]) -> None:
     with process_group([sys.executable, "-c", _WITH_A_CHILD], stdout=subprocess.PIPE, text=True) as leader:
         assert leader.stdout is not None
         children += [leader.pid, int(leader.stdout.readline())]

@@ -1,4 +1,4 @@
-"""The lines at the end of a run say what its tests counted, and nothing that failed counts as held."""
+"""The lines at the end of a run have the counts of its tests; a failed test counts as a violation."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def cell(*faults: str, passed: bool = True) -> Told:
     return Told(passed, [("cells" if faults else "controls", 1), ("faults", list(faults))])
 
 
-def test_says_nothing_where_nothing_was_counted() -> None:
+def test_summary_is_empty_without_counts() -> None:
     assert summary([Told(), Told(capstdout="any text\n")]) == []
 
 
-def test_counts_cells_and_the_faults_that_fired_in_those_that_held() -> None:
-    told = [cell("F01", "F02"), cell("F02"), cell(), cell("F03", passed=False)]
-    assert summary(told) == ["faults: cells=3 fired=2 numbers=2/48 controls=1 violations=1"]
+def test_counts_passed_cells_and_their_faults() -> None:
+    reports = [cell("F01", "F02"), cell("F02"), cell(), cell("F03", passed=False)]
+    assert summary(reports) == ["faults: cells=3 fired=2 numbers=2/48 controls=1 violations=1"]
 
 
 def test_counts_torture_bugs_and_cuts() -> None:
-    told = [
+    reports = [
         Told(True, [("failed_calls", 20)]),
         Told(False, [("failed_calls", 3)]),
         Told(True, [("caught", 1)]),
         Told(True, [("cuts", 9)]),
     ]
-    assert summary(told) == [
+    assert summary(reports) == [
         "torture: failed_calls=20 violations=3",
         "planted bugs: caught=1 violations=0",
         "cuts of a segment: cuts=9 violations=0",

@@ -1,4 +1,4 @@
-"""Suites are repeated beside other load, and each test that fails is told by name."""
+"""Suites are repeated under load, and the name of each failed test is printed."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def test_failed_test_fails_the_command(
     monkeypatch.delenv("KAFKA_REMOTE_LEDGER_FILE", raising=False)
     monkeypatch.setattr(under_load, "run", lambda command, ceiling: (1, list(failed)))
     assert main(["shim", "--runs", "1", "--load", "0"]) == status
-    told = capsys.readouterr().out
-    assert f"passed=1 failed={len(failed)}" in told
-    assert ("failed: tests/a.py::test_b" in told) == bool(failed)
+    output = capsys.readouterr().out
+    assert f"passed=1 failed={len(failed)}" in output
+    assert ("failed: tests/a.py::test_b" in output) == bool(failed)

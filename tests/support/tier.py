@@ -214,8 +214,8 @@ class Tier:
             self.put(segment, ObjectKind.TRANSACTION_INDEX, txn_entries(*aborted))
         return finish(self.cache, segment)
 
-    def tell(self, store: RemoteLogMetadataStore) -> None:
-        """Gives ``store`` the events of all segments."""
+    def publish(self, store: RemoteLogMetadataStore) -> None:
+        """Applies the events of all segments to ``store``."""
         for segment in self.cache.list_all_remote_log_segments():
             store.apply(attrs.evolve(segment, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED))
             store.apply(update(segment, RemoteLogSegmentState.COPY_SEGMENT_FINISHED))

@@ -1,4 +1,4 @@
-"""An authorization server that gives bearer tokens by HTTP, or whatever else it is told to answer."""
+"""An authorization server that issues bearer tokens by HTTP, or returns a scripted answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["TokenServer"]
 
 
 class TokenServer:
-    """Answers token requests by ``answer``, and remembers them."""
+    """Answers token requests by ``answer``, and records them."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.asked: list[tuple[dict[str, str], bytes]] = []

@@ -2,8 +2,8 @@
 
 A test that passes on an idle machine and fails on a busy one is a defect. The suites run with the workers and the order of
 ``make test-all``, without coverage, and in rotation, so that a campaign that ends after ``MINUTES=60`` has run each of them.
-Each run leaves a line in the ledger: the load average at its end, and how many tests passed and failed. The names of those that
-failed are printed. The exit status is 1 if any test failed or any run passed its ceiling.
+Each run adds a line to the ledger: the load average at its end, and how many tests passed and failed. The names of failed tests
+are printed. The exit status is 1 if any test failed or any run exceeded its time limit.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def outcome_of(text: str, status: int) -> tuple[int, list[str]]:
 
 
 def _first_failures(text: str) -> str:
-    """What the first tests that failed told: others often fail only because these did."""
+    """Returns the output of the first failed tests: later ones often fail as a consequence."""
     start = _REPORTS.search(text)
     return text[start.start() :][:_SHOWN] if start else text[-_SHOWN:]
 

@@ -7,7 +7,7 @@
     Decode     size / decoding rate, two cores                the real decoder, over real batches
     delivery   bytes / the application's rate, one thread     the application takes one block at a time, partitions in turn
 
-Two runs with the same values are equal to the last event, so figures from here are exact, and no test measures a time.
+Two runs with the same values have the same events, so the figures are exact, and no test measures a time.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, Scheduler
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, PartitionOffsets, SegmentLocation
@@ -63,7 +64,7 @@ def distant(round_trip: float, per_connection: float | None = None, **more: Any)
 
 @attrs.frozen
 class Figures:
-    """What a run came to: bytes delivered per virtual second, the time of the first block, GETs and their most at once.
+    """The result of a run: bytes delivered per virtual second, the time of the first block, GETs, and the most GETs in flight.
 
     ``hedges`` are among the GETs. ``ended``: why reads ended before all was delivered.
     """
@@ -88,7 +89,7 @@ class FixedSize(RangeSizer):
 
 
 class FixedNumber(ReadAhead):
-    """Always as many ranges as may fly."""
+    """Always the maximum number of ranges in flight."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -102,7 +103,7 @@ class FixedNumber(ReadAhead):
 
 
 class _Buffers:
-    """Memory for ranges, used again."""
+    """A pool of memory for ranges."""
 
     def __init__(self) -> None:
         self._free: list[WritableBuffer] = []
@@ -163,7 +164,7 @@ class VirtualReading:
         return self._clock.now
 
     def change(self, store: StoreModel) -> None:
-        """The store answers like that from now on."""
+        """Changes the model of the store for later requests."""
         self._store.model = store
 
     def at(self, seconds: float, event: Callable[[], None]) -> None:
@@ -171,7 +172,7 @@ class VirtualReading:
         self._after(seconds - self._clock.now, event)
 
     def run(self, megabytes: int = 2_000) -> Figures:
-        """Runs until so many MiB are delivered. Raises AssertionError when reading stands still."""
+        """Runs until that many MiB are delivered. Raises AssertionError if reading stalls."""
         for number in range(self._partitions):
             self._reads.append(self._open(number, 0))
         while self._delivered < megabytes << 20:
@@ -196,7 +197,7 @@ class VirtualReading:
             self._clock.now, event = self._events.pop()
             event()
             return
-        assert self._events or self._scheduler.has_work or tick is not None, "nothing will ever happen"
+        assert self._events or self._scheduler.has_work or tick is not None, "no event is scheduled"
         self._clock.now = at
 
     def _dispatch(self) -> None:
@@ -220,7 +221,7 @@ class VirtualReading:
             self._after(self._cores[core] - self._clock.now, functools.partial(self._decoded, command, began))
 
     def _request(self, command: Fetch) -> None:
-        """The store answers, or the read time-out ends the wait."""
+        """Schedules the store's answer, or the read time-out."""
         answer = self._store.answer(command.range.size, self._flying, self._clock.now)
         longest = self._config.read_timeout_ms / 1000
         if answer.kind is AnswerKind.THROTTLED:
@@ -289,7 +290,7 @@ class VirtualReading:
 
     def _open(self, partition: int, offset: int) -> PartitionRead:
         options = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "borrow": True}
-        read = PartitionRead(self._scheduler.shared, "virtual", partition, offset, **options)
+        read = PartitionRead(self._scheduler.shared, ReadRequest("virtual", partition, offset, **options))
         self._scheduler.opened(read)
         return read
 

@@ -1,4 +1,4 @@
-"""A relay in front of a real store that notes each answer beside the one that the store gave before it was changed."""
+"""A relay in front of a real store that records each answer together with the store's original answer."""
 
 from __future__ import annotations
 

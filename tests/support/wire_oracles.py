@@ -1,4 +1,4 @@
-"""Judges of our codecs: what kio and kafka-python make of our bytes, and what any message must bear.
+"""Oracles for the wire codecs: kio and kafka-python read our bytes, and any damaged message raises ProtocolError.
 
 kio and kafka-python decode our bytes and encode them again, which must give the same bytes. Their traps: kio refuses a tagged
 field or an error code that it does not know; kafka-python drops unknown tagged fields and reads an ApiVersions answer with
@@ -36,13 +36,13 @@ _KAFKA_PYTHON = {
 
 
 def check_round_trip(api: str, direction: str, version: int, data: st.DataObject) -> None:
-    """A drawn value with raw tagged fields is the same after encoding and decoding."""
+    """Checks that a drawn value with raw tagged fields is the same after encoding and decoding."""
     value = _draw(api, direction, version, data, tags=True)
     assert _ours(api, "decode", direction)(_ours(api, "encode", direction)(value, version), version) == value
 
 
 def check_against_oracles(api: str, direction: str, version: int, data: st.DataObject) -> None:
-    """kio and kafka-python understand our bytes of a drawn value, and write the same ones."""
+    """Checks that kio and kafka-python decode our bytes of a drawn value, and encode the same ones."""
     value = _draw(api, direction, version, data, tags=False)
     body = _ours(api, "encode", direction)(value, version)
     assert _kio_again(api, direction, version, body) == body
@@ -51,7 +51,7 @@ def check_against_oracles(api: str, direction: str, version: int, data: st.DataO
 
 
 def check_damage(api: str, direction: str, version: int, data: st.DataObject) -> None:
-    """A body with a piece cut out, or replaced by other bytes, decodes or raises ProtocolError: nothing else."""
+    """Checks that a body with a removed or replaced piece decodes or raises ProtocolError."""
     body = _ours(api, "encode", direction)(_draw(api, direction, version, data, tags=True), version)
     start = data.draw(st.integers(0, len(body)), "start")
     end = data.draw(st.integers(start, min(start + 8, len(body))), "end")

@@ -19,9 +19,9 @@ def cache_of(*segments: object) -> RemoteLogMetadataCache:
     return cache
 
 
-def found(cache: RemoteLogMetadataCache, line: LeaderEpochLineage, doubted: Iterable[object] = ()) -> list[tuple]:
+def found(cache: RemoteLogMetadataCache, line: LeaderEpochLineage, suspect: Iterable[object] = ()) -> list[tuple]:
     return [
-        (segment.remote_log_segment_id.id.int, problem.kind) for segment, problem in chain_problems(cache, line, list(doubted))
+        (segment.remote_log_segment_id.id.int, problem.kind) for segment, problem in chain_problems(cache, line, list(suspect))
     ]
 
 
@@ -61,8 +61,8 @@ def test_a_segment_below_the_first_known_epoch_is_outside_the_lineage() -> None:
 def test_a_segment_partly_covered_by_another_is_live_in_part() -> None:
     cache = cache_of(metadata(0, 14, number=1), metadata(10, 29, number=2))
     assert found(cache, lineage((0, 0))) == [(2, FindingKind.OVERLAP)]
-    (doubted,) = [s.remote_log_segment_id for s in cache.list_all_remote_log_segments() if s.start_offset == 0]
-    assert found(cache, lineage((0, 0)), [doubted]) == []
+    (suspect,) = [s.remote_log_segment_id for s in cache.list_all_remote_log_segments() if s.start_offset == 0]
+    assert found(cache, lineage((0, 0)), [suspect]) == []
 
 
 def test_a_segment_that_joins_the_log_in_its_middle_is_live() -> None:

@@ -2,13 +2,13 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.model import RemoteLogSegmentState
-from kafka_remote_client.verify.metadata_topic import MetadataTopic, RememberingStore
+from kafka_remote_client.verify.metadata_topic import DeletionTrackingStore, MetadataTopic
 from tests.support.ports import free_ports
 from tests.support.tier import TIP, metadata, update
 
 
 def test_deleted_segments_are_remembered() -> None:
-    store, segment = RememberingStore(), metadata(0, 9)
+    store, segment = DeletionTrackingStore(), metadata(0, 9)
     store.apply(segment)
     for state in list(RemoteLogSegmentState)[1:]:
         assert not store.deleted(segment.remote_log_segment_id)

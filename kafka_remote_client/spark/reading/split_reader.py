@@ -39,6 +39,7 @@ from kafka_remote_client.fallback import Fallback, FallbackLog, OnFallback, Tier
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.scanning.split_window import split_window
@@ -155,12 +156,14 @@ class SplitReader:
     def _from_tier(self, engine: FetchEngine, split: Split) -> Iterator[RecordBlock]:
         before = engine.metrics.snapshot()
         reader = engine.reader(
-            *split.topic_partition,
-            split.start,
-            end_offset=split.end,
-            isolation_level=self._options.client.isolation_level,
-            window=split_window(self._options.remote),
-            borrow=True,  # a block is turned into a batch or into messages, which copy, before the next one is taken
+            ReadRequest(
+                *split.topic_partition,
+                split.start,
+                end_offset=split.end,
+                isolation_level=self._options.client.isolation_level,
+                window=split_window(self._options.remote),
+                borrow=True,  # a block is turned into a batch or into messages, which copy, before the next one is taken
+            )
         )
         try:
             with closing(reader.blocks(self._timeout)) as items:

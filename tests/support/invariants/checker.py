@@ -20,8 +20,8 @@ from typing import TypeAlias
 from tests.support.history import History
 from tests.support.invariants.content import different, uncommitted
 from tests.support.invariants.counters import miscounted
-from tests.support.invariants.delivery import duplicated, lost, out_of_order, skipped, unasked
-from tests.support.invariants.offsets import ahead, untold
+from tests.support.invariants.delivery import duplicated, lost, out_of_order, skipped, unrequested
+from tests.support.invariants.offsets import ahead, unreported
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.resources import PATIENCE_SECONDS, leaked, stalled
 from tests.support.invariants.violation import Violation
@@ -38,10 +38,10 @@ INVARIANTS: Mapping[str, Invariant] = MappingProxyType(
         "I4": skipped,
         "I5": different,
         "I6": uncommitted,
-        "I7": unasked,
+        "I7": unrequested,
         "I8": ahead,
         "I9": stalled,
-        "I10": untold,
+        "I10": unreported,
         "I11": leaked,
         "I12": miscounted,
     }

@@ -54,7 +54,7 @@ def uncommitted(history: History, oracle: Oracle) -> list[Violation]:
         if event.consumer in committed and outcome in _OPEN:
             found.append(violation("I6", f"is of a transaction that is {outcome.value}", event, key=key, offsets=[offset]))
         elif (
-            oracle.knows(key)
+            oracle.has_partition(key)
             and oracle.get(key, offset) is None
             and outcome is None
             and not _is_gone(moves, key, event, offset)

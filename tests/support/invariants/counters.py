@@ -72,9 +72,9 @@ def _miscounted(history: History, oracle: Oracle, servers: _Servers, event: Coun
     if servers.logged:
         spans = [span for span in walk(History(history.events[: event.number])).spans if span.consumer == event.consumer]
         yield from _by_servers(spans, servers, event, once=straight and _falls_back_once(earlier))
-    told = [fired.causes for fired in history.of(Fired) if fired.causes is not None]
-    causes = frozenset(event.fallbacks) - frozenset[str]().union(*told) - _ALWAYS
-    if told and causes:
+    reported = [fired.causes for fired in history.of(Fired) if fired.causes is not None]
+    causes = frozenset(event.fallbacks) - frozenset[str]().union(*reported) - _ALWAYS
+    if reported and causes:
         yield violation("I12", f"fallbacks are counted under {sorted(causes)}, which no injected fault leads to", event)
 
 

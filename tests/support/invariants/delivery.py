@@ -14,7 +14,7 @@ from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.spans import Span, walk
 from tests.support.invariants.violation import Violation, violation
 
-__all__ = ["duplicated", "lost", "out_of_order", "skipped", "unasked"]
+__all__ = ["duplicated", "lost", "out_of_order", "skipped", "unrequested"]
 
 _COMMITTED = {Outcome.PLAIN, Outcome.COMMITTED}
 
@@ -107,11 +107,11 @@ def _skipped(span: Span, oracle: Oracle) -> Iterator[Violation]:
         start = span.first_wanted if count == 0 else span.deliveries[count - 1].record.offset + 1
         missing = [] if start is None else oracle.offsets(span.key, start, min(end, cut))
         if missing:
-            text = f"the end {end} was told before {len(missing)} records had come"
+            text = f"the end {end} was reported before {len(missing)} records had come"
             yield violation("I4", text, event, key=span.key, offsets=missing)
 
 
-def unasked(history: History, oracle: Oracle) -> list[Violation]:
+def unrequested(history: History, oracle: Oracle) -> list[Violation]:
     """I7: no delivery after revoke, unassign, assign or close returned, nor while paused, nor from before a seek."""
     walked = walk(history)
     found = [

@@ -67,7 +67,7 @@ class Oracle:
         ]
         return cls({key: found}, None if end is None else {key: end})
 
-    def knows(self, key: Key) -> bool:
+    def has_partition(self, key: Key) -> bool:
         """Whether the partition was read at all."""
         return key in self.ends
 

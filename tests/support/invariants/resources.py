@@ -52,7 +52,7 @@ def waits(history: History, oracle: Oracle) -> list[Wait]:
 def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracle, made: Mapping[int, int]) -> Iterator[Wait]:
     """``concern``: the events of the consumer, and outages. ``made``: the events about the partition's records, by offset."""
     announces = any(event.announces_ends for event in history.of(Opened, span.consumer))
-    at, told = span.start, False
+    at, reported = span.start, False
     since: Event | None = None
     began = 0.0
     first = bisect_right(concern, span.began.number, key=lambda event: event.number)
@@ -68,7 +68,7 @@ def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracl
         elif isinstance(event, Polled):
             came = [record.offset for record in event.records if record.place == span.key]
             ended = any(failure.is_end and failure.key == span.key for failure in event.errors)
-            wanted = _wanted(oracle, span.key, at, told=told or not announces)
+            wanted = _wanted(oracle, span.key, at, reported=reported or not announces)
             due = wanted is not None and not paused and not out and _written(made, wanted) < event.number
             if due and wanted is not None and at is not None:
                 if since is None:
@@ -78,7 +78,7 @@ def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracl
             if came or ended or not due:
                 since = None
             at = came[-1] + 1 if came else at
-            told = ended or (told and not came)
+            reported = ended or (reported and not came)
     last = history.events[-1] if span.ended is None else span.ended
     if since is not None and at is not None:
         yield Wait(span.consumer, span.key, at, last.at - began, since, last)
@@ -101,12 +101,12 @@ def _written(made: Mapping[int, int], offset: int) -> int:
     return min((number for later, number in made.items() if later > offset), default=-1)
 
 
-def _wanted(oracle: Oracle, key: Key, at: int | None, *, told: bool) -> int | None:
+def _wanted(oracle: Oracle, key: Key, at: int | None, *, reported: bool) -> int | None:
     """Returns the next item: a record, or the partition's end if that is not reported yet."""
-    if at is None or not oracle.knows(key):
+    if at is None or not oracle.has_partition(key):
         return None
     following = oracle.next_offset(key, at)
-    if following is None and not told:
+    if following is None and not reported:
         return oracle.ends[key]
     return following
 
