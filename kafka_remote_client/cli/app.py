@@ -66,7 +66,6 @@ app = typer.Typer(
     help="Reads Kafka's tiered segments directly from the object store.",
     epilog="Exit status: 0 done, 1 failed or findings, 2 wrong use, 130 interrupted, 141 output closed (docs/cli.md).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
