@@ -7,6 +7,7 @@ and a time-out of NaN does not wait forever. Every refusal names the argument, s
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from enum import Enum
 from math import isfinite
 from operator import index
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "boolean",
     "bounds",
+    "closest",
     "duration",
     "finite",
     "isolation_level",
@@ -122,3 +124,13 @@ def patience(value: float | None, name: str = "timeout") -> float | None:
 def switched_on(variable: str) -> bool:
     """Whether the environment leaves something on that it can turn off: with ``0``, ``f`` or ``false``."""
     return boolean(os.environ.get(variable, "")) is not False
+
+
+def closest(name: str, known: Iterable[str], ratio: float = 0.6) -> str | None:
+    """Returns the known name that a misspelled one may mean; ``None`` if none is close.
+
+    ``ratio``: of difflib's SequenceMatcher, from 0 to 1; a higher one for names that share a prefix.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
+
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=ratio)), None)

@@ -44,13 +44,12 @@ _MIB = 1024 * 1024
 
 def unknown_setting(name: str, valid: Iterable[str], where: str = "") -> ConfigurationError:
     """The error for an unknown key. It names the closest of the ``valid`` ones; ``where`` says what reads those."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only this error needs it
-
     by_stem = {_stem(known): known for known in sorted(valid)}
-    close = [by_stem[stem] for stem in get_close_matches(_stem(name), by_stem, n=1)]
-    if not close and _stem(name) == name:  # the prefix is what is misspelled
-        close = get_close_matches(name, list(by_stem.values()), n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
+    stem = arguments.closest(_stem(name), by_stem)
+    close = None if stem is None else by_stem[stem]
+    if close is None and _stem(name) == name:  # the prefix is what is misspelled
+        close = arguments.closest(name, by_stem.values())
+    hint = f"; did you mean {close}?" if close else ""
     return ConfigurationError(f"unknown setting{where}: {name}{hint}")
 
 

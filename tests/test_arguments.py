@@ -220,3 +220,11 @@ def test_the_tcp_proxy_refuses_invalid_faults() -> None:
 )
 def test_booleans_are_those_of_librdkafka(value: object, expected: bool | None) -> None:
     assert arguments.boolean(value) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "meant"),
+    [("bytse", 0.6, "bytes"), ("bytse", 0.9, None), ("nothing", 0.6, None), ("bytes.", 0.6, "bytes")],
+)
+def test_closest_known_name_is_found_or_none(name: str, ratio: float, meant: str | None) -> None:
+    assert arguments.closest(name, {"size", "bytes"}, ratio) == meant

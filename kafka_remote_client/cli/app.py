@@ -17,8 +17,6 @@ from kafka_remote_client.cli.cluster_verbs import add_cluster_verbs
 from kafka_remote_client.cli.command_group import ConfigFile, Verbs, show_version, use_configuration
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
-from kafka_remote_client.cli.dump import DumpRequest, dump
-from kafka_remote_client.cli.export import ExportCommand, ExportFormat, export
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.old_spellings import output_of, topics_of
@@ -27,48 +25,37 @@ from kafka_remote_client.cli.options import (
     LONGEST,
     SETTING_FORMS,
     EncryptionKeys,
-    Isolation,
     KeyPrefix,
     Layout,
     OldTopic,
     Output,
     Partition,
+    PriceFile,
+    StorageClassName,
     Store,
     StoreOptions,
-    TopicId,
     Topics,
 )
-from kafka_remote_client.cli.output import OutputFormat, remark, show_segments
-from kafka_remote_client.cli.plan import plan_options, show_plan
+from kafka_remote_client.cli.output import OutputFormat, show_segments
+from kafka_remote_client.cli.plan import plan_options, read_prices, show_plan
+from kafka_remote_client.cli.prices import ReaderPlace, load_prices
 from kafka_remote_client.cli.progress import spinner
+from kafka_remote_client.cli.record_verbs import add_record_verbs
+from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.shim import effective_settings, serve, with_shim_options
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
 from kafka_remote_client.cli.signals import stop_signals
-from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
+from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
 from kafka_remote_client.cli.tier_verbs import add_tier_verbs
-from kafka_remote_client.cli.typed_options import (
-    KeyFormat,
-    KeySchema,
-    OnError,
-    OnErrorPolicy,
-    SchemaRegistry,
-    ValueFormat,
-    ValueSchema,
-    typed_arguments,
-)
 from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
-from kafka_remote_client.fallback import OnFallback
-from kafka_remote_client.location.bootstrap import named_servers
-from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.shim.checks import check_shim
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.tier import ShimTier
-from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.verify.verifier import VerifyRequest
 
@@ -79,7 +66,6 @@ app = typer.Typer(
     help="Reads Kafka's tiered segments directly from the object store.",
     epilog="Exit status: 0 done, 1 failed or findings, 2 wrong use, 130 interrupted, 141 output closed (docs/cli.md).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -95,168 +81,6 @@ def _every_verb(
 ) -> None:
     """Takes the options in front of the verb."""
     use_configuration(context, config)
-
-
-@app.command("dump")
-def _dump(
-    store: Store,
-    topics: Annotated[list[str] | None, typer.Argument(help="Topics to read.", metavar="TOPIC...")] = None,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
-    partition: Partition = None,
-    start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
-    end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
-    topic_id: TopicId = None,
-    allow_offset_gaps: Annotated[
-        bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
-    ] = False,
-    output: Annotated[OutputFormat, typer.Option("--output", help="Format: json (one object per line).")] = OutputFormat.JSON,
-    old_topic: OldTopic = None,
-) -> None:
-    """Prints the records of topics from the tier, without a broker."""
-    if output is not OutputFormat.JSON:
-        raise typer.BadParameter("only --output json is supported", param_hint="--output")
-    level = IsolationLevel[isolation_level.name]
-    named = topics_of(topics, old_topic, remark)
-    if not named:
-        raise typer.BadParameter("name at least one topic", param_hint="TOPIC...")
-    if topic_id is not None and len(named) > 1:
-        raise typer.BadParameter("--topic-id needs exactly one topic", param_hint="--topic-id")
-    options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
-    store_options = parse_settings(store_option or [], "--store-option")
-    identity = parse_topic_id(topic_id)
-    for topic in named:
-        request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps)
-        with open_listing(store, layout, options, store_options=store_options, topic=topic, topic_id=identity) as (
-            opened,
-            source,
-        ):
-            for line in dump(request, opened, source, remark):
-                sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-
-
-@app.command("export")
-def _export(
-    store: Store,
-    topics: Annotated[list[str], typer.Argument(help="Topics to export.", metavar="TOPIC...")],
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target",
-            help="Folder or its URL (s3://BUCKET/PREFIX, gs://…, abfs://…), or the name of an Iceberg table.",
-            metavar="URL|NAMESPACE.TABLE",
-        ),
-    ],
-    form: Annotated[ExportFormat, typer.Option("--format", help="Format of the table.")] = ExportFormat.PARQUET,
-    catalog: Annotated[
-        str | None,
-        typer.Option("--catalog", help="Catalog of the Iceberg table in pyiceberg's configuration.", metavar="NAME"),
-    ] = None,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
-    topic_id: TopicId = None,
-    partition: Annotated[list[int] | None, typer.Option("--partition", min=0, help="Partition to export; repeatable.")] = None,
-    start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
-    end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
-    since: Annotated[str | None, typer.Option("--since", help="Start time, inclusive, in ISO 8601.", metavar="TIME")] = None,
-    until: Annotated[str | None, typer.Option("--until", help="End time, exclusive, in ISO 8601.", metavar="TIME")] = None,
-    column: Annotated[
-        list[str] | None, typer.Option("--column", help="Column to export; repeatable. Default: all.", metavar="NAME")
-    ] = None,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
-    job: Annotated[
-        str, typer.Option("--job", help="Name of the job. A killed job continues; a finished job writes nothing.")
-    ] = "export",
-    partition_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--partition-by", help="Write one folder for each topic, day or hour; repeatable.", metavar="topic|day|hour"
-        ),
-    ] = None,
-    compression: Annotated[
-        str, typer.Option("--compression", help="Compression codec: zstd, snappy, gzip, lz4 or none.", metavar="CODEC")
-    ] = "zstd",
-    value_format: ValueFormat = None,
-    value_schema: ValueSchema = None,
-    key_format: KeyFormat = None,
-    key_schema: KeySchema = None,
-    schema_registry: SchemaRegistry = None,
-    on_error: OnError = OnErrorPolicy.RAISE,
-    threads: Annotated[
-        int | None,
-        typer.Option("--threads", min=1, help="Number of splits to write in parallel; default: the cores, at most 8."),
-    ] = None,
-    commit_group: Annotated[
-        str | None,
-        typer.Option("--commit-group", help="Consumer group that continues where the export ends.", metavar="GROUP"),
-    ] = None,
-    consumer: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--consumer",
-            help="librdkafka setting for --commit-group, --live and --on-fallback; repeatable.",
-            metavar=SETTING_FORMS,
-        ),
-    ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Also export the records that are not tiered yet.")] = False,
-    on_fallback: Annotated[
-        OnFallback, typer.Option("--on-fallback", help="What happens if a part of the tier cannot be read.")
-    ] = OnFallback.FAIL,
-    output: Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object).")] = OutputFormat.TEXT,
-) -> None:
-    """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once. Needs no broker by default."""
-    settings = parse_settings(consumer or [], "--consumer")
-    needing = {
-        "--commit-group": commit_group is not None,
-        "--live": live,
-        "--on-fallback": on_fallback is OnFallback.BROKER,
-    }
-    for option in (name for name, is_set in needing.items() if is_set and not named_servers(settings)[1]):
-        raise typer.BadParameter("needs --consumer bootstrap.servers=HOST:PORT", param_hint=option)
-    if catalog is not None and form is not ExportFormat.ICEBERG:
-        raise typer.BadParameter("needs --format iceberg", param_hint="--catalog")
-    reading = {
-        "partitions": partition or None,
-        "start_offset": start,
-        "end_offset": end,
-        "since": since,
-        "until": until,
-        "columns": column or None,
-        "isolation_level": isolation_level.value,
-        "live": live,
-        "on_fallback": on_fallback.value,
-        "broker": settings if live or on_fallback is OnFallback.BROKER else None,
-        "layout": layout,
-        "key_prefix": key_prefix,
-        "encryption_keys": parse_encryption_keys(encryption_key or []),
-        "store_options": parse_settings(store_option or [], "--store-option"),
-        "threads": threads,
-    }
-    command = ExportCommand(
-        store=store,
-        topics=topics,
-        target=target,
-        reading=reading,
-        writing={
-            "job": job,
-            "partition_by": partition_by or (),
-            "compression": compression,
-            **typed_arguments(value_format, value_schema, key_format, key_schema, schema_registry, on_error),
-        },
-        topic_id=parse_topic_id(topic_id),
-        group=commit_group,
-        consumer=settings,
-        format=form,
-        catalog=catalog,
-        output=output,
-    )
-    export(command, remark)
 
 
 @app.command("ls")
@@ -312,13 +136,11 @@ def _plan(
     megabytes_per_second: Annotated[
         float, typer.Option("--megabytes-per-second", min=0.001, help="Throughput of one core in MB/s (10^6 bytes).")
     ] = 100.0,
-    price_per_1000_gets: Annotated[
-        float,
-        typer.Option("--price-per-1000-gets", min=0, help="Price of 1,000 GETs in dollars; default: S3 Standard, us-east-1."),
-    ] = Prices().per_1000_gets,
-    price_per_gb: Annotated[
-        float, typer.Option("--price-per-gb", min=0, help="Price of transferring 1 GB in dollars; free within a region.")
-    ] = Prices().per_gb,
+    prices: PriceFile = None,
+    storage_class: StorageClassName = "standard",
+    reader: Annotated[ReaderPlace, typer.Option("--reader", help="Where the tasks run, seen from the store.")] = (
+        ReaderPlace.SAME_ZONE
+    ),
     compare: Annotated[
         str | None,
         typer.Option(
@@ -339,7 +161,7 @@ def _plan(
             cores=cores,
             latency_ms=latency_ms,
             megabytes_per_second=megabytes_per_second,
-            prices=Prices(price_per_1000_gets, price_per_gb),
+            prices=read_prices(load_prices(prices), storage_class, reader),
         )
     except PeerUnreachableError as error:
         raise ConfigurationError(str(error)) from error
@@ -491,5 +313,6 @@ def _verify(
     raise typer.Exit(verify(command, remark))
 
 
+add_record_verbs(app)
 add_cluster_verbs(app)
 add_tier_verbs(app)

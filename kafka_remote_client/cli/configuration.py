@@ -16,7 +16,6 @@ References: docs/cli.md, "Options in a file".
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
 
 __all__ = ["VerbOption", "given_options", "read_options"]
@@ -84,8 +84,8 @@ def _own(path: str | None, verb: str, file: Mapping[str, Any]) -> Mapping[str, A
 
 def _check_name(path: str | None, what: str, name: str, known: Collection[str]) -> None:
     if name not in known:
-        close = difflib.get_close_matches(name, sorted(known), n=1)
-        raise ConfigurationError(f"--config: {path}: unknown {what}: {name}{f'; did you mean {close[0]}?' if close else ''}")
+        close = arguments.closest(name, known)
+        raise ConfigurationError(f"--config: {path}: unknown {what}: {name}{f'; did you mean {close}?' if close else ''}")
 
 
 def _value(path: str | None, key: str, option: VerbOption, value: object) -> Any:

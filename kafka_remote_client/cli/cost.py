@@ -13,13 +13,12 @@ References: docs/cli.md.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 
 import attrs
 
-from kafka_remote_client.cli.output import OutputFormat, show_facts
+from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.prices import GB, PriceTable, ReaderPlace, StorageClass, in_dollars
 from kafka_remote_client.spark.planning.job_figures import Prices
 
@@ -184,8 +183,8 @@ def show_costs(topic: str, costs: tuple[PathCost, PathCost], advised: Sequence[s
     """A table and the advice, or two JSON objects and one with the advice."""
     if output is OutputFormat.JSON:
         for one in costs:
-            print(json.dumps({"topic": topic, **attrs.asdict(one), "dollars": one.dollars}, separators=(",", ":")))
-        print(json.dumps({"topic": topic, "advice": advised}, separators=(",", ":")))
+            show_json({"topic": topic, **attrs.asdict(one), "dollars": one.dollars})
+        show_json({"topic": topic, "advice": advised})
         return
     print(_side_by_side(topic, costs))
     for text in advised:
@@ -212,7 +211,7 @@ def _side_by_side(topic: str, costs: Sequence[PathCost]) -> str:
 def show_bill(bill: StorageBill, output: OutputFormat) -> None:
     """A table of facts, or one JSON object."""
     if output is OutputFormat.JSON:
-        print(json.dumps(attrs.asdict(bill), separators=(",", ":")))
+        show_json(attrs.asdict(bill))
         return
     tiered = bill.local_dollars + bill.remote_dollars
     show_facts(

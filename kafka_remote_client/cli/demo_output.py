@@ -57,7 +57,7 @@ class DemoProgress:
 
 def show_demo(result: DemoResult) -> None:
     """The closing tables, on standard output."""
-    console = output_console(120)
+    console = output_console()
     tiers = Table("tier", "records", "bytes", "MB/s", title="read by tier")
     for name, totals in result.tiers.items():
         tiers.add_row(name, f"{totals.records}", f"{totals.bytes:.0f}", f"{totals.megabytes_per_second:.1f}")
@@ -71,9 +71,10 @@ def show_demo(result: DemoResult) -> None:
     if not result.fallbacks:
         counts.add_row("fallbacks", "0")
     console.print(counts)
-    digests = Table("partition", "records", "written", "read", "equal", title="digests")
+    digests = Table("partition", "records", "digest", "read", title="digests of the written records")
     for partition, written in result.data.partitions.items():
         read = result.read.get(partition)
-        equal = "yes" if read == written else "NO"
-        digests.add_row(str(partition), str(written.records), written.digest, read.digest if read else "-", equal)
+        digests.add_row(str(partition), str(written.records), written.digest, "the same" if read == written else "another one:")
+        if read != written:
+            digests.add_row("", str(read.records if read else 0), read.digest if read else "-", "")
     console.print(digests)

@@ -13,14 +13,13 @@ References: docs/cli.md.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
 
 import attrs
 
 from kafka_remote_client.cli.locate import open_source
-from kafka_remote_client.cli.output import OutputFormat, show_facts
+from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import (
@@ -273,7 +272,7 @@ def show_steps(steps: list[Step], output: OutputFormat) -> None:
     """Prints one line or one JSON object for each step, and the remedy at the end."""
     if output is OutputFormat.JSON:
         for step in steps:
-            print(json.dumps(attrs.asdict(step), separators=(",", ":")))
+            show_json(attrs.asdict(step))
         return
     facts = {step.name: f"{step.state}: {step.reason}" if step.state != "skipped" else "skipped" for step in steps}
     remedies = [step.remedy for step in steps if step.remedy is not None]

@@ -1,10 +1,13 @@
-"""``kafka-remote dump``: the records of a topic in the tier, without a broker, in offset order."""
+"""``kafka-remote dump``: the records of a topic in the tier, without a broker, in offset order.
+
+Offsets bound the read; times choose records in it. A partition is read from the first record at or after ``since``. It is read
+to the end for ``until``, because records with earlier times may follow later ones.
+"""
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from typing import TypeAlias
 
 import attrs
 
@@ -15,18 +18,22 @@ from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import IsolationLevel, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.records.columns import Row
 from kafka_remote_client.remote_log.store_contents import nothing_found
 
-__all__ = ["DumpRequest", "dump"]
+__all__ = ["DumpRequest", "Dumped", "dump"]
 
-_TIMESTAMP_TYPES = {-1: "NotAvailable", 0: "CreateTime", 1: "LogAppendTime"}
+Dumped: TypeAlias = tuple[TopicIdPartition, Row]
+"""A record and its partition."""
 _PATIENCE_SECONDS = 600.0
 
 
 @attrs.frozen
 class DumpRequest:
-    """What to dump. ``end`` is exclusive; ``partition`` ``None`` means all, in order."""
+    """What to dump. ``end`` is exclusive; ``partition`` ``None`` means all, in order.
+
+    ``since_ms <= timestamp < until_ms``, in milliseconds since 1970.
+    """
 
     topic: str
     partition: int | None = None
@@ -34,6 +41,12 @@ class DumpRequest:
     end: int | None = None
     isolation_level: IsolationLevel = IsolationLevel.READ_COMMITTED
     allow_offset_gaps: bool = False
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def is_in_time(self, timestamp: int) -> bool:
+        """Whether a record of that time is to be dumped."""
+        return (self.since_ms is None or timestamp >= self.since_ms) and (self.until_ms is None or timestamp < self.until_ms)
 
     @property
     def interval(self) -> str:
@@ -44,8 +57,8 @@ class DumpRequest:
 
 def dump(
     request: DumpRequest, store: RemoteObjectStore, source: ListingLocationSource, say: Callable[[str], None]
-) -> Iterator[str]:
-    """Lines of JSON, one per record. ``say`` gets remarks for people, such as where committed records end.
+) -> Generator[Dumped, None, None]:
+    """The records. ``say`` gets remarks for people, such as where committed records end.
 
     Raises ConfigurationError when the store has no such topic or partition, or several of that name, and for an interval in
     which no partition can have a record; otherwise the error that stopped the read. There is no other source here, so
@@ -53,6 +66,8 @@ def dump(
     """
     if request.start is not None and request.end is not None and request.start >= request.end:
         raise ConfigurationError(f"the interval is empty: --start {request.start} must be below --end {request.end}")
+    if request.since_ms is not None and request.until_ms is not None and request.since_ms >= request.until_ms:
+        raise ConfigurationError("the interval is empty: --since must be before --until")
     partitions = [tip for tip in source.partitions(request.topic) if request.partition in {None, tip.partition}]
     if not partitions:
         what = request.topic if request.partition is None else f"{request.topic}-{request.partition}"
@@ -65,8 +80,13 @@ def dump(
         intervals = {tip: interval for tip in partitions if (interval := _interval(tier, tip, request, say)) is not None}
         if not intervals:
             raise ConfigurationError(f"the tier has no offsets of {request.topic} {request.interval}")
+        found = False
         for tip, (start, stop) in intervals.items():
-            yield from _dump_partition(tier, tip, start, stop, request, say)
+            for record in _dump_partition(tier, tip, start, stop, request, say):
+                found = True
+                yield record
+        if not found:
+            say(f"the tier has no records of {request.topic} in the interval")
 
 
 def _interval(
@@ -84,18 +104,23 @@ def _interval(
         say(f"{name}: the tier begins at offset {first}")
     if request.end is not None and request.end > end:
         say(f"{name}: the tier ends before offset {end}")
-    return start, stop
+    if request.since_ms is None:
+        return start, stop
+    first_in_time = tier.offset_for_time(tip, request.since_ms, start)
+    return (stop if first_in_time is None else first_in_time), stop
 
 
 def _dump_partition(
     tier: TierReader, tip: TopicIdPartition, start: int, stop: int, request: DumpRequest, say: Callable[[str], None]
-) -> Iterator[str]:
+) -> Generator[Dumped, None, None]:
+    if start >= stop:
+        return
     reader = tier.read(tip.topic, tip.partition, start, stop, isolation_level=request.isolation_level)
     for item in reader.blocks(_PATIENCE_SECONDS):
         if isinstance(item, ReadEnd):
             _conclude(tip, item, stop, say)
         else:
-            yield from _lines(tip, item)
+            yield from ((tip, row) for row in item.rows() if request.is_in_time(row[1]))
 
 
 def _conclude(tip: TopicIdPartition, end: ReadEnd, stop: int, say: Callable[[str], None]) -> None:
@@ -109,23 +134,3 @@ def _conclude(tip: TopicIdPartition, end: ReadEnd, stop: int, say: Callable[[str
         raise LocationError(
             f"{tip.topic}-{tip.partition} cannot be read further than offset {end.next_offset} ({end.reason}{reason})"
         )
-
-
-def _lines(tip: TopicIdPartition, block: RecordBlock) -> Iterator[str]:
-    for offset, timestamp, timestamp_type, leader_epoch, key, value, headers in block.rows():
-        record = {
-            "topic": tip.topic,
-            "partition": tip.partition,
-            "offset": offset,
-            "timestamp": timestamp,
-            "timestamp_type": _TIMESTAMP_TYPES[timestamp_type],
-            "leader_epoch": leader_epoch,
-            "key": _base64(key),
-            "value": _base64(value),
-            "headers": [[name, _base64(content)] for name, content in headers],
-        }
-        yield json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-
-
-def _base64(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode("ascii")

@@ -11,14 +11,13 @@ none   the log has no such offset (yet)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
 import attrs
 
-from kafka_remote_client.cli.output import OutputFormat, show_facts
+from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import split_config
 from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store
@@ -134,7 +133,7 @@ def _extent(offsets: PartitionOffsets) -> str:
 def show_located(found: LocatedOffset, output: OutputFormat) -> None:
     """Prints one JSON object, or a table of facts."""
     if output is OutputFormat.JSON:
-        print(json.dumps(attrs.asdict(found), separators=(",", ":")))
+        show_json(attrs.asdict(found))
         return
     show_facts(_facts(found))
 

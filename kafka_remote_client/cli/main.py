@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import sys
 
+from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 
 __all__ = ["run"]
@@ -58,7 +59,7 @@ def _status(arguments: list[str] | None) -> int:
 
 
 def _say(message: str, status: int) -> int:
-    print(f"kafka-remote: {message}", file=sys.stderr)
+    remark(message)
     return status
 
 

@@ -16,7 +16,9 @@ from rich.table import Table
 
 from kafka_remote_client.cli.ls import SegmentLine
 
-__all__ = ["OutputFormat", "output_console", "remark", "show_facts", "show_lines", "show_segments", "show_text"]
+__all__ = ["OutputFormat", "output_console", "show_facts", "show_json", "show_lines", "show_segments", "show_text"]
+
+_WIDTH = 80
 
 
 class OutputFormat(StrEnum):
@@ -26,19 +28,24 @@ class OutputFormat(StrEnum):
     JSON = "json"
 
 
-def remark(message: str) -> None:
-    """One line for people, on standard error, written at once: other threads write log lines there."""
-    sys.stderr.write(f"kafka-remote: {message}\n")
-
-
 class _OutputConsole(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # Console would end the process with status 1
 
 
-def output_console(piped_width: int = 80) -> Console:
-    """Standard output for tables, without colours and markup. A pipe has no width of its own: ``piped_width`` columns."""
-    return _OutputConsole(width=None if sys.stdout.isatty() else piped_width, soft_wrap=False, highlight=False, markup=False)
+def output_console() -> Console:
+    """Standard output for tables, without colours and markup. A pipe has no width of its own: 80 columns."""
+    return _OutputConsole(width=None if sys.stdout.isatty() else _WIDTH, soft_wrap=False, highlight=False, markup=False)
+
+
+def show_json(value: object) -> None:
+    """Prints a value as JSON on one line, and writes it at once: a program may read while the verb goes on."""
+    print(json.dumps(value, separators=(",", ":")), flush=True)
+
+
+def _show_json_lines(lines: Iterable[Any]) -> None:
+    for line in lines:
+        show_json(attrs.asdict(line))
 
 
 def show_lines(lines: Sequence[Any], columns: Mapping[str, str], output: OutputFormat) -> None:
@@ -47,8 +54,7 @@ def show_lines(lines: Sequence[Any], columns: Mapping[str, str], output: OutputF
     A table fits 80 columns: long texts are folded. ``None`` is null, and "-" in the table.
     """
     if output is OutputFormat.JSON:
-        for line in lines:
-            print(json.dumps(attrs.asdict(line), separators=(",", ":")))
+        _show_json_lines(lines)
         return
     table = Table(box=None, pad_edge=False)
     for heading, field in columns.items():
@@ -82,7 +88,7 @@ def show_text(text: str, subsequent_indent: str = "") -> None:
 def _wrapped(text: str, initial_indent: str, subsequent_indent: str) -> list[str]:
     return textwrap.wrap(
         text,
-        80,
+        _WIDTH,
         initial_indent=initial_indent,
         subsequent_indent=subsequent_indent,
         break_long_words=False,
@@ -93,8 +99,7 @@ def _wrapped(text: str, initial_indent: str, subsequent_indent: str) -> list[str
 def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
     """Segments, one a line: JSON objects, or a table for each topic, within 80 columns."""
     if output is OutputFormat.JSON:
-        for line in lines:
-            print(json.dumps(attrs.asdict(line), separators=(",", ":")))
+        _show_json_lines(lines)
         return
     for number, ((topic, topic_id), segments) in enumerate(groupby(lines, lambda line: (line.topic, line.topic_id))):
         print(f"{chr(10) if number else ''}{topic} (topic id {topic_id})")

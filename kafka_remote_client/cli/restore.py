@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -12,7 +11,7 @@ from uuid import UUID
 import attrs
 from rich.table import Table
 
-from kafka_remote_client.cli.output import OutputFormat, output_console, show_text
+from kafka_remote_client.cli.output import OutputFormat, output_console, show_json, show_text
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.listing import ListingLocationSource
@@ -133,8 +132,8 @@ def _check_topics(command: RestoreCommand, tips: Sequence[TopicIdPartition]) -> 
 def _show(plan: RestorePlan, command: RestoreCommand) -> None:
     if command.output is OutputFormat.JSON:
         for partition in plan.partitions:
-            print(json.dumps(partition.as_json(), separators=(",", ":")))
-        print(json.dumps(plan.as_json(), separators=(",", ":")), flush=True)
+            show_json(partition.as_json())
+        show_json(plan.as_json())
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("partition", overflow="fold")
@@ -144,7 +143,7 @@ def _show(plan: RestorePlan, command: RestoreCommand) -> None:
         hanging = "?" if one.hanging is None else str(len(one.hanging))
         numbers = (one.log_start, one.end, len(one.segments), one.nbytes, len(one.gaps))
         table.add_row(str(one.name), *map(str, numbers), hanging)
-    output_console(80).print(table)
+    output_console().print(table)
     for one in plan.partitions:
         _print_list(f"{one.name} lacks", one.missing)
         _print_list(f"{one.name} gap", map(str, one.gaps))
@@ -173,7 +172,7 @@ def _show_rest(restored: Restored, command: RestoreCommand) -> None:
             "abort_commands": aborts,
             "group_offset_commands": offsets,
         }
-        print(json.dumps(done, separators=(",", ":")))
+        show_json(done)
         return
     print(f"restored; new producers get ids from {restored.next_producer_id} on")
     print("start the node, then run, before consumers start:")

@@ -39,9 +39,10 @@ from kafka_remote_client.cli.options import (
     TopicId,
     Topics,
 )
-from kafka_remote_client.cli.output import OutputFormat, remark, show_lines, show_text
+from kafka_remote_client.cli.output import OutputFormat, show_lines, show_text
 from kafka_remote_client.cli.prices import DEFAULT_PRICES, ReaderPlace, load_prices
 from kafka_remote_client.cli.progress import spinner, steps_bar
+from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.restore import (
     RestoreCommand,
     parse_counts,

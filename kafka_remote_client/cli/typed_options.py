@@ -1,4 +1,4 @@
-"""Options of ``kafka-remote export`` for keys and values as typed columns: schemas are files in Avro's language.
+"""Options of ``export`` and ``dump`` for the format of keys and values: schemas are files in Avro's language.
 
 ::
 
@@ -30,6 +30,7 @@ __all__ = [
     "SchemaRegistry",
     "ValueFormat",
     "ValueSchema",
+    "read_schema_text",
     "typed_arguments",
 ]
 
@@ -96,11 +97,19 @@ def typed_arguments(
 def _schema(path: str, as_type: bool) -> Any:
     from kafka_remote_client.values.avro_types import avro_type  # noqa: PLC0415 - needs an extra
 
+    text = read_schema_text(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
         made = avro_type(json.loads(text))
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, UnsupportedFormatError) as error:
         raise ConfigurationError(f"{path} is not a valid Avro schema: {error}") from None
     return made.arrow if as_type else text
+
+
+def read_schema_text(path: str) -> str:
+    """The text of a schema's file. Raises ConfigurationError if it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} cannot be read: not UTF-8") from None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 
 import attrs
 from rich.table import Table
 
-from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_text
+from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_json, show_text
 from kafka_remote_client.cli.progress import bytes_bar
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import uuid_to_text
@@ -75,7 +74,7 @@ def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
             else:
                 _print_tables(list(found), verifier.summary)
     if command.output is OutputFormat.JSON:
-        print(json.dumps(verifier.summary.as_json(), separators=(",", ":")))
+        show_json(verifier.summary.as_json())
     return verifier.summary.exit_status
 
 
@@ -99,7 +98,7 @@ def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
 
 def _print_json(found: Iterator[Finding | Unchecked]) -> None:
     for item in found:
-        print(json.dumps(item.as_json(), separators=(",", ":")), flush=True)
+        show_json(item.as_json())
 
 
 def _print_tables(found: list[Finding | Unchecked], summary: Summary) -> None:

@@ -1,4 +1,4 @@
-"""``kafka-remote cluster`` as a user starts it: what it prints is pasted, and so are the blocks of the README."""
+"""``kafka-remote cluster`` as a user starts it: what it prints is pasted (tests/docs/test_examples.py pastes the documents)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,56 +17,12 @@ from kafka_remote_client.cli.cluster import Places, SegmentTeller, paste_blocks
 from tests.docs.documents import Block, blocks
 from tests.support.cli_run import failed
 from tests.support.ports import HOST, free_ports
+from tests.support.started_cluster import MODULE, Running, running
 
 pytestmark = pytest.mark.embedded
 
-_MODULE = [sys.executable, "-m", "kafka_remote_client"]
 _FROM_STORE = re.compile(r"^(\d+) records came from the store$", re.MULTILINE)
 _SEGMENT = re.compile(r"orders-(\d): offsets (\d+) to (\d+), (\d+) bytes: tiered, gone from the broker")
-
-
-class Running:
-    """A running cluster, what it printed before it was ready, and the sizes of the segments in its tier at that time."""
-
-    def __init__(self, process: subprocess.Popen[str], places: Places) -> None:
-        self.process, self.places, self.printed = process, places, ""
-        assert process.stdout is not None
-        for line in process.stdout:
-            self.printed += line
-            if "Ctrl-C stops the cluster" in line:
-                self.sizes = sorted(path.stat().st_size for path in places.directory.rglob("*.log"))
-                return
-        raise AssertionError(self.printed)
-
-    def in_place(self, text: str) -> str:
-        """A text of the documents with the addresses of this cluster."""
-        ports = (("9092", self.places.broker_port), ("9192", self.places.shim_port), ("9193", self.places.origin_port))
-        for documented, own in ports:
-            text = text.replace(f"localhost:{documented}", f"localhost:{own}")
-        return text.replace("file:///tmp/kafka-tier", self.places.tier)
-
-    def pasted(self, heading: str) -> str:
-        """The block that begins with this comment."""
-        found = re.search(rf"^# {re.escape(heading)}.*?\n\n", self.printed, re.MULTILINE | re.DOTALL)
-        assert found, self.printed
-        return found[0]
-
-
-@contextmanager
-def running(directory: Path, *arguments: str) -> Iterator[Running]:
-    ports = free_ports(12)[::4]  # a shim listens for broker 1 at its own port + 2
-    places = Places(directory, *ports)
-    command = [*_MODULE, "cluster", "--records", "4000", "--directory", str(directory), *arguments]
-    command += [f"{option}={port}" for option, port in zip(("--port", "--shim-port", "--origin-port"), ports, strict=True)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield Running(process, places)
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=60)[1] == ""
-            assert process.returncode == 0
-            assert not directory.exists()
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -115,20 +70,6 @@ def test_printed_shell_blocks_work(cluster: Running, heading: str) -> None:
     run_shell(cluster.pasted(heading))
 
 
-def test_python_blocks_of_the_readme_work(cluster: Running) -> None:
-    found = readme("python")
-    assert found
-    for block in found:
-        run_python(cluster.in_place(block.text).replace('"report"', '"readme"'))
-
-
-def test_blocks_of_the_readme_that_read_the_tier_work(cluster: Running) -> None:
-    lines = [line.removeprefix("$ ") for block in readme("console") for line in block.text.splitlines()]
-    reading = [line for line in lines if line.startswith(("kafka-remote ls", "kafka-remote dump"))]
-    assert len(reading) == 2
-    run_shell(cluster.in_place("\n".join(reading)))
-
-
 def test_produced_records_are_tiered_too(cluster: Running) -> None:
     producer = Producer({"bootstrap.servers": f"localhost:{cluster.places.broker_port}", "log_level": 0})
     for number in range(30):
@@ -149,7 +90,7 @@ def test_shim_of_the_readme_grants_in_front_of_the_cluster(tmp_path: Path) -> No
     (block,) = readme("python")
     with running(tmp_path / "tier", "--no-shim") as started:
         assert cluster_command(started) == cluster_command(started, serve)
-        command = [*_MODULE, *started.in_place(serve).split()[1:]]
+        command = [*MODULE, *started.in_place(serve).split()[1:]]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as shim:
             try:
                 assert shim.stderr is not None

@@ -66,6 +66,8 @@ def test_the_demo_reads_all_records_and_most_from_the_store(
     told = capsys.readouterr()
     assert "fallbacks" in told.out
     assert all(digest.digest in told.out for digest in result.data.partitions.values())
+    assert "another one" not in told.out
+    assert max(map(len, told.out.splitlines())) <= 80
     assert f"read {RECORDS} of {RECORDS}" in told.err
 
 
@@ -92,10 +94,14 @@ def good(cluster: EmbeddedCluster) -> DemoResult:
     return demo(cluster, None, DemoProgress(RECORDS))
 
 
-def test_a_difference_an_unfired_fault_or_an_idle_store_fails_the_demo(good: DemoResult) -> None:
+def test_a_difference_an_unfired_fault_or_an_idle_store_fails_the_demo(
+    good: DemoResult, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert good.worked
     other = {**good.read, 0: PartitionDigest(1, 1, "00")}
     assert not attrs.evolve(good, read=other).worked
+    show_demo(attrs.evolve(good, read=other))
+    assert capsys.readouterr().out.count("another one:") == 1
     assert not attrs.evolve(good, read={partition: one for partition, one in good.read.items() if partition}).worked
     assert not attrs.evolve(good, fault=Fault.STORE_DOWN).worked
     assert not attrs.evolve(good, tiers={**good.tiers, "remote": TierTotals()}).worked

@@ -35,6 +35,10 @@ clock          skipped
 change         Permit this store: correct the remote.storage.fetcher.* setting
                that the reason names.
 """
+UNREACHABLE = """\
+shim           failed: cannot connect to {closed}: connection refused
+{skipped}change         Start the server at that address, or correct the address.
+"""
 SKIPPED = "".join(f"{name:15}skipped\n" for name in ("tier", "location", "host", "GET", "bytes", "clock"))
 PLAIN_BROKER = f"""\
 shim           failed: {{broker}} does not announce direct fetch;
@@ -85,11 +89,25 @@ def test_each_step_of_a_sound_configuration_is_ok(made: World, file: Path, capsy
     assert printed(capsys, "doctor", str(file)) == text
 
 
-@pytest.mark.parametrize(("mistake", "end"), [("http is not allowed", FORBIDDEN), ("the shim is a plain broker", PLAIN_BROKER)])
+@pytest.mark.parametrize(
+    ("mistake", "end"),
+    [
+        ("http is not allowed", FORBIDDEN),
+        ("the shim is a plain broker", PLAIN_BROKER),
+        ("the shim's port is closed", UNREACHABLE.replace("{skipped}", SKIPPED)),
+    ],
+)
 def test_broken_configuration_names_what_to_change(
     made: World, file: Path, capsys: pytest.CaptureFixture[str], mistake: str, end: str
 ) -> None:
     write(file, made.settings(MISTAKES[mistake]))
+    lines = [json.loads(line) for line in printed(capsys, "doctor", str(file), "--output", "json", status=1).splitlines()]
+    (failed_step,) = [line for line in lines if line["state"] == "failed"]
+    assert failed_step["remedy"] in " ".join(made.filled(end).split())
+    assert failed_step["reason"] in " ".join(made.filled(end).split())
+    assert [line["state"] for line in lines] == ["ok"] * lines.index(failed_step) + ["failed"] + ["skipped"] * (
+        len(lines) - lines.index(failed_step) - 1
+    )
     text = printed(capsys, "doctor", str(file), status=1)
     assert text.endswith(made.filled(end)), text
     assert "failed" not in text.removesuffix(made.filled(end))

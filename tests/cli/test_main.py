@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +105,13 @@ def test_the_demo_runs_as_a_command_and_its_status_tells(capsys: pytest.CaptureF
     printed = capsys.readouterr()
     assert stopped.value.code == 0, printed.err
     assert "digests" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("kafka-remote exp", "export"), ("kafka-remote export --format i", "iceberg")]
+)
+def test_shell_completes_verbs_and_values(typed: str, completed: str) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_KAFKA_REMOTE_COMPLETE": "complete_bash"}
+    command = [str(Path(sys.executable).with_name("kafka-remote"))]
+    done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.split(), done.stderr, done.returncode) == ([completed], "", 0)

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.cli.plan import read_prices
+from kafka_remote_client.cli.prices import ReaderPlace, load_prices
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.spark.offsets.cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.planning import job_planner
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch
+from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
@@ -120,12 +123,17 @@ def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytes
             "--option=minPartitions=7",
             "--output=json",
             "--cores=3",
-            "--price-per-gb=1",
+            "--reader=internet",
+            "--storage-class=standard-ia",
             "--latency-ms=9",
         )
     )
     assert told["figures"]["splits"] == 7
-    assert (told["assumptions"]["cores"], told["assumptions"]["latency_ms"], told["prices"]["per_gb"]) == (3, 9, 1)
+    assert (told["assumptions"]["cores"], told["assumptions"]["latency_ms"], told["prices"]) == (
+        3,
+        9,
+        {"per_1000_gets": 0.001, "per_gb": pytest.approx(0.01 + 0.09)},
+    )
     assert "counted" not in told
 
 
@@ -159,3 +167,7 @@ def test_a_plan_asks_the_cluster_once(cluster: EmbeddedCluster, monkeypatch: pyt
     plan({**source_options(cluster), "kafka.bootstrap.servers": f"127.0.0.1:1,{cluster.bootstrap_servers}"})
     (options,) = made
     assert (options.offset_retries, options.client.api_timeout_ms) == (0, 30_000)
+
+
+def test_default_prices_are_those_of_the_price_table() -> None:
+    assert read_prices(load_prices(None), "standard", ReaderPlace.SAME_ZONE) == Prices()

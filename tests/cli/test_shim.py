@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from kafka_remote_client.cli.app import app
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.cli.output import remark
+from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.shim import effective_settings, serve
 from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.shim.config import ShimConfig

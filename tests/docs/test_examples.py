@@ -1,8 +1,8 @@
-"""Each example of the documents runs with an embedded cluster that has a mostly tiered topic ``orders``.
+"""Each example of the documents runs against ``kafka-remote cluster``, which a user starts to try them.
 
-Addresses stand for components: ``localhost:9092`` is the cluster, ``localhost:9192`` the shim, ``localhost:9193`` its origin,
-``file:///var/kafka-tier`` and ``file:///tmp/kafka-tier`` the tier; ``shim.pem`` and ``password`` exist. For ``make`` and
-``pip install`` the test checks only that the names in them exist.
+Its ports are free ones instead of ``localhost:9092``, ``localhost:9192`` and ``localhost:9193``, its tier stands for
+``file:///var/kafka-tier``, too; ``shim.pem`` and ``password`` exist. For ``make`` and ``pip install`` the test checks only that
+the names in them exist.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
-from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.docs.documents import ROOT, Block, blocks
 from tests.support.certificates import Authority
 from tests.support.ports import HOST, free_ports
+from tests.support.started_cluster import Running, running
 
 pytestmark = [pytest.mark.embedded, pytest.mark.xdist_group("examples")]
 
@@ -32,27 +30,9 @@ _FROM_STORE = re.compile(r"^(\d+) records came from the store$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    directory = tmp_path_factory.mktemp("tier")
-    with EmbeddedCluster(directory, segment_bytes=20_000, expire_local=True) as running:
-        # Each call makes its own batches: a segment ends between batches, so one large batch would stay in the active segment.
-        for partition, _ in product(range(running.partitions), range(10)):
-            running.produce("orders", [(b"key-%d" % n, b"value-%d " % n * 10) for n in range(100)], partition=partition)
-        assert running.archive() > 0
-        yield running
-
-
-def _in_place(text: str, cluster: EmbeddedCluster) -> str:
-    parts = {
-        "localhost:9092": cluster.bootstrap_servers,
-        "localhost:9192": cluster.bootstrap_servers,
-        "localhost:9193": urlsplit(cluster.origin_url).netloc,
-        "file:///var/kafka-tier": cluster.directory.as_uri(),
-        "file:///tmp/kafka-tier": cluster.directory.as_uri(),
-    }
-    for stand_in, real in parts.items():
-        text = text.replace(stand_in, real)
-    return text
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("cluster") / "tier") as started:
+        yield started
 
 
 def _commands() -> list[object]:
@@ -65,10 +45,8 @@ def _commands() -> list[object]:
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
-def test_a_python_example_runs_and_reads_the_store_if_it_says_so(
-    block: Block, cluster: EmbeddedCluster, tmp_path: Path
-) -> None:
-    command = [sys.executable, "-X", "dev", "-c", _in_place(block.text, cluster)]
+def test_a_python_example_runs_and_reads_the_store_if_it_says_so(block: Block, cluster: Running, tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "dev", "-c", cluster.in_place(block.text)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     if "came from the store" in block.text:
@@ -78,8 +56,8 @@ def test_a_python_example_runs_and_reads_the_store_if_it_says_so(
 
 
 @pytest.mark.parametrize("command", _commands())
-def test_a_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    program, *arguments = shlex.split(_in_place(command, cluster))
+def test_a_console_example_runs(command: str, cluster: Running, tmp_path: Path) -> None:
+    program, *arguments = shlex.split(cluster.in_place(command))
     if program == "make":
         subprocess.run(["make", "--dry-run", *arguments], cwd=ROOT, check=True, capture_output=True, timeout=60)
     elif program == "pip":
@@ -87,7 +65,7 @@ def test_a_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         assert set(extras.split(",")) <= set(project["optional-dependencies"])
     elif command == "kafka-remote cluster":
-        assert (ROOT / "tests/cli/test_cluster.py").read_text().count('"cluster"'), "it runs there"
+        assert cluster.process.poll() is None
     elif program == "kafka-remote" and arguments[0] == "shim":
         _serves_until_told_to_stop(command, cluster, tmp_path)
     else:
@@ -97,13 +75,13 @@ def test_a_console_example_runs(command: str, cluster: EmbeddedCluster, tmp_path
         assert ("sound" if arguments[0] == "verify" else "orders") in done.stdout
 
 
-def _serves_until_told_to_stop(command: str, cluster: EmbeddedCluster, directory: Path) -> None:
+def _serves_until_told_to_stop(command: str, cluster: Running, directory: Path) -> None:
     (directory / "password").write_text("secret\n")
     Authority().issue().write(directory / "shim.pem", "secret")
     # This shim itself listens, so its two addresses are free ones.
     for stand_in, port in zip(("localhost:9192", "localhost:9193"), free_ports(2), strict=True):
         command = command.replace(stand_in, f"{HOST}:{port}")
-    _, *arguments = shlex.split(_in_place(command, cluster))
+    _, *arguments = shlex.split(cluster.in_place(command))
     with subprocess.Popen([_COMMAND, *arguments], stderr=subprocess.PIPE, text=True, cwd=directory) as shim:
         assert shim.stderr is not None
         assert any("clients connect to" in line for line in iter(shim.stderr.readline, "")), "its log ended"

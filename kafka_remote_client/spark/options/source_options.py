@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.config import PREFIX as FETCH_PREFIX
 from kafka_remote_client.config import SETTINGS, RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
@@ -285,8 +285,8 @@ def _strangers(folded: Mapping[str, str], *, streaming: bool) -> tuple[set[str],
 def _with_hint(name: str) -> str:
     """An unknown name, with the closest known one."""
     known = {valid.lower(): valid for valid in (*(option.name for option in OPTIONS), *(setting.name for setting in SETTINGS))}
-    closest = get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"{name} (did you mean {known[closest[0]]}?)" if closest else name
+    close = arguments.closest(name, known, ratio=0.75)
+    return f"{name} (did you mean {known[close]}?)" if close else name
 
 
 def _subscription(known: Mapping[str, str]) -> Subscription:
