@@ -1,0 +1,240 @@
+"""Clients produce to a tiered cluster and read it back, through the brokers and directly from its tier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.tiered_kafka import CrashPoint, TieredCluster
+from tests.support.reading import Row, direct, read_to_end, settings, total
+
+ISOLATION = ("read_committed", "read_uncommitted")
+
+
+def produce(cluster: TieredCluster, topic: str, count: int, **more: object) -> None:
+    """Records to partition 0 in batches of 20, and waits for them."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **more})
+    for number in range(count):
+        producer.produce(
+            topic, b"%060d" % number, b"%d" % number, partition=0, timestamp=1000 + number, headers={"n": b"%d" % number}
+        )
+        if number % 20 == 19:
+            assert producer.flush(30) == 0
+    assert producer.flush(30) == 0
+
+
+def plain(cluster: TieredCluster, topic: str, isolation: str = "read_committed") -> list[Row]:
+    """The whole of partition 0, as a plain consumer reads it."""
+    consumer = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, isolation))
+    try:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        return read_to_end(consumer)
+    finally:
+        consumer.close()
+
+
+def watermarks(cluster: TieredCluster, topic: str) -> tuple[int, int]:
+    consumer = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, "read_uncommitted"))
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+    finally:
+        consumer.close()
+
+
+def values(rows: list[Row]) -> list[int]:
+    return [int(row[4]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TieredCluster]:
+    with TieredCluster(partitions=1, segment_bytes=4096) as running:
+        yield running
+
+
+@pytest.mark.parametrize("more", [{}, {"enable.idempotence": True, "compression.type": "zstd"}], ids=["plain", "idempotent"])
+def test_plain_consumer_reads_both_tiers(cluster: TieredCluster, more: dict[str, object]) -> None:
+    topic = f"both-{len(more)}"
+    produce(cluster, topic, 300, **more)
+    assert cluster.tier_now(topic, roll=True) > 1
+    produce(cluster, topic, 50, **more)
+    rows = plain(cluster, topic)
+    assert values(rows) == [*range(300), *range(50)]
+    assert [row[0] for row in rows] == list(range(350))
+    assert rows[7][1:] == ((1, 1007), 0, b"7", b"%060d" % 7, [("n", b"7")])
+
+
+@pytest.mark.parametrize("isolation", ISOLATION)
+def test_consumer_reads_directly_through_a_shim(cluster: TieredCluster, isolation: str) -> None:
+    topic = f"direct-{isolation}"
+    produce(cluster, topic, 300)
+    cluster.tier_now(topic, roll=True)
+    produce(cluster, topic, 50)
+    with Shim(ShimConfig(cluster.bootstrap_servers, store=cluster.store.url)) as shim:
+        assert shim.wait_ready(60)
+        with Consumer(direct(shim, isolation)) as consumer:
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+            rows = read_to_end(consumer)
+            metrics = consumer.metrics()
+    assert rows == plain(cluster, topic, isolation)
+    assert total(metrics, "remote-fetch-records-total") == 300
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+
+
+def test_consumer_follows_the_metadata_topic_itself(cluster: TieredCluster) -> None:
+    produce(cluster, "followed", 100)
+    cluster.tier_now("followed", roll=True)
+    own = {
+        "fetch.remote.enabled": True,
+        "fetch.remote.location.source": "metadata-topic",
+        "remote.storage.store.url": cluster.store.url,
+        "fetch.remote.location.timeout.ms": 60_000,
+    }
+    with Consumer(settings(cluster.bootstrap_servers, "read_committed", **own)) as consumer:
+        consumer.assign([TopicPartition("followed", 0, OFFSET_BEGINNING)])
+        rows = read_to_end(consumer)
+        metrics = consumer.metrics()
+    assert rows == plain(cluster, "followed")
+    assert total(metrics, "remote-fetch-records-total") == 100
+
+
+def test_sealed_segments_alone_are_copied(cluster: TieredCluster) -> None:
+    cluster.create_topic("sealed", 1, {"local.retention.bytes": "-1"})
+    produce(cluster, "sealed", 20)
+    assert cluster.tier_now("sealed") == 0
+    assert cluster.tier_now("sealed", roll=True) == 1
+    assert cluster.tier_now("sealed", roll=True) == 0
+
+
+def test_deleted_records_leave_the_tier_when_expired(cluster: TieredCluster) -> None:
+    produce(cluster, "deleted", 300)
+    cluster.tier_now("deleted", roll=True)
+    objects = len(cluster.store.objects())
+    cluster.delete_records("deleted", 0, 250)
+    assert watermarks(cluster, "deleted") == (250, 300)
+    assert len(cluster.store.objects()) == objects
+    assert cluster.expire_now("deleted") > 1
+    assert len(cluster.store.objects()) < objects
+    assert values(plain(cluster, "deleted")) == list(range(250, 300))
+
+
+def test_retention_moves_the_log_start(cluster: TieredCluster) -> None:
+    cluster.create_topic("kept", 1, {"retention.ms": "1000"})
+    produce(cluster, "kept", 100)
+    cluster.tier_now("kept", roll=True)
+    assert cluster.expire_now("kept", now_ms=1500) == 0
+    assert cluster.expire_now("kept", now_ms=1_000_000) > 0
+    assert watermarks(cluster, "kept") == (100, 100)
+
+
+@pytest.mark.parametrize("point", [CrashPoint.COPY_STARTED, CrashPoint.MID_COPY, CrashPoint.OBJECTS_COPIED])
+def test_next_leader_copies_again_after_a_crash(cluster: TieredCluster, point: CrashPoint) -> None:
+    topic = f"crashed-{point.value}"
+    produce(cluster, topic, 100)
+    cluster.crash(point, topic)
+    left = [key for key in cluster.store.objects() if topic in key]
+    assert len(left) == {"copy-started": 0, "mid-copy": 1, "objects-copied": 5}[point.value]
+    assert cluster.tier_now(topic, roll=True) > 1
+    copies = [key for key in cluster.store.objects() if topic in key and "/0000" in key and key.endswith(".log")]
+    copies = [key for key in copies if "/00000000000000000000-" in key]
+    assert len(copies) == (1 if point is CrashPoint.COPY_STARTED else 2)
+    produce(cluster, topic, 20)
+    rows = plain(cluster, topic)
+    assert values(rows) == [*range(100), *range(20)]
+    assert {row[2] for row in rows} == {0, 1}
+
+
+@pytest.mark.parametrize("point", [CrashPoint.DELETE_STARTED, CrashPoint.MID_DELETE, CrashPoint.OBJECTS_DELETED])
+def test_next_leader_deletes_again_after_a_crash(cluster: TieredCluster, point: CrashPoint) -> None:
+    topic = f"crashed-{point.value}"
+    produce(cluster, topic, 20)
+    cluster.tier_now(topic, roll=True)
+    cluster.delete_records(topic, 0, 20)
+    cluster.crash(point, topic)
+    left = [key for key in cluster.store.objects() if topic in key]
+    assert len(left) == {"delete-started": 5, "mid-delete": 4, "objects-deleted": 0}[point.value]
+    assert cluster.expire_now(topic) == 1
+    assert [key for key in cluster.store.objects() if topic in key] == []
+
+
+def test_crash_without_work_raises(cluster: TieredCluster) -> None:
+    cluster.create_topic("idle", 1)
+    with pytest.raises(ValueError, match="nothing to copy"):
+        cluster.crash("mid-copy", "idle")
+    with pytest.raises(ValueError, match="at-night"):
+        cluster.crash("at-night", "idle")
+
+
+def test_failed_copy_is_repeated_by_the_next_run(cluster: TieredCluster) -> None:
+    produce(cluster, "failing", 20)
+    cluster.store.fail()
+    assert cluster.tier_now("failing", roll=True) == 0
+    assert cluster.tier_now("failing") == 1
+    assert len([key for key in cluster.store.objects() if "failing" in key and key.endswith(".log")]) == 2
+
+
+def test_unclean_election_loses_records(cluster: TieredCluster) -> None:
+    produce(cluster, "unclean", 100)
+    cluster.elect("unclean", end_offset=60)
+    produce(cluster, "unclean", 20)
+    rows = plain(cluster, "unclean")
+    assert values(rows) == [*range(60), *range(20)]
+    assert [row[2] for row in rows] == [0] * 60 + [1] * 20
+
+
+def test_deleted_topic_leaves_nothing_in_the_tier(cluster: TieredCluster) -> None:
+    produce(cluster, "gone", 20)
+    cluster.tier_now("gone", roll=True)
+    cluster.delete_topic("gone")
+    assert [key for key in cluster.store.objects() if "gone" in key] == []
+    with pytest.raises(KeyError, match="gone"):
+        cluster.delete_topic("gone")
+
+
+def test_clients_follow_the_leader_to_another_broker(tmp_path: Path) -> None:
+    with TieredCluster(tmp_path / "tier", partitions=1, brokers=2) as two:
+        produce(two, "moved", 20)
+        two.elect("moved")
+        produce(two, "moved", 20)
+        with pytest.raises(KeyError, match="broker 7"):
+            two.elect("moved", broker=7)
+        rows = plain(two, "moved")
+        assert [row[2] for row in rows] == [0] * 20 + [1] * 20
+        two.tier_now(roll=True)
+    assert (tmp_path / "tier").is_dir()
+    assert two.store.objects()
+
+
+def test_temporary_tier_goes_with_the_cluster() -> None:
+    cluster = TieredCluster(partitions=1)
+    with pytest.raises(RuntimeError, match="start"):
+        _ = cluster.bootstrap_servers
+    with cluster:
+        assert cluster.directory.is_dir()
+    assert not cluster.directory.exists()
+    cluster.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        cluster.tier_now()
+
+
+def test_taken_port_raises(cluster: TieredCluster) -> None:
+    port = int(cluster.bootstrap_servers.rpartition(":")[2])
+    with pytest.raises(OSError, match="in use"):
+        TieredCluster(port=port).start()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"layout": "zip"}, {"partitions": 0}, {"brokers": 0}, {"topic_settings": {"color": "red"}}],
+    ids=lambda one: next(iter(one)),
+)
+def test_refuses_unknown_settings(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong)) if "color" not in str(wrong) else "color"):
+        TieredCluster(**wrong)
