@@ -87,7 +87,7 @@ class TieredCluster:
             changed=changes.notify,
         )
         ports = {node: port if node == nodes[0] else 0 for node in nodes}
-        self._server = Server(ports, lambda addresses: Requests(self._topics, changes, addresses))
+        self._server = Server(ports, lambda addresses: Requests(self._topics, changes, addresses, clock))
 
     def start(self) -> Self:
         """Returns when clients can connect. Raises OSError for a port that is taken."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.protocol import api_versions, metadata
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, ApiKey
@@ -37,17 +38,17 @@ _FROM_TOPIC, _FROM_DEFAULT = 1, 5
 _NO_TIME = -1
 _PROTOCOL_APIS = (FETCH, LIST_OFFSETS, METADATA, API_VERSIONS)
 
-_Handler: TypeAlias = Callable[[int, dict[str, Any]], Value | Awaitable[Value]]
+_Handler: TypeAlias = Callable[[int, int, dict[str, Any]], Value | Awaitable[Value]]
 
 
 class Requests:
     """``addresses``: host and port of each broker, by its id; filled once they listen. Runs in the cluster's thread."""
 
-    def __init__(self, topics: Topics, changes: Changes, addresses: Mapping[int, tuple[str, int]]) -> None:
+    def __init__(self, topics: Topics, changes: Changes, addresses: Mapping[int, tuple[str, int]], clock: Clock) -> None:
         self._topics = topics
         self._addresses = addresses
         self._fetches = Fetches(topics, changes)
-        self._coordinators = Coordinators(topics, addresses)
+        self._coordinators = Coordinators(topics, addresses, clock)
         self._handlers: Mapping[str, _Handler] = {
             "Produce": self._produce,
             "CreateTopics": self._create_topics,
@@ -72,7 +73,7 @@ class Requests:
                 return self._fetches.answer_list_offsets(node_id, version, body)
         message = MESSAGES[api_key]
         request = message.decode_request(body, version)
-        answer = self._handlers[message.name](node_id, request)
+        answer = self._handlers[message.name](node_id, version, request)
         value = await answer if isinstance(answer, Awaitable) else answer
         return None if message.name == "Produce" and not request["acks"] else message.encode_response(value, version)
 
@@ -95,7 +96,9 @@ class Requests:
     # Topics.
 
     def _metadata(self, version: int, body: Buffer) -> bytes:
-        request = metadata.decode_request(body, version)
+        # librdkafka writes null in four bytes where one is due, and brokers ignore what then follows the message.
+        asks_for_all = METADATA.reader(body, version).flexible and bytes(body[:1]) == b"\0"
+        request = metadata.MetadataRequest() if asks_for_all else metadata.decode_request(body, version)
         if request.topics is None:
             topics = [_described(topic) for topic in self._topics.all()]
         else:
@@ -119,7 +122,7 @@ class Requests:
         unknown = metadata.MetadataTopic(asked.name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return unknown if known is None else _described(known)
 
-    def _create_topics(self, _node: int, request: dict[str, Any]) -> Value:
+    def _create_topics(self, _node: int, _version: int, request: dict[str, Any]) -> Value:
         answers = []
         for asked in request["topics"]:
             error, message = ErrorCode.NONE, None
@@ -139,7 +142,7 @@ class Requests:
             answers.append({"name": asked["name"], "error_code": error, "error_message": message})
         return {"topics": answers}
 
-    def _delete_topics(self, _node: int, request: dict[str, Any]) -> Value:
+    def _delete_topics(self, _node: int, _version: int, request: dict[str, Any]) -> Value:
         answers = []
         for name in request["names"]:
             known = self._topics.named(name) is not None
@@ -149,7 +152,7 @@ class Requests:
             answers.append({"name": name, "error_code": error})
         return {"topics": answers}
 
-    def _describe_configs(self, _node: int, request: dict[str, Any]) -> Value:
+    def _describe_configs(self, _node: int, _version: int, request: dict[str, Any]) -> Value:
         results = []
         for asked in request["resources"]:
             result = {"type": asked["type"], "name": asked["name"]}
@@ -166,7 +169,7 @@ class Requests:
             results.append(result)
         return {"results": results}
 
-    def _describe_cluster(self, _node: int, _request: dict[str, Any]) -> Value:
+    def _describe_cluster(self, _node: int, _version: int, _request: dict[str, Any]) -> Value:
         brokers = [{"id": node, "host": host, "port": port} for node, (host, port) in self._addresses.items()]
         return {
             "cluster_id": CLUSTER_ID,
@@ -177,7 +180,7 @@ class Requests:
 
     # Records.
 
-    def _produce(self, node_id: int, request: dict[str, Any]) -> Value:
+    def _produce(self, node_id: int, _version: int, request: dict[str, Any]) -> Value:
         return _per_partition(request, lambda topic, asked: self._produced(node_id, topic, asked))
 
     def _produced(self, node_id: int, name: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +218,7 @@ class Requests:
             first = first or stored
         return ErrorCode.NONE, first
 
-    def _delete_records(self, node_id: int, request: dict[str, Any]) -> Value:
+    def _delete_records(self, node_id: int, _version: int, request: dict[str, Any]) -> Value:
         return _per_partition(request, lambda topic, asked: self._deleted(node_id, topic, asked))
 
     def _deleted(self, node_id: int, name: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -230,7 +233,7 @@ class Requests:
             return {"low_watermark": -1, "error_code": ErrorCode.OFFSET_OUT_OF_RANGE}
         return {"low_watermark": topic.partitions[number].log.log_start}
 
-    def _offset_for_leader_epoch(self, node_id: int, request: dict[str, Any]) -> Value:
+    def _offset_for_leader_epoch(self, node_id: int, _version: int, request: dict[str, Any]) -> Value:
         def of_partition(name: str, asked: dict[str, Any]) -> dict[str, Any]:
             partition = self._topics.partition(name, asked["partition"])
             error = leader_error(partition, node_id, asked["current_leader_epoch"])

@@ -5,52 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import confluent_kafka
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.tiered_kafka import CrashPoint, TieredCluster
-from tests.support.reading import Row, direct, read_to_end, settings, total
+from tests.support.reading import direct, read_to_end, settings, total
+from tests.tiered_kafka.clients import plain, produce, values, watermarks
 
 ISOLATION = ("read_committed", "read_uncommitted")
-
-
-def produce(cluster: TieredCluster, topic: str, count: int, **more: object) -> None:
-    """Records to partition 0 in batches of 20, and waits for them."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **more})
-    for number in range(count):
-        producer.produce(
-            topic, b"%060d" % number, b"%d" % number, partition=0, timestamp=1000 + number, headers={"n": b"%d" % number}
-        )
-        if number % 20 == 19:
-            assert producer.flush(30) == 0
-    assert producer.flush(30) == 0
-
-
-def plain(cluster: TieredCluster, topic: str, isolation: str = "read_committed") -> list[Row]:
-    """The whole of partition 0, as a plain consumer reads it."""
-    consumer = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, isolation))
-    try:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        return read_to_end(consumer)
-    finally:
-        consumer.close()
-
-
-def watermarks(cluster: TieredCluster, topic: str) -> tuple[int, int]:
-    consumer = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, "read_uncommitted"))
-    try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-    finally:
-        consumer.close()
-
-
-def values(rows: list[Row]) -> list[int]:
-    return [int(row[4]) for row in rows]
 
 
 @pytest.fixture(scope="module")
