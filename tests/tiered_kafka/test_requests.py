@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import aiokafka
 import kafka
 import pytest
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_remote_client.tiered_kafka import TieredCluster
@@ -72,18 +72,6 @@ def test_records_are_deleted_by_an_admin_client(cluster: TieredCluster, admin: A
     (future,) = admin.delete_records([TopicPartition("cut", 0, 41)]).values()
     with pytest.raises(KafkaException, match="OFFSET_OUT_OF_RANGE"):
         future.result(TIMEOUT)
-
-
-@pytest.mark.parametrize(("spec", "offset"), [(1000, 0), (1025, 25), (1079, 79), (2000, -1)])
-def test_offsets_are_found_by_time_in_both_tiers(cluster: TieredCluster, admin: AdminClient, spec: int, offset: int) -> None:
-    if "timed" not in admin.list_topics(timeout=TIMEOUT).topics:
-        produce(cluster, "timed", 60)
-        cluster.tier_now("timed", roll=True)
-        produce(cluster, "timed", 80)
-    asked = {TopicPartition("timed", 0): OffsetSpec.for_timestamp(spec)}
-    (future,) = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED).values()
-    found = future.result(TIMEOUT).offset
-    assert found == (offset if spec < 1060 or offset < 0 else 60 + 79)
 
 
 def test_kafka_python_produces_and_consumes(cluster: TieredCluster) -> None:
