@@ -25,6 +25,7 @@ MODULES = (
     "kafka_remote_client.model",
     "kafka_remote_client.testing",
     "kafka_remote_client.embedded.cluster",
+    "kafka_remote_client.tiered_kafka",
 )
 _HEAD = """\
 # API

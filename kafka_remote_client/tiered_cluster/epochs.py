@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_remote_client.model import UNKNOWN_EPOCH, EpochEntry
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, EpochEntry
 
 __all__ = [
     "Lineage",
     "assigned",
     "checkpoint",
+    "end_offset_of",
     "entries_in_range",
     "epoch_for_offset",
     "truncated_from_end",
@@ -52,6 +53,17 @@ def truncated_from_start(lineage: Lineage, start_offset: int) -> Lineage:
 def epoch_for_offset(lineage: Lineage, offset: int) -> int:
     """The epoch that wrote ``offset``; UNKNOWN_EPOCH before the first."""
     return max((entry.epoch for entry in lineage if entry.start_offset <= offset), default=UNKNOWN_EPOCH)
+
+
+def end_offset_of(lineage: Lineage, epoch: int, end_offset: int) -> tuple[int, int]:
+    """The answer to OffsetForLeaderEpoch: the last epoch up to ``epoch``, and where it ends. -1, -1 for an epoch to come.
+
+    ``end_offset``: that of the log. Before the first epoch, the answer is ``epoch`` itself and the first one's start.
+    """
+    if not lineage or epoch > lineage[-1].epoch or epoch < 0:
+        return UNKNOWN_EPOCH, UNKNOWN_OFFSET
+    later = next((entry.start_offset for entry in lineage if entry.epoch > epoch), end_offset)
+    return max((entry.epoch for entry in lineage if entry.epoch <= epoch), default=epoch), later
 
 
 def entries_in_range(lineage: Lineage, start_offset: int, end_offset: int) -> Lineage:

@@ -78,7 +78,7 @@ class ProducerState:
         """The state after a batch, and what the transaction index gets for it."""
         if batch.producer_id == NO_PRODUCER:
             return self, None
-        known = self._entry(batch.producer_id)
+        known = self.of(batch.producer_id)
         if not batch.control:
             return self.with_entry(_after_data(known, batch)), None
         kind, coordinator_epoch = marker_of(batch)
@@ -119,7 +119,8 @@ class ProducerState:
         """The first offset of each open transaction."""
         return (entry.open_since for entry in self.entries if entry.open_since != NO_OFFSET)
 
-    def _entry(self, producer_id: int) -> ProducerEntry:
+    def of(self, producer_id: int) -> ProducerEntry:
+        """The entry of a producer; an empty one for a producer that the log does not know."""
         return next((entry for entry in self.entries if entry.producer_id == producer_id), ProducerEntry(producer_id))
 
     def with_entry(self, changed: ProducerEntry) -> ProducerState:

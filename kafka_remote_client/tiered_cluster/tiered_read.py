@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from enum import IntEnum
 from typing import TypeAlias
 
 import attrs
@@ -32,25 +31,19 @@ import attrs
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.tiered_cluster import epochs, indexes
 from kafka_remote_client.tiered_cluster.batches import Batch, parse_batches
+from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.indexes import AbortedEntry
 from kafka_remote_client.tiered_cluster.log import PartitionLog
 from kafka_remote_client.tiered_cluster.remote_segments import RemoteSegments
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
 
-__all__ = ["ErrorCode", "FetchAnswer", "StoredObject", "read"]
+__all__ = ["FetchAnswer", "StoredObject", "read"]
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _ABORTED_ENTRY = struct.Struct(">hqqqq")
 
 StoredObject: TypeAlias = Callable[[RemoteLogSegmentMetadata, FileKind], bytes]
 """An object of the tier. It is not asked for the transaction index of a segment that says that it has none."""
-
-
-class ErrorCode(IntEnum):
-    """Kafka's error codes that a read can give."""
-
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
 
 
 @attrs.frozen

@@ -34,6 +34,7 @@ _OF_ANOTHER_MEANING = {
     ("kafka_remote_client/scanning/export/paths.py", 128 << 20): "row groups of an export",
     ("kafka_remote_client/scanning/export/paths.py", 512 << 20): "files of an export",
     ("kafka_remote_client/scanning/splits.py", 128 << 20): "remote.splitBytes of Spark",
+    ("kafka_remote_client/tiered_kafka/server.py", 100 << 20): "largest request that a tiered Kafka takes",
     ("kafka_remote_client/verify/stored_segment.py", 256 << 20): "largest index that verify reads",
 }
 _LARGE = 1 << 20

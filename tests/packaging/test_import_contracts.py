@@ -24,6 +24,7 @@ _PLANTED = {
     "Records import nothing of ours": (f"{_CLIENT}.records.batch", f"{_CLIENT}.clock"),
     "Protocol imports nothing of ours": (f"{_CLIENT}.protocol.headers", f"{_CLIENT}.metrics"),
     "The tiered cluster imports nothing of ours": (f"{_CLIENT}.tiered_cluster.log", f"{_CLIENT}.records.batch"),
+    "The tiered Kafka judges": (f"{_CLIENT}.tiered_kafka.topics", f"{_CLIENT}.records.batch"),
     "Records do no I/O": (f"{_CLIENT}.records.payload", "threading"),
     "The shim never imports": (f"{_CLIENT}.shim.tls", f"{_CLIENT}.fetch.plan"),
     "Fetchers import nothing of ours": (f"{_FETCHERS}.local", f"{_CLIENT}.registry"),

@@ -46,6 +46,10 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/records/payload.py": "test_block and test_parity",
     "kafka_remote_client/shim/origin_objects.py": "test_origin",
     "kafka_remote_client/testing/answers.py": "the scripted origin's tests",
+    "kafka_remote_client/tiered_cluster/error_codes.py": "values alone; every test of a refusal",
+    "kafka_remote_client/tiered_kafka/changes.py": "test_fetches",
+    "kafka_remote_client/tiered_kafka/plain_files.py": "test_tier_store",
+    "kafka_remote_client/tiered_kafka/pytest_plugin.py": "tests/test_tiered_kafka_page.py, in a process",
     "kafka_remote_client/verify/aiven_layout.py": "test_defects and test_verifier",
     "kafka_remote_client/verify/index_kinds.py": "test_defects",
 }
@@ -120,6 +124,7 @@ _WITHOUT_SOURCE = {
     "tests/test_plugins_page.py": "a page of the docs",
     "tests/test_restore_page.py": "a page of the docs",
     "tests/test_stores_page.py": "a page of the docs",
+    "tests/test_tiered_kafka_page.py": "a page of the docs",
 }
 
 

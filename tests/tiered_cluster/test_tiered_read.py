@@ -16,11 +16,12 @@ from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata, uuid_to_text
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.tiered_cluster.batches import Batch, Codec, Marker, Record, parse_batches, records_of
+from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.log import PartitionLog
 from kafka_remote_client.tiered_cluster.partition import Crash, Elect, RunCopy
 from kafka_remote_client.tiered_cluster.remote_segments import RemoteSegments
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
-from kafka_remote_client.tiered_cluster.tiered_read import ErrorCode, FetchAnswer, read
+from kafka_remote_client.tiered_cluster.tiered_read import FetchAnswer, read
 from tests.support.golden import golden_local, read_jsonl
 from tests.support.tier import LAYOUT
 from tests.tiered_cluster.golden_logs import replayed, segment_paths

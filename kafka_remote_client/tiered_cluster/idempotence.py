@@ -1,0 +1,63 @@
+"""Which batches of an idempotent producer a leader appends.
+
+::
+
+    the batch                                                   answer
+    has the sequences of one of the producer's last 5 batches   a duplicate: the offset of that one
+    has an older producer epoch                                 INVALID_PRODUCER_EPOCH
+    begins a new epoch, but not with sequence 0                 OUT_OF_ORDER_SEQUENCE_NUMBER
+    does not follow the producer's last batch                   OUT_OF_ORDER_SEQUENCE_NUMBER
+    comes from a producer that the log does not know            appended, whatever its sequence
+
+References: KIP-98; Kafka's ProducerAppendInfo (checkProducerEpoch, checkSequence), ProducerStateEntry.findDuplicateBatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from kafka_remote_client.tiered_cluster.batches import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, Batch
+from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
+from kafka_remote_client.tiered_cluster.log import PartitionLog
+
+__all__ = ["duplicate_of", "rejection"]
+
+_REMEMBERED = 5
+_MAX_SEQUENCE = 2**31 - 1
+
+
+def duplicate_of(log: PartitionLog, batch: Batch) -> Batch | None:
+    """The batch in the log with the same sequences, among the producer's last five."""
+    if batch.producer_id == NO_PRODUCER or _in_sequence(log, batch):
+        return None
+    same = (known for known in islice(_last_of(log, batch.producer_id), _REMEMBERED) if _sequences(known) == _sequences(batch))
+    return next(same, None)
+
+
+def rejection(log: PartitionLog, batch: Batch) -> ErrorCode:
+    """Why the leader does not append the batch, which is no duplicate; NONE if it does."""
+    known = log.producers.of(batch.producer_id)
+    if batch.producer_id == NO_PRODUCER or known.epoch == NO_EPOCH or _in_sequence(log, batch):
+        return ErrorCode.NONE
+    if batch.producer_epoch < known.epoch:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def _in_sequence(log: PartitionLog, batch: Batch) -> bool:
+    known = log.producers.of(batch.producer_id)
+    if known.epoch == batch.producer_epoch and known.last_sequence != NO_SEQUENCE:
+        return batch.base_sequence == (0 if known.last_sequence == _MAX_SEQUENCE else known.last_sequence + 1)
+    return known.epoch <= batch.producer_epoch and batch.base_sequence == 0
+
+
+def _sequences(batch: Batch) -> tuple[int, int, int]:
+    return batch.producer_epoch, batch.base_sequence, batch.last_sequence
+
+
+def _last_of(log: PartitionLog, producer_id: int) -> Iterator[Batch]:
+    for segment in reversed(log.segments):
+        for batch in reversed(segment.batches):
+            if batch.producer_id == producer_id and not batch.control:
+                yield batch

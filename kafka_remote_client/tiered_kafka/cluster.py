@@ -1,0 +1,183 @@
+"""A tiered Kafka in one process, for tests: :class:`TieredCluster`.
+
+::
+
+    clients ─► Server (one thread) ─► Requests ─► Topics ─► tiered_cluster/ (pure)
+                                                     └────► TierStore, __remote_log_metadata
+
+Replication takes no time: each partition has one log, which its leader, one of the brokers, serves. Records are in memory, the
+tier in a directory. Nothing runs by itself: a test says when segments are copied, when they expire, and who leads.
+
+References: KIP-405.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from kafka_remote_client import arguments
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.tiered_cluster.log import TopicConfig
+from kafka_remote_client.tiered_kafka.changes import Changes
+from kafka_remote_client.tiered_kafka.plain_files import PlainFiles
+from kafka_remote_client.tiered_kafka.requests import Requests
+from kafka_remote_client.tiered_kafka.server import Server
+from kafka_remote_client.tiered_kafka.tier_store import TierStore
+from kafka_remote_client.tiered_kafka.topic_settings import TopicSettings
+from kafka_remote_client.tiered_kafka.topics import METADATA_TOPIC, CrashPoint, Topic, Topics
+
+__all__ = ["TieredCluster"]
+
+_T = TypeVar("_T")
+_LAYOUTS = {PlainFiles.name: PlainFiles}
+_MAX = 1 << 10
+
+
+class TieredCluster:
+    """Brokers that keep sealed segments in a tier, in this process. A context manager, or :meth:`start` and :meth:`close`.
+
+    ``directory`` becomes the tier and is kept; without one a temporary directory is used and removed.
+    ``partitions``, ``segment_bytes`` (``segment.bytes``), ``topic_settings`` (under Kafka's names): of a topic that a client
+    creates by asking for it. ``local.retention.bytes`` is 0 unless given, so what was copied leaves the brokers at once.
+    ``brokers``: how many listen, with the ids 1 and up. ``port``: of the first one; 0 takes a free port.
+    ``metadata_partitions``: partitions of ``__remote_log_metadata``.
+
+    A method without a topic acts on all tiered topics. Raises ConfigurationError for settings that the cluster does not have.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str | None = None,
+        *,
+        partitions: int = 4,
+        segment_bytes: int = 1 << 20,
+        layout: str = PlainFiles.name,
+        topic_settings: Mapping[str, str] | None = None,
+        brokers: int = 1,
+        port: int = 0,
+        metadata_partitions: int = 5,
+        clock: Clock | None = None,
+    ) -> None:
+        if layout not in _LAYOUTS:
+            raise ConfigurationError(f"layout must be {' or '.join(_LAYOUTS)}, not {layout!r}")
+        arguments.whole(partitions, "partitions", 1, _MAX)
+        arguments.whole(metadata_partitions, "metadata_partitions", 1, _MAX)
+        arguments.whole(segment_bytes, "segment_bytes", 1, 2**31 - 1)
+        self._temporary = directory is None
+        settings = TopicSettings(TopicConfig(segment_bytes=segment_bytes, local_retention_bytes=0)).changed(
+            topic_settings or {}
+        )
+        nodes = range(1, arguments.whole(brokers, "brokers", 1, _MAX) + 1)
+        changes, clock = Changes(), clock or SystemClock()
+        self.directory = Path(tempfile.mkdtemp(prefix="tiered-kafka-") if directory is None else directory)
+        self.store = TierStore(self.directory, _LAYOUTS[layout]())
+        self._topics = Topics(
+            self.store,
+            clock,
+            settings,
+            brokers=nodes,
+            partitions=partitions,
+            metadata_partitions=metadata_partitions,
+            changed=changes.notify,
+        )
+        ports = {node: port if node == nodes[0] else 0 for node in nodes}
+        self._server = Server(ports, lambda addresses: Requests(self._topics, changes, addresses, clock))
+
+    def start(self) -> Self:
+        """Returns when clients can connect. Raises OSError for a port that is taken."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._server.start()
+        return self
+
+    def close(self) -> None:
+        """Stops the brokers, and removes a temporary directory. May be called twice."""
+        self._server.stop()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of each broker, separated by commas. Raises RuntimeError before :meth:`start`."""
+        if not self._server.addresses:
+            raise RuntimeError("the cluster is not started; call start()")
+        return ",".join(f"{host}:{port}" for host, port in self._server.addresses.values())
+
+    # Topics.
+
+    def create_topic(self, topic: str, partitions: int | None = None, settings: Mapping[str, str] | None = None) -> None:
+        """Creates a topic. ``settings``: under Kafka's names. Raises ValueError for a name that exists or is not allowed."""
+        given = self._topics.settings.changed(settings or {})
+        if partitions is not None:
+            arguments.whole(partitions, "partitions", 1, _MAX)
+        self._call(lambda: self._topics.create(topic, partitions, given))
+
+    def delete_topic(self, topic: str) -> None:
+        """Removes a topic, and its segments from the tier. Raises KeyError for a topic that does not exist."""
+        self._call(lambda: self._topics.delete(self._named(topic).name))
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Moves the log start to ``before``; :meth:`expire_now` then removes segments. Raises ValueError, KeyError."""
+        self._call(lambda: self._topics.delete_records(self._named(topic, partition), partition, before))
+
+    # The tier.
+
+    def tier_now(self, topic: str | None = None, *, roll: bool = False) -> int:
+        """Copies sealed segments to the tier, then applies local retention; how many segments were copied.
+
+        ``roll``: also seals the active segments first, so that all records are copied whose transactions have ended. Where
+        local retention lets the active segment go, it is copied too, as brokers do.
+        """
+        return self._call(lambda: self._topics.tier(self._tiered(topic), roll=roll))
+
+    def expire_now(self, topic: str | None = None, *, now_ms: int | None = None) -> int:
+        """Deletes segments whose records are below the log start, or beyond retention; how many were deleted from the tier.
+
+        ``now_ms``: the time by which retention is judged, in milliseconds; default: the clock's.
+        """
+        return self._call(lambda: self._topics.expire(self._tiered(topic), now_ms))
+
+    # Leaders.
+
+    def elect(self, topic: str, partition: int = 0, *, broker: int | None = None, end_offset: int | None = None) -> None:
+        """Makes a broker, by default the next one, the leader of the next epoch.
+
+        ``end_offset``: where the new leader's log ends, at the boundary of a batch: later records are lost, as by an unclean
+        election. Raises KeyError for a partition or a broker that does not exist.
+        """
+        if broker is not None and broker not in self._server.addresses:
+            raise KeyError(f"there is no broker {broker}")
+        self._call(lambda: self._topics.elect(self._named(topic, partition), partition, broker, end_offset))
+
+    def crash(self, point: CrashPoint | str, topic: str, partition: int = 0) -> None:
+        """Lets the leader crash at that point of a copy or a deletion, and elects the next one, which starts over.
+
+        Raises ValueError for an unknown point, and if the leader has nothing to copy or to delete.
+        """
+        at = CrashPoint(point)
+        self._call(lambda: self._topics.crash(self._named(topic, partition), partition, at))
+
+    def _tiered(self, name: str | None) -> list[Topic]:
+        if name is not None:
+            return [self._named(name)]
+        return [topic for topic in self._topics.all() if topic.settings.tiered]
+
+    def _named(self, name: str, partition: int = 0) -> Topic:
+        topic = self._topics.named(name)
+        if topic is None or topic.partition(partition) is None or name == METADATA_TOPIC:
+            raise KeyError(f"there is no partition {name}-{partition}")
+        return topic
+
+    def _call(self, function: Callable[[], _T]) -> _T:
+        return self._server.call(function)

@@ -1,0 +1,144 @@
+"""Answers Fetch and ListOffsets from the logs and the tier.
+
+A Fetch waits until ``min_bytes`` are there, one partition has an error, or ``max_wait_ms`` have passed. Fetch sessions are not
+kept: each answer has session 0, after which clients send full requests.
+
+References: Kafka's ReplicaManager (fetchMessages, readFromLog), DelayedFetch, KafkaApis.handleListOffsetRequest; KIP-74.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
+from kafka_remote_client.protocol import fetch, list_offsets
+from kafka_remote_client.protocol.list_offsets import OffsetSpec
+from kafka_remote_client.tiered_cluster import offset_lookup, tiered_read
+from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
+from kafka_remote_client.tiered_cluster.offset_lookup import FoundOffset
+from kafka_remote_client.tiered_cluster.partition import Partition
+from kafka_remote_client.tiered_kafka.changes import Changes
+from kafka_remote_client.tiered_kafka.topics import Topic, Topics
+from kafka_remote_client.wire import Buffer
+
+__all__ = ["Fetches", "leader_error"]
+
+
+def leader_error(partition: Partition | None, node_id: int, epoch: int = UNKNOWN_EPOCH) -> ErrorCode:
+    """Why a broker does not serve the partition to a client that knows this leader epoch; NONE if it does."""
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if partition.broker_id != node_id:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    current = partition.log.lineage[-1].epoch
+    if epoch not in {UNKNOWN_EPOCH, current}:
+        return ErrorCode.FENCED_LEADER_EPOCH if epoch < current else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.NONE
+
+
+class Fetches:
+    """Runs in the cluster's thread."""
+
+    def __init__(self, topics: Topics, changes: Changes) -> None:
+        self._topics = topics
+        self._changes = changes
+
+    async def answer_fetch(self, node_id: int, version: int, body: Buffer) -> bytes:
+        """The answer to a Fetch of that version."""
+        request = fetch.decode_request(body, version)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + request.max_wait_ms / 1000
+        while True:
+            answers = tuple(self._of_topic(node_id, version, request, topic) for topic in self._limited(request))
+            parts = [part for topic in answers for part in topic.partitions]
+            size = sum(len(part.records or b"") for part in parts)
+            left = deadline - loop.time()
+            if size >= request.min_bytes or left <= 0 or not parts or any(part.error_code for part in parts):
+                return fetch.encode_response(fetch.FetchResponse(answers), version)
+            await self._changes.wait(left)
+
+    def _limited(self, request: fetch.FetchRequest) -> list[fetch.FetchTopic]:
+        self._left = request.max_bytes
+        self._min_one_message = True
+        return list(request.topics)
+
+    def _of_topic(
+        self, node_id: int, version: int, request: fetch.FetchRequest, asked: fetch.FetchTopic
+    ) -> fetch.FetchTopicResponse:
+        by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
+        topic = self._topics.with_id(asked.topic_id) if by_id else self._topics.named(asked.topic)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        isolation = IsolationLevel(request.isolation_level)
+        parts = tuple(self._of_partition(node_id, isolation, topic, missing, part) for part in asked.partitions)
+        return fetch.FetchTopicResponse(parts, asked.topic, asked.topic_id)
+
+    def _of_partition(
+        self, node_id: int, isolation: IsolationLevel, topic: Topic | None, missing: ErrorCode, asked: fetch.FetchPartition
+    ) -> fetch.PartitionData:
+        partition = None if topic is None else topic.partition(asked.partition)
+        error = missing if topic is None else leader_error(partition, node_id, asked.current_leader_epoch)
+        if partition is None or error:
+            return fetch.PartitionData(asked.partition, error)
+        log = partition.log
+        answer = tiered_read.read(
+            log,
+            partition.remote,
+            self._topics.store.object,
+            asked.fetch_offset,
+            max(min(asked.partition_max_bytes, self._left), 0),
+            isolation,
+            min_one_message=self._min_one_message,
+        )
+        self._left -= len(answer.records)
+        self._min_one_message &= not answer.records
+        return fetch.PartitionData(
+            asked.partition,
+            answer.error,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start,
+            answer.aborted,
+            records=answer.records,
+        )
+
+    def answer_list_offsets(self, node_id: int, version: int, body: Buffer) -> bytes:
+        """The answer to a ListOffsets of that version."""
+        request = list_offsets.decode_request(body, version)
+        committed = request.isolation_level == IsolationLevel.READ_COMMITTED
+        topics = []
+        for topic in request.topics:
+            parts = []
+            for asked in topic.partitions:
+                partition = self._topics.partition(topic.name, asked.partition_index)
+                error = leader_error(partition, node_id, asked.current_leader_epoch)
+                found: FoundOffset | None = FoundOffset()
+                if partition is not None and not error:
+                    found = self._found(partition, asked.timestamp, committed)
+                error = ErrorCode.UNSUPPORTED_VERSION if found is None else error
+                known = found or FoundOffset()
+                parts.append(
+                    list_offsets.ListOffsetsPartitionResponse(
+                        asked.partition_index, error, known.timestamp, known.offset, known.leader_epoch
+                    )
+                )
+            topics.append(list_offsets.ListOffsetsTopicResponse(topic.name, tuple(parts)))
+        return list_offsets.encode_response(list_offsets.ListOffsetsResponse(tuple(topics)), version)
+
+    def _found(self, partition: Partition, timestamp: int, committed: bool) -> FoundOffset | None:
+        log, remote = partition.log, partition.remote
+        if timestamp >= 0:
+            return offset_lookup.at_time(log, remote, self._topics.store.object, timestamp)
+        match timestamp:
+            case OffsetSpec.LATEST:
+                return offset_lookup.latest(log, committed=committed)
+            case OffsetSpec.EARLIEST:
+                return offset_lookup.earliest(log)
+            case OffsetSpec.MAX_TIMESTAMP:
+                return offset_lookup.with_max_timestamp(log)
+            case OffsetSpec.EARLIEST_LOCAL:
+                return offset_lookup.earliest_local(log)
+            case OffsetSpec.LATEST_TIERED:
+                return offset_lookup.latest_tiered(log, remote)
+            case OffsetSpec.EARLIEST_PENDING_UPLOAD:
+                return offset_lookup.earliest_pending_upload(log, remote)
+        return None

@@ -1,0 +1,121 @@
+"""Clients produce to a tiered cluster and read it back, through the brokers and directly from its tier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.tiered_kafka import TieredCluster
+from tests.support.reading import direct, read_to_end, settings, total
+from tests.tiered_kafka.clients import plain, produce, values
+
+ISOLATION = ("read_committed", "read_uncommitted")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TieredCluster]:
+    with TieredCluster(partitions=1, segment_bytes=4096) as running:
+        yield running
+
+
+@pytest.mark.parametrize("more", [{}, {"enable.idempotence": True, "compression.type": "zstd"}], ids=["plain", "idempotent"])
+def test_plain_consumer_reads_both_tiers(cluster: TieredCluster, more: dict[str, object]) -> None:
+    topic = f"both-{len(more)}"
+    produce(cluster, topic, 300, **more)
+    assert cluster.tier_now(topic, roll=True) > 1
+    produce(cluster, topic, 50, **more)
+    rows = plain(cluster, topic)
+    assert values(rows) == [*range(300), *range(50)]
+    assert [row[0] for row in rows] == list(range(350))
+    assert rows[7][1:] == ((1, 1007), 0, b"7", b"%060d" % 7, [("n", b"7")])
+
+
+@pytest.mark.parametrize("isolation", ISOLATION)
+def test_consumer_reads_directly_through_a_shim(cluster: TieredCluster, isolation: str) -> None:
+    topic = f"direct-{isolation}"
+    produce(cluster, topic, 300)
+    cluster.tier_now(topic, roll=True)
+    produce(cluster, topic, 50)
+    with Shim(ShimConfig(cluster.bootstrap_servers, store=cluster.store.url)) as shim:
+        assert shim.wait_ready(60)
+        with Consumer(direct(shim, isolation)) as consumer:
+            consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+            rows = read_to_end(consumer)
+            metrics = consumer.metrics()
+    assert rows == plain(cluster, topic, isolation)
+    assert total(metrics, "remote-fetch-records-total") == 300
+    assert metrics["remote-fetch-fallbacks-total"] == {}
+
+
+def test_consumer_follows_the_metadata_topic_itself(cluster: TieredCluster) -> None:
+    produce(cluster, "followed", 100)
+    cluster.tier_now("followed", roll=True)
+    own = {
+        "fetch.remote.enabled": True,
+        "fetch.remote.location.source": "metadata-topic",
+        "remote.storage.store.url": cluster.store.url,
+        "fetch.remote.location.timeout.ms": 60_000,
+    }
+    with Consumer(settings(cluster.bootstrap_servers, "read_committed", **own)) as consumer:
+        consumer.assign([TopicPartition("followed", 0, OFFSET_BEGINNING)])
+        rows = read_to_end(consumer)
+        metrics = consumer.metrics()
+    assert rows == plain(cluster, "followed")
+    assert total(metrics, "remote-fetch-records-total") == 100
+
+
+def test_sealed_segments_alone_are_copied(cluster: TieredCluster) -> None:
+    cluster.create_topic("sealed", 1, {"local.retention.bytes": "-1"})
+    produce(cluster, "sealed", 20)
+    assert cluster.tier_now("sealed") == 0
+    assert cluster.tier_now("sealed", roll=True) == 1
+    assert cluster.tier_now("sealed", roll=True) == 0
+
+
+def test_clients_follow_the_leader_to_another_broker(tmp_path: Path) -> None:
+    with TieredCluster(tmp_path / "tier", partitions=1, brokers=2) as two:
+        produce(two, "moved", 20)
+        two.elect("moved")
+        produce(two, "moved", 20)
+        with pytest.raises(KeyError, match="broker 7"):
+            two.elect("moved", broker=7)
+        rows = plain(two, "moved")
+        assert [row[2] for row in rows] == [0] * 20 + [1] * 20
+        two.tier_now(roll=True)
+    assert (tmp_path / "tier").is_dir()
+    assert two.store.objects()
+
+
+def test_temporary_tier_goes_with_the_cluster() -> None:
+    cluster = TieredCluster(partitions=1)
+    with pytest.raises(RuntimeError, match="start"):
+        _ = cluster.bootstrap_servers
+    with cluster:
+        assert cluster.directory.is_dir()
+    assert not cluster.directory.exists()
+    cluster.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        cluster.tier_now()
+
+
+def test_taken_port_raises(cluster: TieredCluster) -> None:
+    port = int(cluster.bootstrap_servers.rpartition(":")[2])
+    with pytest.raises(OSError, match="in use"):
+        TieredCluster(port=port).start()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"layout": "zip"}, {"partitions": 0}, {"brokers": 0}, {"topic_settings": {"color": "red"}}],
+    ids=lambda one: next(iter(one)),
+)
+def test_refuses_unknown_settings(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong)) if "color" not in str(wrong) else "color"):
+        TieredCluster(**wrong)

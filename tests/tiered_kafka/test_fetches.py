@@ -1,0 +1,165 @@
+"""Fetch and ListOffsets are answered by the leader, from both tiers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.protocol import fetch, list_offsets
+from kafka_remote_client.tiered_cluster.batches import Record, new_batch
+from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
+from kafka_remote_client.tiered_cluster.log import TopicConfig
+from kafka_remote_client.tiered_kafka import TieredCluster
+from kafka_remote_client.tiered_kafka.changes import Changes
+from kafka_remote_client.tiered_kafka.fetches import Fetches
+from kafka_remote_client.tiered_kafka.plain_files import PlainFiles
+from kafka_remote_client.tiered_kafka.tier_store import TierStore
+from kafka_remote_client.tiered_kafka.topic_settings import TopicSettings
+from kafka_remote_client.tiered_kafka.topics import Topics
+from kafka_remote_client.wire import ZERO_UUID
+from tests.tiered_kafka.clients import produce
+
+TIMEOUT = 60
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TieredCluster]:
+    with TieredCluster(partitions=1, segment_bytes=4096) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: TieredCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+
+
+@pytest.mark.parametrize(("spec", "offset"), [(1000, 0), (1025, 25), (1079, 79), (2000, -1)])
+def test_offsets_are_found_by_time_in_both_tiers(cluster: TieredCluster, admin: AdminClient, spec: int, offset: int) -> None:
+    if "timed" not in admin.list_topics(timeout=TIMEOUT).topics:
+        produce(cluster, "timed", 60)
+        cluster.tier_now("timed", roll=True)
+        produce(cluster, "timed", 80)
+    asked = {TopicPartition("timed", 0): OffsetSpec.for_timestamp(spec)}
+    (future,) = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED).values()
+    found = future.result(TIMEOUT).offset
+    assert found == (offset if spec < 1060 or offset < 0 else 60 + 79)
+
+
+class Broker:
+    """The topic ``orders`` with two partitions, led by the brokers 1 and 2, without sockets."""
+
+    def __init__(self, directory: Path) -> None:
+        self.changes = Changes()
+        self.topics = Topics(
+            TierStore(directory, PlainFiles()),
+            SystemClock(),
+            TopicSettings(TopicConfig()),
+            brokers=(1, 2),
+            partitions=2,
+            metadata_partitions=1,
+            changed=self.changes.notify,
+        )
+        self.orders = self.topics.create("orders")
+        self.fetches = Fetches(self.topics, self.changes)
+
+    def append(self, partition: int = 0) -> None:
+        self.topics.append(self.orders, partition, [new_batch([Record(0, 1, None, b"v" * 100)])])
+
+    def request(self, *partitions: fetch.FetchPartition, **more: int) -> fetch.FetchRequest:
+        return fetch.FetchRequest((fetch.FetchTopic(partitions, "orders"),), **{"max_bytes": 1 << 20, **more})
+
+    async def fetch(self, request: fetch.FetchRequest, version: int = 12, node: int = 1) -> tuple[fetch.PartitionData, ...]:
+        body = await self.fetches.answer_fetch(node, version, fetch.encode_request(request, version))
+        (topic,) = fetch.decode_response(body, version).responses
+        return topic.partitions
+
+
+def test_fetch_waits_for_records(tmp_path: Path) -> None:
+    async def body() -> int:
+        broker = Broker(tmp_path)
+        request = broker.request(fetch.FetchPartition(0, 0, 1000), max_wait_ms=60_000, min_bytes=200)
+        waiting = asyncio.ensure_future(broker.fetch(request))
+        for _ in range(2):  # one record is too little
+            done, _ = await asyncio.wait([waiting], timeout=0.01)
+            assert not done
+            broker.append()
+        (data,) = await waiting
+        return len(data.records or b"")
+
+    assert asyncio.run(body()) > 200
+
+
+def test_fetch_without_records_ends_after_its_wait(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    request = broker.request(fetch.FetchPartition(0, 0, 1000), max_wait_ms=1, min_bytes=1)
+    (data,) = asyncio.run(broker.fetch(request))
+    assert (data.error_code, bytes(data.records or b"")) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("partition", "epoch", "error"),
+    [
+        (0, 0, ErrorCode.FENCED_LEADER_EPOCH),
+        (0, 2, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (1, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (9, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (0, 1, ErrorCode.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_fetch_is_refused_at_once_with_the_reason(tmp_path: Path, partition: int, epoch: int, error: ErrorCode) -> None:
+    broker = Broker(tmp_path)
+    broker.topics.elect(broker.orders, 0, 1)
+    request = broker.request(fetch.FetchPartition(partition, 5, 1000, epoch), max_wait_ms=60_000, min_bytes=1)
+    (data,) = asyncio.run(broker.fetch(request))
+    assert data.error_code == error
+
+
+def test_unknown_topic_ids_are_named_as_such(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    asked = fetch.FetchTopic((fetch.FetchPartition(0, 0, 1000),), topic_id=broker.orders.id)
+    (data,) = asyncio.run(broker.fetch(fetch.FetchRequest((asked,)), 16))
+    assert data.error_code == 0
+    asked = fetch.FetchTopic((fetch.FetchPartition(0, 0, 1000),), topic_id=ZERO_UUID)
+    (data,) = asyncio.run(broker.fetch(fetch.FetchRequest((asked,)), 16))
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_only_the_first_partition_may_exceed_the_limit(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.topics.elect(broker.orders, 1, 1)
+    broker.append(0)
+    broker.append(1)
+    request = broker.request(fetch.FetchPartition(0, 0, 1), fetch.FetchPartition(1, 0, 1), max_bytes=1)
+    first, second = asyncio.run(broker.fetch(request))
+    assert len(first.records or b"") > 100
+    assert not second.records
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "error"),
+    [
+        (-1, 2, 0),
+        (-2, 0, 0),
+        (-3, 0, 0),
+        (-4, 0, 0),
+        (-5, -1, 0),
+        (-6, 0, 0),
+        (-7, -1, ErrorCode.UNSUPPORTED_VERSION),
+        (1, 0, 0),
+    ],
+)
+def test_special_timestamps_name_the_ends(tmp_path: Path, timestamp: int, offset: int, error: int) -> None:
+    broker = Broker(tmp_path)
+    broker.append()
+    broker.append()
+    asked = list_offsets.ListOffsetsPartition(0, timestamp)
+    request = list_offsets.ListOffsetsRequest((list_offsets.ListOffsetsTopic("orders", (asked,)),))
+    body = broker.fetches.answer_list_offsets(1, 11, list_offsets.encode_request(request, 11))
+    ((answer,),) = (topic.partitions for topic in list_offsets.decode_response(body, 11).topics)
+    assert (answer.offset, answer.error_code) == (offset, error)

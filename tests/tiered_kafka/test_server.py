@@ -1,0 +1,78 @@
+"""A connection that does not speak Kafka ends, and the others go on."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_remote_client.protocol import api_versions
+from kafka_remote_client.tiered_kafka import TieredCluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[TieredCluster]:
+    with TieredCluster(partitions=1) as running:
+        yield running
+
+
+def answer(cluster: TieredCluster, data: bytes) -> bytes:
+    """What the first broker sends for these bytes: one frame without its length, or nothing if it closes the connection."""
+    host, _, port = cluster.bootstrap_servers.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=60) as peer, peer.makefile("rb") as received:
+        peer.sendall(data)
+        length = received.read(4)
+        return received.read(int.from_bytes(length, "big")) if length else b""
+
+
+def framed(key: int, version: int, body: bytes = b"") -> bytes:
+    request = struct.pack(">hhih", key, version, 7, -1) + body
+    return struct.pack(">i", len(request)) + request
+
+
+@pytest.mark.parametrize(
+    "data",
+    [framed(3, 99), framed(9999, 0), framed(8, 0), framed(3, 1, b"\xff"), struct.pack(">i", 1 << 30)],
+    ids=["version", "key", "old", "body", "length"],
+)
+def test_unknown_request_ends_the_connection(cluster: TieredCluster, data: bytes) -> None:
+    assert answer(cluster, data) == b""
+
+
+def test_versions_are_told_also_to_newer_clients(cluster: TieredCluster) -> None:
+    told = answer(cluster, framed(18, 0))
+    body = answer(cluster, framed(18, 77, b"\0"))
+    assert told[:4] == body[:4] == struct.pack(">i", 7)
+    old, new = api_versions.decode_response(told[4:], 0), api_versions.decode_response(body[4:], 4)
+    assert new.error_code == 35
+    assert old.api_keys == new.api_keys
+    assert {entry.api_key for entry in old.api_keys} >= {
+        0,
+        1,
+        2,
+        3,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        18,
+        19,
+        20,
+        21,
+        22,
+        24,
+        25,
+        26,
+        28,
+    }
+
+
+def test_cluster_describes_its_brokers(cluster: TieredCluster) -> None:
+    body = answer(cluster, framed(60, 0, b"\0\0\0"))
+    assert b"tiered-kafka" in body
+    assert b"127.0.0.1" in body
