@@ -28,7 +28,7 @@ class Suite:
 
     ``counted``: coverage is measured. ``campaign``: a separate command (``make NAME``), not part of ``make test-all``.
     ``debug_memory``: the interpreter's allocators check for writes outside of blocks, as ``-X dev`` lets them; for suites that
-    test the compiled decoder. Elsewhere that would take a seventh of the time, for the same code.
+    test the compiled decoder. Elsewhere that would take a quarter of the time, for the same code.
     ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: no other test runs
     at the same time, here or in ``make test``.
     """
@@ -69,10 +69,13 @@ SUITES = {
             *("", "integration/test_a", "integration/test_export_", "integration/test_imports", "integration/test_keeper"),
             *("integration/test_librdkafka_mock", "integration/test_notebook", "integration/test_spark_iceberg_backfill"),
             *("integration/test_spark_scenarios_plan", "integration/test_tier_report"),
-            without=("docs/", "embedded/", "faults/", "fuzz/", "integration/", "packaging/", "shim/", "state_machine/"),
+            without=(
+                *("docs/", "embedded/", "faults/", "fuzz/", "integration/", "packaging/", "records/", "shim/"),
+                *("state_machine/",),
+            ),
         ),
-        debug_memory=True,
     ),
+    "records": Suite(12, 2, "loadgroup", _in("records/"), debug_memory=True),
     "shim": Suite(
         14,
         4,
@@ -244,7 +247,7 @@ def _suite_of(item: pytest.Item) -> str:
     groups of plain consumers only. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
     the embedded cluster or tests the shim; ``consumer``: is also about the consumer; ``field``: also reads many partitions
     with default time-outs.
-    ``faults``: faults on the embedded cluster. ``fuzz``: any bytes for each parser, for minutes.
+    ``faults``: faults on the embedded cluster. ``fuzz``: any bytes for each parser, for minutes. ``records``: the decoder.
     ``pure-python``: the decoder's tests again without the kernel. ``confluent-versions``: the consumer's again with other
     versions of confluent-kafka. ``kernel-coverage``: the kernel's lines by gcov. ``unit``: all others.
     """
@@ -262,7 +265,7 @@ def _suite_of(item: pytest.Item) -> str:
         return "parity" if folder == "parity" or item.path.name.startswith(_SIDE_BY_SIDE) else "broker"
     if folder in {"packaging", "docs"}:
         return "packaging-docs"
-    if folder in {"faults", "fuzz"}:
+    if folder in {"faults", "fuzz", "records"}:
         return folder
     if folder in {"embedded", "shim"} or item.get_closest_marker("embedded"):
         return "consumer" if folder == "consumer" else "shim"
