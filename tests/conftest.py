@@ -30,7 +30,7 @@ from tests.support.azure_server import AzureServer, AzureTlsServer
 from tests.support.browser import BROWSER
 from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.once import once_per_run
 from tests.support.promtool import PROMTOOL
@@ -211,7 +211,8 @@ def _package_log() -> Iterator[None]:
 def running_broker() -> KafkaBroker:
     """The run's broker; the first user starts it. For fixtures of wider scope than a test; tests use kafka_broker."""
     run = _run_directory()
-    broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()), leftover=run)
+    owner = int((run / "owner.pid").read_text())
+    broker = KafkaBroker(run / "broker", owner=owner, leftover=run, java_options=("-Xmx1g", *SHORT_LIVED))
     missing = run / "broker-missing"
     # Not while another worker's test has stopped it: both would start a broker.
     with file_lock(run / "broker.lock"), file_lock(run / "restart.lock", shared=True):
