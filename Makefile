@@ -45,7 +45,7 @@ test-all: ## all tests and the coverage gates, as CI runs them (SUITES="unit shi
 	@$(PYTHON) .ci/suites.py --python $(PYTHON) $(SUITES)
 
 test-fast: $(VENV)/.test ## the tests that start nothing, without coverage
-	$(PYTEST) --suite unit --numprocesses 2 $(ARGS)
+	$(PYTEST) --suite unit --suite records --numprocesses 2 $(ARGS)
 
 lint: $(VENV)/.test ## style, forbidden calls, direction of imports
 	$(BIN)/ruff check
@@ -82,7 +82,7 @@ broker-versions: $(VENV)/.test ## Kafka 3.9 to 4.4 with tier, shim, direct reads
 	$(BIN)/python -X dev -m tests.support.broker_versions $(ARGS)
 
 properties: $(VENV)/.test ## the property tests with new examples (SEED=7 repeats a run); what it finds becomes an @example of its test
-	$(CAMPAIGN) properties $(SEEDED) -- -m hypothesis --suite unit --numprocesses 2 --hypothesis-profile=campaign $(ARGS)
+	$(CAMPAIGN) properties $(SEEDED) -- -m hypothesis --suite unit --suite records --numprocesses 2 --hypothesis-profile=campaign $(ARGS)
 
 EXAMPLES = 500
 state-machine: $(VENV)/.test ## the consumer beside the plain one, command by command, from a random seed: EXAMPLES=500 (SEED=7 repeats a run)

@@ -30,7 +30,7 @@ from tests.support.azure_server import AzureServer, AzureTlsServer
 from tests.support.browser import BROWSER
 from tests.support.gcs_server import GcsServer
 from tests.support.group_topic import write_group_topic
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.once import once_per_run
 from tests.support.promtool import PROMTOOL
@@ -67,7 +67,7 @@ _OUR_RUN = pytest.StashKey[Path]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--suite", choices=SUITES, help="run the tests of one suite only (tests/suites.py)")
+    parser.addoption("--suite", action="append", choices=SUITES, help="run only this suite (tests/suites.py); may be repeated")
     parser.addoption("--selection", choices=PHASES, help="run the selection of make test only (tests/selection.py)")
     parser.addoption(
         "--campaign-seed", type=int, help="of Hypothesis's examples and of random programs; tests/support/campaign.py"
@@ -110,8 +110,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files that have no test of the suite, so they are not imported."""
-    suite = config.getoption("--suite")
-    return True if suite and is_elsewhere(collection_path, suite) else None
+    wanted = config.getoption("--suite")
+    return True if wanted and all(is_elsewhere(collection_path, suite) for suite in wanted) else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -126,7 +126,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Marks what each test needs and selects those of the suite; in random order, moves long files to the front."""
+    """Marks what each test needs and selects those of the suites; in random order, moves long files to the front."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if "running_broker" in fixtures:
@@ -140,7 +140,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others: list[pytest.Item] = []
         own: list[pytest.Item] = []
         for item in items:
-            (own if suite_of(item) == wanted else others).append(item)
+            (own if suite_of(item) in wanted else others).append(item)
         config.hook.pytest_deselected(items=others)
         items[:] = own
     if part := config.getoption("--selection"):
@@ -211,7 +211,8 @@ def _package_log() -> Iterator[None]:
 def running_broker() -> KafkaBroker:
     """The run's broker; the first user starts it. For fixtures of wider scope than a test; tests use kafka_broker."""
     run = _run_directory()
-    broker = KafkaBroker(run / "broker", owner=int((run / "owner.pid").read_text()), leftover=run)
+    owner = int((run / "owner.pid").read_text())
+    broker = KafkaBroker(run / "broker", owner=owner, leftover=run, java_options=("-Xmx1g", *SHORT_LIVED))
     missing = run / "broker-missing"
     # Not while another worker's test has stopped it: both would start a broker.
     with file_lock(run / "broker.lock"), file_lock(run / "restart.lock", shared=True):

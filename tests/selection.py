@@ -2,8 +2,8 @@
 
 The rule:
 
-1. Each test function of the suites ``unit`` and ``packaging-docs``, except those in ``_LONG``. Of a function with more
-   than :data:`CASES` cases, that many are selected, spread evenly: the function is the claim, the cases are samples.
+1. Each test function of the suites ``unit``, ``records`` and ``packaging-docs``, except those in ``_LONG``. Of a function with
+   more than :data:`CASES` cases, that many are selected, spread evenly: the function is the claim, the cases are samples.
 2. For each real component, and each combination of several, the tests that cover most of it (``NAMED``).
 3. Each package, each security promise and each component has a selected test.
    ``tests/packaging/test_selection.py`` checks that.
@@ -120,7 +120,7 @@ def component_of(name: str) -> Component | None:
 def _is_in(name: str, suite: str) -> bool:
     if _begins(name, (*_LONG, *_MINIO_ALONE)) or _SECOND_DOWNLOAD in name:
         return False
-    return suite in {"unit", "packaging-docs"} or component_of(name) is not None
+    return suite in {"unit", "records", "packaging-docs"} or component_of(name) is not None
 
 
 def _begins(name: str, tests: Iterable[str]) -> bool:

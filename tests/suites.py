@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +23,12 @@ __all__ = ["SAMPLES", "SUITES", "Suite", "is_elsewhere", "is_in_everything", "pa
 class Suite:
     """``ceiling``: minutes after which a suite counts as hung, about three times its duration on two idle cores.
     ``workers``, ``dist``: for xdist; suites that wait have more workers than cores. ``dist`` is ``loadfile`` if the fixtures
-    of a module write topics. ``folders``: where all its tests are, so that no worker of its run imports others; ``None`` =
-    anywhere.
+    of a module write topics. ``has``: tells by the path of a folder or file below ``tests`` whether it may have tests of the
+    suite; no worker imports other files, because imports take most of the time in which a run begins.
 
     ``counted``: coverage is measured. ``campaign``: a separate command (``make NAME``), not part of ``make test-all``.
     ``debug_memory``: the interpreter's allocators check for writes outside of blocks, as ``-X dev`` lets them; for suites that
-    test the compiled decoder. Elsewhere that would take a seventh of the time, for the same code.
+    test the compiled decoder. Elsewhere that would take a quarter of the time, for the same code.
     ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: no other test runs
     at the same time, here or in ``make test``.
     """
@@ -34,7 +36,7 @@ class Suite:
     ceiling: int
     workers: int
     dist: str
-    folders: frozenset[str] | None = None
+    has: Callable[[str], bool]
     counted: bool = True
     debug_memory: bool = False
     campaign: bool = False
@@ -47,43 +49,98 @@ class Suite:
         return ["--numprocesses", str(self.workers), "--dist", *self.dist.split()]
 
 
-def _in(*folders: str) -> frozenset[str]:
-    return frozenset(folders)
+def _in(*beginnings: str, without: Sequence[str] = ()) -> Callable[[str], bool]:
+    """In files whose path begins with one of these, unless it begins with a longer one of ``without``."""
+
+    def has(path: str) -> bool:
+        longest = max((len(beginning) for beginning in beginnings if path.startswith(beginning)), default=-1)
+        excluded = max((len(beginning) for beginning in without if path.startswith(beginning)), default=-1)
+        return longest > excluded or any(beginning.startswith(f"{path}/") for beginning in beginnings)
+
+    return has
 
 
 SUITES = {
-    "unit": Suite(20, 2, "loadgroup", debug_memory=True),
-    "shim": Suite(14, 4, "loadfile", _in("cli", "embedded", "fetch", "integration", "parity", "scanning", "shim", "spark")),
-    "consumer": Suite(16, 4, "loadfile", _in("consumer")),
-    "field": Suite(10, 1, "no", _in("consumer"), counted=False, alone=True),  # under default time-outs
+    "unit": Suite(
+        20,
+        2,
+        "loadgroup",
+        _in(
+            *("", "integration/test_a", "integration/test_export_", "integration/test_imports", "integration/test_keeper"),
+            *("integration/test_librdkafka_mock", "integration/test_notebook", "integration/test_spark_iceberg_backfill"),
+            *("integration/test_spark_scenarios_plan", "integration/test_tier_report"),
+            without=(
+                *("docs/", "embedded/", "faults/", "fuzz/", "integration/", "packaging/", "records/", "shim/"),
+                *("state_machine/",),
+            ),
+        ),
+    ),
+    "records": Suite(12, 2, "loadgroup", _in("records/"), debug_memory=True),
+    "shim": Suite(
+        14,
+        4,
+        "loadfile",
+        _in(
+            *("cli/", "embedded/", "shim/", "fetch/test_open_reader", "parity/test_calls", "scanning/test_broker_part"),
+            *("spark/test_mistakes", "spark/source/test_datasource", "integration/test_spark_fallback"),
+            *("integration/test_header_names", "integration/test_application_callbacks", "integration/test_imports"),
+        ),
+    ),
+    "consumer": Suite(16, 4, "loadfile", _in("consumer/")),
+    "field": Suite(10, 1, "no", _in("consumer/"), counted=False, alone=True),  # under default time-outs
     # Hundreds of cells that mostly wait. Here and below coverage would take up to a third of the time and add nothing: the
     # suites above run the same code and reach the required coverage by themselves.
-    "faults": Suite(25, 8, "load", _in("faults"), counted=False),
+    "faults": Suite(25, 8, "load", _in("faults/"), counted=False),
     # Programs that wait for two consumers, or for a group.
-    "state-machine": Suite(15, 7, "load", _in("state_machine"), counted=False, needs_parts=True),
+    "state-machine": Suite(15, 7, "load", _in("state_machine/"), counted=False, needs_parts=True),
     # With four workers the processors are idle for a third of the time. Long files run first.
     "broker": Suite(
         20,
         6,
         "loadfile --no-loadscope-reorder",
-        _in("benchmarks", "cli", "faults", "integration"),
+        _in(
+            *("benchmarks/test_field", "benchmarks/test_consumer", "cli/test_verify", "faults/test_shim_"),
+            *("faults/test_metadata_faults", "integration/", "integration/test_spark_s"),
+            without=("integration/test_spark_", "integration/test_consumer_semantics"),
+        ),
         counted=False,
         needs_parts=True,
     ),
     # One fixture runs all rebalanced groups at the same time and mostly waits for them: it has its own worker.
-    "parity": Suite(15, 5, "loadfile --no-loadscope-reorder", _in("integration", "parity"), counted=False, needs_parts=True),
+    "parity": Suite(
+        15,
+        5,
+        "loadfile --no-loadscope-reorder",
+        _in("integration/test_group_rebalances", "integration/test_consumer_semantics", "parity/"),
+        counted=False,
+        needs_parts=True,
+    ),
     # One long table of cells, which several workers share.
     "stores": Suite(
-        14, 6, "load", _in("cli", "fetchers", "integration", "test_stores_page.py"), counted=False, needs_parts=True
+        14,
+        6,
+        "load",
+        _in(
+            *(
+                "cli/test_verify",
+                "fetchers/",
+                "integration/test_store",
+                "integration/test_restore",
+                "integration/test_bench_s3",
+            ),
+            *("integration/test_shim_start", "integration/test_export_stores", "test_stores_page"),
+        ),
+        counted=False,
+        needs_parts=True,
     ),
     # Each worker has its own sessions: they start slowly, and its files share them; long files come first.
-    "spark": Suite(25, 2, "loadfile --no-loadscope-reorder", _in("integration"), counted=False, needs_parts=True),
-    "packaging-docs": Suite(16, 2, "loadgroup", _in("docs", "packaging"), counted=False),
-    "fuzz": Suite(15, 2, "load", _in("fuzz"), counted=False, debug_memory=True),
-    "plain-groups": Suite(30, 4, "load", _in("state_machine"), counted=False, campaign=True, needs_parts=True),
-    "pure-python": Suite(10, 1, "no", _in("packaging"), counted=False, campaign=True),
-    "confluent-versions": Suite(15, 2, "load", _in("packaging"), counted=False, campaign=True),
-    "kernel-coverage": Suite(10, 1, "no", _in("fuzz"), counted=False, campaign=True),
+    "spark": Suite(25, 2, "loadfile --no-loadscope-reorder", _in("integration/test_spark_"), counted=False, needs_parts=True),
+    "packaging-docs": Suite(16, 2, "loadgroup", _in("docs/", "packaging/"), counted=False),
+    "fuzz": Suite(15, 2, "load", _in("fuzz/"), counted=False, debug_memory=True),
+    "plain-groups": Suite(30, 4, "load", _in("state_machine/"), counted=False, campaign=True, needs_parts=True),
+    "pure-python": Suite(10, 1, "no", _in("packaging/"), counted=False, campaign=True),
+    "confluent-versions": Suite(15, 2, "load", _in("packaging/"), counted=False, campaign=True),
+    "kernel-coverage": Suite(10, 1, "no", _in("fuzz/"), counted=False, campaign=True),
 }
 SAMPLES = {
     "broker-versions": "tests/support/test_broker_versions.py",
@@ -151,16 +208,23 @@ def failures_in(text: str) -> list[str]:
     return [line for line in lines if line.startswith(("FAILED ", "ERROR "))] + stacks
 
 
+@cache
+def _below_tests(path: Path) -> str:
+    """The path below this folder; "" for this folder and files elsewhere. Cached, because each test of a file asks for it."""
+    name = path.relative_to(_TESTS).as_posix() if path.is_relative_to(_TESTS) else ""
+    return "" if name == "." else name
+
+
 def place_of(item: pytest.Item) -> int:
     """Returns the position of its file in a run; the remaining order is random."""
-    name = item.path.relative_to(_TESTS).as_posix() if item.path.is_relative_to(_TESTS) else ""
+    name = _below_tests(item.path)
     return _LONG_FIRST.index(name) if name in _LONG_FIRST else len(_LONG_FIRST)
 
 
 def is_elsewhere(path: Path, suite: str) -> bool:
     """Returns whether no test of the suite is at this path."""
-    folders = SUITES[suite].folders
-    return folders is not None and path.is_relative_to(_TESTS) and path != _TESTS and _folder(path) not in folders
+    name = _below_tests(path)
+    return bool(name) and not SUITES[suite].has(name)
 
 
 def is_in_everything(path: Path) -> bool:
@@ -172,12 +236,8 @@ def is_in_everything(path: Path) -> bool:
 def suite_of(item: pytest.Item) -> str:
     """Returns the suite, by the rules below. Raises AssertionError for a test that a run of its suite would not collect."""
     suite = _suite_of(item)
-    assert not is_elsewhere(item.path, suite), f"{item.nodeid} is a test of {suite}, which has none in its folder"
+    assert not is_elsewhere(item.path, suite), f"{item.nodeid} is a test of {suite}, whose run leaves out its file (SUITES)"
     return suite
-
-
-def _folder(path: Path) -> str:
-    return path.relative_to(_TESTS).parts[0]
 
 
 def _suite_of(item: pytest.Item) -> str:
@@ -187,14 +247,14 @@ def _suite_of(item: pytest.Item) -> str:
     groups of plain consumers only. ``packaging-docs``: about the tree, packages and documents. ``shim``: needs
     the embedded cluster or tests the shim; ``consumer``: is also about the consumer; ``field``: also reads many partitions
     with default time-outs.
-    ``faults``: faults on the embedded cluster. ``fuzz``: any bytes for each parser, for minutes.
+    ``faults``: faults on the embedded cluster. ``fuzz``: any bytes for each parser, for minutes. ``records``: the decoder.
     ``pure-python``: the decoder's tests again without the kernel. ``confluent-versions``: the consumer's again with other
     versions of confluent-kafka. ``kernel-coverage``: the kernel's lines by gcov. ``unit``: all others.
     """
-    path = item.path.relative_to(_TESTS)
-    folder = _folder(item.path)
-    if path.as_posix() in _OF_THEIR_OWN:
-        return _OF_THEIR_OWN[path.as_posix()]
+    path = _below_tests(item.path)
+    folder = path.partition("/")[0]
+    if path in _OF_THEIR_OWN:
+        return _OF_THEIR_OWN[path]
     if folder == "state_machine":
         return "state-machine"
     if item.get_closest_marker("spark"):
@@ -205,7 +265,7 @@ def _suite_of(item: pytest.Item) -> str:
         return "parity" if folder == "parity" or item.path.name.startswith(_SIDE_BY_SIDE) else "broker"
     if folder in {"packaging", "docs"}:
         return "packaging-docs"
-    if folder in {"faults", "fuzz"}:
+    if folder in {"faults", "fuzz", "records"}:
         return folder
     if folder in {"embedded", "shim"} or item.get_closest_marker("embedded"):
         return "consumer" if folder == "consumer" else "shim"

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from kafka_remote_client.cli.main import run
 from tests.support.artifacts import MissingPartError
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
-from tests.support.kafka_broker import KafkaBroker, TierOffsets
+from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker, TierOffsets
 from tests.support.s3_server import S3Server
 from tests.support.waiting import wait_until
 
@@ -39,7 +39,7 @@ _PATIENCE_SECONDS = 120
 def new_node(directory: Path) -> Iterator[KafkaBroker]:
     """A formatted node, not started yet."""
     # After a kill the broker waits for the end of its session: Kafka's own default is shorter than that of the tests' brokers.
-    broker = KafkaBroker(directory, properties={"broker.session.timeout.ms": "9000"}, java_options=("-Xmx512m",))
+    broker = KafkaBroker(directory, properties={"broker.session.timeout.ms": "9000"}, java_options=("-Xmx512m", *SHORT_LIVED))
     try:
         broker.format()
     except MissingPartError as error:

@@ -29,7 +29,7 @@ from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.certificates import Authority
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
 from tests.support.kafka_client import RawClient
 from tests.support.ports import HOST, free_ports
 from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, total
@@ -85,7 +85,8 @@ class SaslBroker:
 @pytest.fixture(scope="module")
 def sasl_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
     port, tls_port = free_ports(2)
-    broker = KafkaBroker(tmp_path_factory.mktemp("sasl"), properties=properties(port, tls_port), java_options=("-Xmx512m",))
+    java_options = ("-Xmx512m", *SHORT_LIVED)
+    broker = KafkaBroker(tmp_path_factory.mktemp("sasl"), properties=properties(port, tls_port), java_options=java_options)
     try:
         broker.start()
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):

@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
 from tests.support.running_shim import RunningShim
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic
@@ -35,7 +35,7 @@ PROPERTIES = {
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker that this module stops and starts. Its TLS listener accepts only clients with a certificate."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("starting"), properties=PROPERTIES, java_options=("-Xmx512m",))
+    broker = KafkaBroker(tmp_path_factory.mktemp("starting"), properties=PROPERTIES, java_options=("-Xmx512m", *SHORT_LIVED))
     try:
         broker.start()
         yield broker

@@ -397,7 +397,7 @@ def test_golden_answers_equal_those_of_sequential_reads(tip, cache_bytes):
     end = alone.log(cache).end_offset()
     with store_read_executor() as executor:
         at_once = RemoteSegmentResolver(store, LAYOUT, executor=executor, index_cache_bytes=cache_bytes)
-        for offset in range(0, end + 1, max(1, end // 15)):
+        for offset in range(0, end + 1, max(1, end // 5)):
             for isolation, changes in product(IsolationLevel, GOLDEN_QUESTIONS):
                 asked = tier_question(tip, offset, isolation_level=isolation, **changes(offset))
                 assert outcome(partial(at_once.resolve, cache, asked)) == outcome(partial(alone.resolve, cache, asked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pyarrow as pa
@@ -75,8 +76,14 @@ def test_random_predicates_equal_a_filtered_full_scan() -> None:
 def test_random_predicates_detect_a_wrong_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison detects a planted bug: ``<`` includes its bound."""
     monkeypatch.setitem(arrow_filter._COMPARE, Operator.LESS, pc.less_equal)
+
+    def several_runs(tiers: Sequence[random_scans.KnownTier]) -> None:
+        """One run alone can miss the bug for long."""
+        for number in range(2, 8):
+            random_scans.run(tiers, count=100, number=number)
+
     with random_scans.known_tiers() as tiers, pytest.raises(AssertionError):
-        random_scans.run(tiers, count=300, number=1)
+        several_runs(tiers)
 
 
 def test_a_split_is_read_as_blocks_and_as_record_batches(golden: TierReader) -> None:

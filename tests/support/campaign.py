@@ -17,13 +17,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from hypothesis import settings
+
 from kafka_remote_client.clock import SystemClock
 from tests.suites import passed_in
 from tests.support.ledger import PRODUCT, ROOT, ledger
 from tests.support.processes import process_group
 from tests.support.under_load import outcome_of
 
-__all__ = ["command_of", "main"]
+__all__ = ["command_of", "examples", "main"]
 
 _CLOCK = SystemClock()
 _SEEDS = 1 << 32
@@ -33,6 +35,11 @@ def command_of(rest: Sequence[str], seed: int | None) -> list[str]:
     """The command of pytest with its seeds; ``None`` = the seeds of a commit."""
     seeds = [] if seed is None else [f"--campaign-seed={seed}", f"--randomly-seed={seed}"]
     return [sys.executable, "-X", "dev", "-m", "pytest", *seeds, *rest]
+
+
+def examples(of_a_commit: int, of_a_campaign: int) -> int:
+    """How many examples of Hypothesis a test tries: few of each commit, more in ``make properties``."""
+    return of_a_commit if settings.default.derandomize else of_a_campaign
 
 
 def _ran(command: Sequence[str]) -> tuple[str, int]:

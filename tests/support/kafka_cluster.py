@@ -20,7 +20,7 @@ from typing import Self
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from tests.support.kafka_broker import KafkaBroker, TierOffsets
+from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker, TierOffsets
 from tests.support.ports import HOST, free_ports
 from tests.support.waiting import wait_until
 
@@ -29,7 +29,7 @@ __all__ = ["KafkaCluster"]
 _PATIENCE_SECONDS = 120.0
 _CONTROLLER = 3
 _SESSION_MS = 4_000
-_SMALL = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_SMALL = ("-Xmx384m", *SHORT_LIVED)
 
 
 def _properties(node: int, controller_port: int, store: Path) -> dict[str, str]:

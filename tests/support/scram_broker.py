@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
 from tests.support.ports import HOST, free_ports
 
 __all__ = ["ScramBroker"]
@@ -51,7 +51,7 @@ class ScramBroker:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
-        self.broker = KafkaBroker(directory, properties=properties, java_options=("-Xmx512m",), version=version)
+        self.broker = KafkaBroker(directory, properties=properties, java_options=("-Xmx512m", *SHORT_LIVED), version=version)
 
     def __enter__(self) -> Self:
         self.broker.start()

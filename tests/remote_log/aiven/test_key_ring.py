@@ -5,6 +5,8 @@ import json
 import sys
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from kafka_remote_client.errors import ConfigurationError, DataKeyError
 from kafka_remote_client.registry import MissingExtraError
@@ -23,6 +25,11 @@ def wrapped_by_the_plugin() -> bytes:
     key_id, _, text = json.loads(manifest.read_text())["encryption"]["dataKey"].partition(":")
     assert key_id == "key1"
     return base64.b64decode(text)
+
+
+def new_key(bits: int) -> bytes:
+    key = rsa.generate_private_key(65537, bits)  # not by Crypto, which takes a second
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 
 @pytest.mark.parametrize(
@@ -50,9 +57,7 @@ def test_an_error_names_a_key_that_is_not_on_the_ring():
 
 
 def test_the_wrong_key_raises():
-    from Crypto.PublicKey import RSA
-
-    other = RSA.generate(2048).export_key("DER", pkcs=8)
+    other = new_key(2048)
     with pytest.raises(DataKeyError, match="cannot decrypt"):
         KeyRing({"key1": other}).unwrap("key1", wrap(DATA_KEY))
 
@@ -66,12 +71,6 @@ def test_other_bytes_are_not_a_wrapped_key(wrapped):
 def test_a_data_key_of_another_size_is_refused():
     with pytest.raises(DataKeyError, match="16 bytes"):
         key_ring().unwrap("key1", wrap(bytes(16)))
-
-
-def weak_key() -> bytes:
-    from Crypto.PublicKey import RSA
-
-    return RSA.generate(1024).export_key("DER", pkcs=8)
 
 
 def locked_key() -> bytes:
@@ -90,7 +89,7 @@ def locked_key() -> bytes:
         pem(private_key()[:500]),
         b"-----BEGIN PRIVATE KEY-----\n!!!\n-----END PRIVATE KEY-----",
         (golden_aiven("aiven-zstd-aes") / "keys" / "key1.public.der").read_bytes(),
-        weak_key(),
+        new_key(1024),
         locked_key(),
     ],
     ids=["nothing", "words", "zeros", "cut", "cut PEM", "not base64", "public", "weak", "locked"],
