@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, RemoteStorageTimeoutError
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets
 from kafka_remote_client.records import RecordBlock, read_batches
@@ -63,7 +64,7 @@ class FakeReader:
 
 class FakeEngine:
     def __init__(self) -> None:
-        self.readers: list[tuple[str, int, int, dict[str, Any]]] = []
+        self.read_requests: list[ReadRequest] = []
         self.items: list[Any] = []
         self.requested: list[tuple[str, int]] = []
         self.answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError | None] = {}
@@ -72,10 +73,10 @@ class FakeEngine:
         self.watch = self
         self.preference = BrokerPreference(1000, 10.0)
 
-    def reader(self, topic: str, partition: int, offset: int, **options: Any) -> FakeReader:
-        self.readers.append((topic, partition, offset, options))
+    def reader(self, request: ReadRequest, *, on_ready: Callable[[], None], on_passed: Callable[[], None]) -> FakeReader:
+        self.read_requests.append(request)
         if self.items:
-            options["on_ready"]()
+            on_ready()
         return FakeReader(self.items)
 
     def offsets_of(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Any]:
@@ -172,18 +173,18 @@ def test_what_lies_in_the_tier_is_paused_and_read_from_the_exact_offset(rig: Rig
     flow = rig.adopted(20)
     assert flow.route is Route.REMOTE
     assert rig.calls == [("pause", OFFSET_INVALID)]
-    ((topic, partition, offset, options),) = rig.engine.readers
-    assert (topic, partition, offset) == ("t", 0, 20)
-    assert options["isolation_level"] is IsolationLevel.READ_COMMITTED
-    assert options["stop_at_local"]
-    assert options["offsets"] == BOUNDS, "what was learnt a moment ago is not asked again"
+    (request,) = rig.engine.read_requests
+    assert (request.topic, request.partition, request.start_offset) == ("t", 0, 20)
+    assert request.isolation_level is IsolationLevel.READ_COMMITTED
+    assert request.stop_at_local
+    assert request.offsets == BOUNDS, "what was learnt a moment ago is not asked again"
 
 
 @pytest.mark.parametrize("offset", [100, 149, 1000, OFFSET_END, OFFSET_INVALID])
 def test_what_is_local_stays_with_the_inner_consumer(rig: Rig, offset: int) -> None:
     flow = rig.adopted(offset)
     held = offset >= 0
-    assert (flow.route, rig.engine.readers) == (Route.BROKER, [])
+    assert (flow.route, rig.engine.read_requests) == (Route.BROKER, [])
     assert rig.calls == ([("seek", offset), ("resume", offset), ("seek", offset)] if held else [])
     assert flow.inner_start.offset == offset
 
@@ -239,12 +240,12 @@ def test_a_refused_assignment_leaves_what_is_read_directly_paused_inside(rig: Ri
 def test_a_topic_that_is_not_on_the_list_stays_with_the_inner_consumer(offset: int) -> None:
     rig = Rig(topics="orders,^other")
     flow = rig.adopted(offset)
-    assert (flow.route, flow.next_offset, rig.calls, rig.engine.readers) == (Route.BROKER, offset, [], [])
+    assert (flow.route, flow.next_offset, rig.calls, rig.engine.read_requests) == (Route.BROKER, offset, [], [])
     rig.inner_position, rig.engine.watched = 20, BOUNDS
     for _ in range(3):
         rig.clock.now += 100
         rig.routing.recheck()
-    assert (flow.route, rig.engine.readers, rig.fallbacks) == (Route.BROKER, [], {})
+    assert (flow.route, rig.engine.read_requests, rig.fallbacks) == (Route.BROKER, [], {})
 
 
 def test_a_topic_that_is_not_on_the_list_hides_none_behind_it() -> None:
@@ -308,7 +309,7 @@ def test_a_failure_is_a_fallback_and_tried_again_later_each_time(rig: Rig) -> No
         rig.routing.recheck()
         assert flow.route is Route.REMOTE
     assert rig.fallbacks == {"timeout": 3}
-    assert rig.engine.readers[-1][2] == 30
+    assert rig.engine.read_requests[-1].start_offset == 30
     rig.engine.items = [ReadEnd("timeout", 100, 4, error, BOUNDS)]
     rig.adopted(20)
     assert rig.routing.take(10) is None
@@ -320,11 +321,11 @@ def test_partition_behind_the_local_log_goes_to_the_tier_at_its_position(rig: Ri
     rig.inner_position = 130
     rig.clock.now += 60
     rig.routing.recheck()
-    assert rig.engine.readers == [], "asked in the background"
+    assert rig.engine.read_requests == [], "asked in the background"
     rig.engine.watched = PartitionOffsets(log_start=10, earliest_local=140, latest_tiered=139, high_watermark=150)
     rig.clock.now += 1
     rig.routing.recheck()
-    assert rig.engine.readers[0][2] == 130
+    assert rig.engine.read_requests[0].start_offset == 130
     assert (flow.route, flow.reached) == (Route.REMOTE, 130)
 
 
@@ -365,7 +366,7 @@ def test_a_partition_that_keeps_up_is_left_alone(rig: Rig) -> None:
     rig.inner_position = 150
     rig.clock.now += 60
     rig.routing.recheck()
-    assert (flow.route, rig.engine.readers, flow.reached) == (Route.BROKER, [], 150)
+    assert (flow.route, rig.engine.read_requests, flow.reached) == (Route.BROKER, [], 150)
 
 
 def test_a_paused_partition_is_not_read(rig: Rig) -> None:
@@ -448,9 +449,9 @@ def test_slower_store_is_left_for_a_trial_and_then_for_a_while(rig: Rig) -> None
         rig.inner_position = offset
         rig.clock.now += 1.0
         rig.routing.recheck()
-        looks.append((flow.route, len(rig.engine.readers)))
+        looks.append((flow.route, len(rig.engine.read_requests)))
     assert looks == [(Route.BROKER, 1), (Route.REMOTE, 2), (Route.REMOTE, 2)]
-    assert rig.engine.readers[-1][2] == 70
+    assert rig.engine.read_requests[-1].start_offset == 70
 
 
 def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> None:
@@ -463,7 +464,7 @@ def test_a_broker_that_is_faster_keeps_the_partition_for_its_stay(rig: Rig) -> N
     rig.inner_position = 90
     rig.clock.now += 1.0
     rig.routing.recheck()
-    assert (flow.route, rig.engine.readers[-1][2]) == (Route.REMOTE, 90)
+    assert (flow.route, rig.engine.read_requests[-1].start_offset) == (Route.REMOTE, 90)
 
 
 @pytest.mark.parametrize("code", [KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, None])
@@ -491,12 +492,12 @@ def test_nothing_is_fetched_or_read_before_the_bounds_are_known(rig: Rig, offset
     rig.routing.adopt(flow)
     rig.routing.decide()
     assert rig.calls == [("pause", OFFSET_INVALID), ("assign", place)]
-    assert (flow.route, rig.engine.readers, rig.flows.parked) == (Route.AWAITS_BOUNDS, [], {flow.key})
+    assert (flow.route, rig.engine.read_requests, rig.flows.parked) == (Route.AWAITS_BOUNDS, [], {flow.key})
     assert (rig.flows.routes.any_not_by_broker, rig.flows.routes.by_broker) == (True, [])
     assert rig.routing.heeded(flow, Message(topic="t", partition=0, offset=20, value=b"")) is None
     rig.engine.answers["t", 0] = BOUNDS
     rig.routing.decide()
-    assert (flow.route, len(rig.engine.readers)) == (Route.REMOTE, 1)
+    assert (flow.route, len(rig.engine.read_requests)) == (Route.REMOTE, 1)
 
 
 def test_without_bounds_the_broker_delivers_after_the_location_timeout(rig: Rig) -> None:
@@ -603,7 +604,7 @@ def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig)
     assert (flow.route, flow.here.offset, flow.leader_epoch, flow.floor) == (Route.AWAITS_BOUNDS, 20, 3, 20)
     rig.engine.answers["t", 0] = BOUNDS
     rig.routing.decide()
-    assert (flow.route, rig.engine.readers[0][2]) == (Route.REMOTE, 20)
+    assert (flow.route, rig.engine.read_requests[0].start_offset) == (Route.REMOTE, 20)
 
 
 def from_committed(rig: Rig, committed: TopicPartition) -> PartitionFlow:
@@ -736,5 +737,5 @@ def test_a_reader_begins_with_the_epoch_of_the_last_record(rig: Rig) -> None:
     flow = rig.adopted(20)
     rig.routing.take(10)
     rig.routing.go_remote(flow)
-    _, _, offset, options = rig.engine.readers[-1]
-    assert (offset, options["leader_epoch"]) == (30, 4)
+    request = rig.engine.read_requests[-1]
+    assert (request.start_offset, request.leader_epoch) == (30, 4)

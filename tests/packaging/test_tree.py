@@ -78,6 +78,7 @@ _WITHOUT_SOURCE = {
     "tests/shim/test_resident_memory.py": "a thousand peers that never read or finish a handshake, against the whole shim",
     "tests/cli/test_mistakes.py": "what a user sees of typical mistakes, in all verbs",
     "tests/consumer/test_mistakes.py": "what a user sees of typical mistakes, on the embedded cluster",
+    "tests/spark/test_export_operations.py": "which operations of an export count for a fault",
     "tests/spark/test_mistakes.py": "what a user sees of typical mistakes, by the driver's code",
     "tests/spark/test_plan_and_counters.py": "plan, location source, engine and counters of tasks, over one tier",
     "tests/spark/test_drifting_records.py": "plans, splits and batches of one log, from questions to figures",

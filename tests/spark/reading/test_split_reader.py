@@ -14,6 +14,7 @@ from kafka_remote_client.errors import LocationError, NoSegmentsError, RemoteSto
 from kafka_remote_client.fallback import FallbackLog, TierUnavailableError
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records import RecordBlock, read_batches
@@ -44,24 +45,14 @@ class FakeEngine:
     def __init__(self, items: Sequence[RecordBlock | ReadEnd | Exception]) -> None:
         self._items = items
         self.metrics = FetchMetrics(ManualClock())
-        self.asked: list[tuple[Any, ...]] = []
+        self.requests: list[ReadRequest] = []
         self.left = 0
         self.closed = False
 
-    def reader(
-        self,
-        topic: str,
-        partition: int,
-        start: int,
-        *,
-        end_offset: int,
-        isolation_level: IsolationLevel,
-        window: tuple[int, int],
-        borrow: bool,
-    ) -> FakeEngine:
-        assert borrow
-        assert window == split_window(RemoteFetchConfig(enabled=True))
-        self.asked.append((topic, partition, start, end_offset, isolation_level))
+    def reader(self, request: ReadRequest) -> FakeEngine:
+        assert request.borrow
+        assert request.window == split_window(RemoteFetchConfig(enabled=True))
+        self.requests.append(request)
         return self
 
     def blocks(self, timeout: float) -> Iterator[RecordBlock | ReadEnd]:
@@ -105,7 +96,7 @@ def offsets(engine: FakeEngine | None, **more: str) -> list[int]:
     engines = TaskEngines(lambda _options, _clock: given)
     reader = SplitReader(options, engines=engines, **own())
     found = [offset for records in reader.read(SPLIT) for offset in records.column("offset").to_pylist()]
-    assert engine is None or engine.left == len(engine.asked)
+    assert engine is None or engine.left == len(engine.requests)
     engines.close()
     assert engine is None or engine.closed
     return found
@@ -114,14 +105,16 @@ def offsets(engine: FakeEngine | None, **more: str) -> list[int]:
 def test_a_fully_tiered_split_is_read_from_the_tier_only(from_broker: list[tuple[int, int]]) -> None:
     engine = FakeEngine([block(5, 6), block(7, 9), ReadEnd("end", 10)])
     assert offsets(engine) == [5, 6, 7, 9]
-    assert engine.asked == [("t", 3, 5, 10, IsolationLevel.READ_UNCOMMITTED)]
+    (request,) = engine.requests
+    assert (request.topic, request.partition, request.start_offset, request.end_offset) == ("t", 3, 5, 10)
+    assert request.isolation_level is IsolationLevel.READ_UNCOMMITTED
     assert from_broker == []
 
 
 def test_the_option_sets_the_isolation_level(from_broker: list[tuple[int, int]]) -> None:
     engine = FakeEngine([ReadEnd("end", 10)])
     assert offsets(engine, **{"kafka.isolation.level": "read_committed"}) == []
-    assert engine.asked[0][-1] is IsolationLevel.READ_COMMITTED
+    assert engine.requests[0].isolation_level is IsolationLevel.READ_COMMITTED
 
 
 def test_the_broker_continues_at_the_exact_next_offset(
@@ -165,7 +158,7 @@ def test_an_abandoned_task_stops_reading_and_releases_the_engine(from_broker: li
     assert engine.left == 1
     assert not engine.closed
     assert next(SplitReader(options, engines=engines).read(SPLIT)).num_rows == 1
-    assert len(engine.asked) == 2
+    assert len(engine.requests) == 2
 
 
 def test_a_silent_engine_is_not_used_again(from_broker: list[tuple[int, int]]) -> None:
@@ -250,7 +243,7 @@ class Worker:
 
     @property
     def asked(self) -> int:
-        return sum(len(engine.asked) for engine in self.made)
+        return sum(len(engine.requests) for engine in self.made)
 
 
 ALL = [block(5, 6, 7, 8, 9), ReadEnd("end", 10)]

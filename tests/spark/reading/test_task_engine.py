@@ -143,6 +143,7 @@ def test_each_call_makes_a_new_engine() -> None:
 
 _FORKING = """
 import os, sys
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.task_engine import worker_engines
 
@@ -154,7 +155,7 @@ if os.fork() == 0:
         os._exit(0 if own is not parents else 3)
 _, status = os.wait()
 with worker_engines.lend(options) as again:
-    reader = again.reader("t", 0, 0)
+    reader = again.reader(ReadRequest("t", 0, 0))
     reader.stop()
 sys.exit(os.waitstatus_to_exitcode(status) or (0 if again is parents else 4))
 """
