@@ -168,7 +168,9 @@ class ShimConfig:
 
     def __attrs_post_init__(self) -> None:
         if self.advertised_host is None and parse_address(self.listen)[0] in _EVERY_ADDRESS:
-            raise ConfigurationError("listen is every address, so advertised_host must name the host that clients connect to")
+            raise ConfigurationError(
+                f"set advertised_host to the host that clients connect to: {self.listen} is a wildcard address"
+            )
         if self.range_bytes > self.max_grant_bytes:
             raise ConfigurationError("range_bytes is larger than max_grant_bytes")
 

@@ -153,11 +153,12 @@ class TierVerifier:
                 found.setdefault(tip, _Partition(tip)).stored[stored.listed.remote_log_segment_id] = stored
             for tip in self._metadata.partitions(topic) if self._metadata is not None else ():
                 found.setdefault(tip, _Partition(tip))
+        place = "the store" if self._metadata is None else "the store or the metadata topic"
         for topic in topics:
             if not any(tip.topic == topic for tip in found):
-                raise NothingToVerifyError(f"neither the store nor the metadata topic has a topic {topic}")
+                raise NothingToVerifyError(f"found no topic {topic} in {place}")
         if not found:
-            raise NothingToVerifyError("neither the store nor the metadata topic has a segment")
+            raise NothingToVerifyError(f"found no segment in {place}")
         partitions = sorted(found.values(), key=lambda one: (one.tip.topic, one.tip.topic_id, one.tip.partition))
         for partition in partitions:
             self._plan_partition(partition)

@@ -89,12 +89,11 @@ def test_verify_writes_nothing(damaged: Path) -> None:
     [
         (
             ["nowhere"],
-            "neither the store nor the metadata topic has a topic nowhere; the store has LocalTieredStorage segments",
+            "found no topic nowhere in the store; the store has LocalTieredStorage segments",
         ),
         (
             ["--layout", "aiven"],
-            "neither the store nor the metadata topic has a segment; the store has LocalTieredStorage segments below "
-            "kafka-tiered-storage/",
+            "found no segment in the store; the store has LocalTieredStorage segments below kafka-tiered-storage/",
         ),
         (["--layout", "bogus"], "unknown layout 'bogus'"),
         (["--encryption-key", "bogus"], "KEYID=PRIVATE_KEY_FILE"),

@@ -58,6 +58,8 @@ def test_refuses_settings_out_of_bounds(wrong: dict[str, Any]) -> None:
 
 def test_every_address_needs_a_name_for_clients() -> None:
     assert ShimConfig("broker:9092", listen="0.0.0.0:9092", advertised_host="shim.example").advertised_host == "shim.example"
+    with pytest.raises(ConfigurationError, match=r"^set advertised_host to .*: 0\.0\.0\.0:9092 is a wildcard address$"):
+        ShimConfig("broker:9092", listen="0.0.0.0:9092")
 
 
 def test_repr_shows_no_secret() -> None:

@@ -96,9 +96,10 @@ def test_wrong_objects_are_found_without_a_key() -> None:
     assert verdict.summary.exit_status == 1
 
 
-def test_an_unknown_topic_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="nope"):
-        GoldenTier.of("local", "epochs").verify(topics=("nope",))
+@pytest.mark.parametrize(("metadata", "place"), [(False, "the store"), (True, "the store or the metadata topic")])
+def test_an_unknown_topic_is_refused(metadata: bool, place: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^found no topic nope in {place}$"):
+        GoldenTier.of("local", "epochs").verify(metadata=metadata, topics=("nope",))
 
 
 def test_only_the_requested_topics_are_checked() -> None:
