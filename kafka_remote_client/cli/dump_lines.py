@@ -178,8 +178,6 @@ def _plain(value: Any) -> Any:
             return _base64(value)
         case datetime() | date() | time():
             return value.isoformat()
-        case timedelta():
-            return str(value)
         case float() if not math.isfinite(value):
             return str(value)
         case None | bool() | int() | float() | str():
