@@ -3,6 +3,8 @@
 The process that begins a run makes a directory for it and puts its name into the environment; xdist's workers, and further
 pytest processes of one ``make test``, inherit it. The first test that needs the broker starts it there, the others attach, and
 the process that made the directory stops it. A test that restarts the broker excludes all others (``restartable_broker``).
+
+Fixtures import what they need themselves: each worker of each suite imports this module.
 """
 
 from __future__ import annotations
@@ -15,32 +17,32 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import hypothesis
 import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.selection import PHASES, selected
 from tests.suites import SUITES, is_elsewhere, place_of, suite_of
-from tests.support.aiven_tier import AivenTier, write_aiven_tier
 from tests.support.artifacts import CACHE, MissingPartError, file_lock
-from tests.support.azure_server import AzureServer, AzureTlsServer
 from tests.support.browser import BROWSER
-from tests.support.gcs_server import GcsServer
-from tests.support.group_topic import write_group_topic
-from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
-from tests.support.kafka_cluster import KafkaCluster
 from tests.support.once import once_per_run
 from tests.support.promtool import PROMTOOL
 from tests.support.run_summary import summary
-from tests.support.s3_server import S3_VARIABLES, S3Server
-from tests.support.scenario import TransactionalTopic, write_transactional_topic, write_wide_topic
-from tests.support.seaweedfs_server import SeaweedServer
-from tests.support.spark import NEWEST, OLDEST, WITH_CONNECTOR, SparkDriver, connector_jars
 
-S3_SERVERS = {"minio": S3Server, "seaweedfs": SeaweedServer}
+if TYPE_CHECKING:
+    from kafka_remote_client.embedded.cluster import EmbeddedCluster
+    from tests.support.aiven_tier import AivenTier
+    from tests.support.azure_server import AzureServer, AzureTlsServer
+    from tests.support.gcs_server import GcsServer
+    from tests.support.kafka_broker import KafkaBroker
+    from tests.support.kafka_cluster import KafkaCluster
+    from tests.support.s3_server import S3Server
+    from tests.support.scenario import TransactionalTopic
+    from tests.support.spark import SparkDriver
+
+S3_SERVERS = ("minio", "seaweedfs")
 ORDER_SEED = 1254
 """One random order for all runs of a commit. Campaigns choose another: ``--randomly-seed=N``."""
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
@@ -90,6 +92,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     run = config.stash.get(_OUR_RUN, None)
     if run is not None:
+        from tests.support.kafka_broker import KafkaBroker
+
         KafkaBroker(run / "broker").destroy()
         shutil.rmtree(run, ignore_errors=True)
         del os.environ[RUN_VARIABLE]
@@ -210,6 +214,8 @@ def _package_log() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def running_broker() -> KafkaBroker:
     """The run's broker; the first user starts it. For fixtures of wider scope than a test; tests use kafka_broker."""
+    from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
+
     run = _run_directory()
     owner = int((run / "owner.pid").read_text())
     broker = KafkaBroker(run / "broker", owner=owner, leftover=run, java_options=("-Xmx1g", *SHORT_LIVED))
@@ -247,6 +253,8 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
     """The partition of ``tests.support.scenario``, written once per run. Request it by name, never dynamically:
     writing it restarts the broker, which waits for all running tests.
     """
+    from tests.support.scenario import TransactionalTopic, write_transactional_topic
+
     facts, topic = _run_directory() / "transactional-topic.json", "transactional"
 
     def write() -> None:
@@ -262,6 +270,8 @@ def wide_topic(running_broker: KafkaBroker) -> str:
 
     Its name has every character that names of objects use between their parts.
     """
+    from tests.support.scenario import write_wide_topic
+
     topic = "wide.topic_with-marks-0"
     once_per_run(running_broker, topic, lambda: write_wide_topic(running_broker, topic))
     return topic
@@ -270,6 +280,8 @@ def wide_topic(running_broker: KafkaBroker) -> str:
 @pytest.fixture(scope="session")
 def group_topic(running_broker: KafkaBroker) -> str:
     """A tiered topic of many partitions, written once per run (``tests.support.group_topic``)."""
+    from tests.support.group_topic import write_group_topic
+
     topic = "for-groups"
     once_per_run(running_broker, topic, lambda: write_group_topic(running_broker, topic))
     return topic
@@ -280,6 +292,8 @@ def aiven_tier(
     running_broker: KafkaBroker, transactional_topic: TransactionalTopic, wide_topic: str
 ) -> Callable[[str], AivenTier]:
     """The tier of both topics in a mode of ``tests.support.aiven_tier``; each is written once per run."""
+    from tests.support.aiven_tier import AivenTier, write_aiven_tier
+
     run, topics = _run_directory(), (transactional_topic.topic, wide_topic)
 
     def written(mode: str) -> AivenTier:
@@ -297,6 +311,8 @@ def aiven_tier(
 @pytest.fixture(scope="module")
 def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Three real brokers with a tier, for one module."""
+    from tests.support.kafka_cluster import KafkaCluster
+
     yield from _entered("real brokers", lambda: KafkaCluster(tmp_path_factory.mktemp("cluster") / "nodes"))
 
 
@@ -310,31 +326,43 @@ def cluster(running: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[S3Server]:
     """A real S3 server, ``--s3-server``. Each test uses its own bucket."""
-    server = S3_SERVERS[pytestconfig.getoption("--s3-server")]
+    from tests.support.s3_server import S3Server
+    from tests.support.seaweedfs_server import SeaweedServer
+
+    server = {"minio": S3Server, "seaweedfs": SeaweedServer}[pytestconfig.getoption("--s3-server")]
     yield from _entered("S3 server", lambda: server(tmp_path_factory.mktemp("s3")))
 
 
 @pytest.fixture(scope="session")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
     """An Azure Blob server. Each test uses its own container."""
+    from tests.support.azure_server import AzureServer
+
     yield from _entered("Azure server", lambda: AzureServer(tmp_path_factory.mktemp("azure")))
 
 
 @pytest.fixture(scope="session")
 def azure_tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureTlsServer]:
     """An Azure Blob server over TLS that accepts bearer tokens."""
+    from tests.support.azure_server import AzureTlsServer
+
     yield from _entered("Azure server over TLS", lambda: AzureTlsServer(tmp_path_factory.mktemp("azure-tls")))
 
 
 @pytest.fixture(scope="session")
 def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GcsServer]:
     """A GCS server. Each test uses its own bucket."""
+    from tests.support.gcs_server import GcsServer
+
     yield from _entered("GCS server", lambda: GcsServer(tmp_path_factory.mktemp("gcs")))
 
 
 @pytest.fixture(scope="session")
 def spark_beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark that has its own Kafka source to compare with."""
+    from tests.support.s3_server import S3_VARIABLES
+    from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars
+
     yield from _entered(
         "Spark",
         lambda: SparkDriver(WITH_CONNECTOR, tmp_path_factory.mktemp("spark"), jars=connector_jars(), variables=S3_VARIABLES),
@@ -344,12 +372,17 @@ def spark_beside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriv
 @pytest.fixture(scope="session")
 def spark_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark."""
+    from tests.support.s3_server import S3_VARIABLES
+    from tests.support.spark import NEWEST, SparkDriver
+
     yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), variables=S3_VARIABLES))
 
 
 @pytest.fixture(scope="session")
 def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark that gives a task four attempts, as a cluster does."""
+    from tests.support.spark import NEWEST, SparkDriver
+
     settings = {"spark.master": "local[2,4]"}
     yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark"), settings=settings))
 
@@ -357,12 +390,16 @@ def spark_repeating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkD
 @pytest.fixture
 def spark_killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the newest Spark for one test, which may kill it."""
+    from tests.support.spark import NEWEST, SparkDriver
+
     yield from _entered("Spark", lambda: SparkDriver(NEWEST, tmp_path_factory.mktemp("spark")))
 
 
 @pytest.fixture(scope="module")
 def spark_oldest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkDriver]:
     """A session of the oldest Spark, with four attempts too."""
+    from tests.support.spark import OLDEST, SparkDriver
+
     settings = {"spark.master": "local[2,4]"}
     yield from _entered("Spark 3.5", lambda: SparkDriver(OLDEST, tmp_path_factory.mktemp("spark"), settings=settings))
 

@@ -126,9 +126,9 @@ def test_a_missing_part_skips_its_own_tests_and_is_tried_once(tmp_path: Path) ->
     broken = (
         "class S3Server:\n    def __init__(self, _):\n        raise tests.conftest.MissingPartError(f'try {next(tries)}')\n"
     )
-    servers = "tests.conftest.S3_SERVERS"
-    prelude = f"import itertools, tests.conftest\ntries = itertools.count(1)\n{broken}"
-    prelude += f"{servers} |= dict.fromkeys({servers}, S3Server)\n"
+    modules = "itertools, tests.conftest, tests.support.s3_server, tests.support.seaweedfs_server"
+    prelude = f"import {modules}\ntries = itertools.count(1)\n{broken}"
+    prelude += "tests.support.s3_server.S3Server = tests.support.seaweedfs_server.SeaweedServer = S3Server\n"
     file.write_text(prelude + _NEEDING_TWICE + "\n\ndef test_needs_nothing():\n    pass\n")
     done = _pytest(file, ci="", more=["-n", "2", "--dist=load"])
     assert done.returncode == 0, done.stdout

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tests.support.artifacts import file_lock
-from tests.support.kafka_broker import KafkaBroker
+
+if TYPE_CHECKING:
+    from tests.support.kafka_broker import KafkaBroker
 
 __all__ = ["SetUpFailedError", "once_per_run"]
 
