@@ -368,7 +368,7 @@ def _check(grant: SegmentGrant) -> None:
 def _check_page(page: SegmentPage) -> None:
     """A list that goes on says where, and has an entry: so each request of a client gets nearer to the end."""
     if page.next_start is not None and not (page.entries and page.entries[-1].next_offset == page.next_start):
-        raise ProtocolError(f"a list of {len(page.entries)} segments goes on at {page.next_start}, which is not where it ends")
+        raise ProtocolError(f"a list of {len(page.entries)} segments continues at {page.next_start}, not where it ends")
 
 
 def _written(write: Callable[[Writer], None]) -> bytes:

@@ -81,10 +81,10 @@ def test_a_partial_entry_or_a_wrong_order_is_refused() -> None:
 
 @pytest.mark.parametrize("page", [SegmentPage((), 5), SegmentPage((ENTRY,), 2001), SegmentPage((ENTRY,), 950)])
 def test_a_page_that_gets_no_nearer_to_the_end_is_refused(page: SegmentPage) -> None:
-    with pytest.raises(ProtocolError, match="goes on at"):
+    with pytest.raises(ProtocolError, match="continues at"):
         dialect.page_tags(page)
     tags = {12499: encode_entries(page.entries), 12500: (page.next_start or 0).to_bytes(8, "big")}
-    with pytest.raises(ProtocolError, match="goes on at"):
+    with pytest.raises(ProtocolError, match="continues at"):
         dialect.read_page(tags, 0)
 
 
