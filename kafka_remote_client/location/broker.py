@@ -17,7 +17,6 @@ import ssl
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from uuid import UUID
 
 import attrs
 
@@ -26,7 +25,8 @@ from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError, NotAnnouncedError, ProtocolError
 from kafka_remote_client.location.answer import location_of
 from kafka_remote_client.location.cluster import Key, PartitionLeader
-from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version
+from kafka_remote_client.location.leader_lists import LeaderLists
+from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version, tagged_fetch
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer, NotRemote
 from kafka_remote_client.protocol import fetch
@@ -35,13 +35,13 @@ from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.wire import TaggedFields
 
 __all__ = ["BrokerLocationSource"]
 
 _DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
 _DEFAULT_CONNECT_SECONDS = 1.0
-_ENOUGH_FOR_NO_RECORD = 1
 _LOCATIONS = "locations"
 _WAIT_SECONDS = 0.5
 """How long a peer may wait for look-ups before it answers that they are pending: two rounds of store requests of 0.2 s."""
@@ -77,6 +77,7 @@ class BrokerLocationSource(BoundsByLeaders):
             sasl=sasl,
             check=_check_announced,
         )
+        self._lists = LeaderLists(self._leaders, clock)
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
         """As LocationSource; reasons are those of the answer module, "not-announced" and "no-common-version"."""
@@ -127,7 +128,7 @@ class BrokerLocationSource(BoundsByLeaders):
     ) -> Mapping[Key, LocationAnswer]:
         """The answers to one Fetch. Raises LocationError."""
         may_be_pending = session.versions.announces_many_partitions
-        by_topic: dict[tuple[str, UUID], list[fetch.FetchPartition]] = defaultdict(list)
+        wanted: dict[Key, fetch.FetchPartition] = {}
         root: TaggedFields = {}
         for key, leader in led.items():
             question = asked[key]
@@ -141,14 +142,13 @@ class BrokerLocationSource(BoundsByLeaders):
                     large_positions=session.versions.announces_large_positions,
                 )
             )
-            wanted = fetch.FetchPartition(
+            wanted[key] = fetch.FetchPartition(
                 question.partition, question.offset, 0, leader.leader_epoch, question.leader_epoch, tags=tags
             )
-            by_topic[question.topic, leader.topic_id].append(wanted)
-        request = fetch.FetchRequest(
-            topics=tuple(fetch.FetchTopic(tuple(wanted), *topic) for topic, wanted in by_topic.items()),
-            max_wait_ms=int(1000 * min(_WAIT_SECONDS, deadline.remaining() / 2)) if may_be_pending else 0,
-            max_bytes=_ENOUGH_FOR_NO_RECORD,
+        request = tagged_fetch(
+            wanted,
+            led,
+            wait_seconds=min(_WAIT_SECONDS, deadline.remaining() / 2) if may_be_pending else 0,
             isolation_level=asked[next(iter(led))].isolation_level,
             tags=root,
         )
@@ -167,6 +167,12 @@ class BrokerLocationSource(BoundsByLeaders):
         if any(isinstance(answer, ProtocolError) for answer in answers.values()):
             session.connection.close()  # the frame was complete but its content is wrong: the connection is not used any more
         return answers
+
+    def segments_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+        """As SegmentListingSource. Partitions are left out whose leader does not list segments, or refuses this one."""
+        return self._lists.segments_of(partitions, deadline, _LOCATIONS)
 
     def close(self) -> None:
         self._leaders.close()

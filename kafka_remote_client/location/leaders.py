@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
+from uuid import UUID
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import (
@@ -31,7 +32,7 @@ from kafka_remote_client.location.bootstrap import named_servers, parse_bootstra
 from kafka_remote_client.location.cluster import Address, ClusterMetadata, Key, PartitionLeader
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.location.tier_offsets import partition_offsets
-from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets
 from kafka_remote_client.protocol import fetch, metadata
 from kafka_remote_client.protocol.api_keys import FETCH, METADATA
 from kafka_remote_client.protocol.connection import Authenticator, BrokerConnection
@@ -41,9 +42,9 @@ from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
 from kafka_remote_client.protocol.throttle import Throttle
 from kafka_remote_client.protocol.tls import context_of_protocol
 from kafka_remote_client.threads import side_by_side
-from kafka_remote_client.wire import ZERO_UUID
+from kafka_remote_client.wire import ZERO_UUID, TaggedFields
 
-__all__ = ["BoundsByLeaders", "PartitionLeaders", "fetch_version", "open_leaders"]
+__all__ = ["BoundsByLeaders", "PartitionLeaders", "fetch_version", "open_leaders", "tagged_fetch"]
 
 _T = TypeVar("_T")
 
@@ -51,6 +52,7 @@ LedQuestion = Callable[[PeerSession, Mapping[Key, PartitionLeader], Deadline], M
 _ORDINARY = ""
 
 _DEFAULT_CONNECT_SECONDS = 1.0
+_ENOUGH_FOR_NO_RECORD = 1
 _NEVER_CREATES_TOPICS = range(4, METADATA.versions.stop)
 _FETCH_VERSIONS = TaggedDialect.fetch_versions
 
@@ -288,6 +290,30 @@ def fetch_version(leader: PartitionLeader, session: PeerSession) -> int | None:
     by_name = range(_FETCH_VERSIONS.start, fetch.FIRST_VERSION_WITH_TOPIC_IDS)
     version = None if leader.topic_id == ZERO_UUID else session.best_version(FETCH, with_ids)
     return session.best_version(FETCH, by_name) if version is None else version
+
+
+def tagged_fetch(
+    partitions: Mapping[Key, fetch.FetchPartition],
+    led: Mapping[Key, PartitionLeader],
+    *,
+    wait_seconds: float,
+    isolation_level: IsolationLevel,
+    tags: TaggedFields,
+) -> fetch.FetchRequest:
+    """Returns one request for partitions of the same leader. It has no session and requests no records.
+
+    ``wait_seconds``: how long the peer may wait before it answers.
+    """
+    by_topic: dict[tuple[str, UUID], list[fetch.FetchPartition]] = defaultdict(list)
+    for key, wanted in partitions.items():
+        by_topic[key[0], led[key].topic_id].append(wanted)
+    return fetch.FetchRequest(
+        topics=tuple(fetch.FetchTopic(tuple(wanted), *topic) for topic, wanted in by_topic.items()),
+        max_wait_ms=int(1000 * wait_seconds),
+        max_bytes=_ENOUGH_FOR_NO_RECORD,
+        isolation_level=isolation_level,
+        tags=tags,
+    )
 
 
 def _ask(session: PeerSession, ask: Callable[[PeerSession], _T]) -> _T:

@@ -12,7 +12,8 @@ A peer that does not know the version asked for answers with error 35 and a body
 A peer that speaks dialect "tagged-1" says so twice: by the private API key 32540, which also fits versions 0-2, and by the
 feature ``direct.remote.fetch``, which survives a proxy that drops unknown keys. Either is enough. Version 2 of the feature, or
 version 1 of the API key, says that one Fetch may ask for the locations of several partitions. Version 3 of the feature, or
-version 2 of the API key, says that the peer grants positions of 64 bits to a client that understands them.
+version 2 of the API key, says that the peer grants positions of 64 bits to a client that understands them. Version 4 of the
+feature, or version 3 of the API key, says that the peer lists the segments of partitions.
 
 References: KIP-35, KIP-482, KIP-511, KIP-584, docs/wire-format.md.
 """
@@ -44,6 +45,7 @@ DIRECT_FETCH_FEATURE = "direct.remote.fetch"
 DIRECT_FETCH_VERSION = 1
 MANY_PARTITIONS_VERSION = 2
 LARGE_POSITIONS_VERSION = 3
+SEGMENT_LISTS_VERSION = 4
 
 _SUPPORTED_FEATURES = 0
 
@@ -110,6 +112,11 @@ class ApiVersionsResponse:
         """Whether the peer grants positions of 64 bits to a client that says that it understands them."""
         return self._announces(2, LARGE_POSITIONS_VERSION)
 
+    @property
+    def announces_segment_lists(self) -> bool:
+        """Whether the peer lists the segments of partitions for a plan."""
+        return self._announces(3, SEGMENT_LISTS_VERSION)
+
     def _announces(self, key_version: int, feature_version: int) -> bool:
         """Whether the peer announces that version of the API key, or that version of the feature."""
         return any(
@@ -124,8 +131,8 @@ class ApiVersionsResponse:
         """The same answer with both announcements of the dialect in it."""
         keys = tuple(entry for entry in self.api_keys if entry.api_key != ApiKey.DIRECT_REMOTE_FETCH)
         features = tuple(feature for feature in self.supported_features if feature.name != DIRECT_FETCH_FEATURE)
-        key = ApiVersion(ApiKey.DIRECT_REMOTE_FETCH, 0, 2)
-        feature = SupportedFeature(DIRECT_FETCH_FEATURE, DIRECT_FETCH_VERSION, LARGE_POSITIONS_VERSION)
+        key = ApiVersion(ApiKey.DIRECT_REMOTE_FETCH, 0, 3)
+        feature = SupportedFeature(DIRECT_FETCH_FEATURE, DIRECT_FETCH_VERSION, SEGMENT_LISTS_VERSION)
         return attrs.evolve(self, api_keys=(*keys, key), supported_features=(*features, feature))
 
 

@@ -26,9 +26,14 @@ not know them skips unread (KIP-482). Numbers start at the KIP's times ten; valu
     12495 | FetchPartition | RemoteLogSegmentLargePositions   | BOOLEAN, true: the client understands 12496 and 12497
     12496 | PartitionData  | RemoteLogSegmentLargeRange       | 12484 with StartPosition, EndPosition and SegmentSize i64
     12497 | PartitionData  | RemoteLogSegmentLargeRanges      | 12488 with StartPosition and EndPosition i64
+    12498 | FetchPartition | RemoteLogSegmentListStart        | INT64, list the segments from this offset on instead
+    12499 | PartitionData  | RemoteLogSegmentList             | entries of 68 bytes (segment_list.py); its presence is the list
+    12500 | PartitionData  | RemoteLogSegmentListNext         | INT64, the offset to ask from for the rest; absent = complete
 
 A client that sends 12491 may name several partitions in one Fetch and understands 12492 and 12493. A peer sends these, and
 answers several partitions, only to such a client.
+
+A client that sends 12498 beside 12481 and 12491 wants a list of segments for its plan, and no location. A list grants nothing.
 
 Positions of 32 bits reach 2 GiB. A grant in a larger segment (KIP-1333) has 12496 instead of 12484, and 12497 instead of 12488.
 A peer sends these only to a client that sent 12495; it grants no such segment to others. All other grants stay as they are.
@@ -56,12 +61,14 @@ import attrs
 
 from kafka_remote_client.errors import ProtocolError, UnsupportedFormatError
 from kafka_remote_client.model import ByteRange, EpochEntry, GrantedRange
+from kafka_remote_client.protocol.segment_list import SegmentEntry, decode_entries, encode_entries
 from kafka_remote_client.wire import NO_TAGS, ZERO_UUID, Reader, TaggedFields, Writer
 
 __all__ = [
     "MOST_PARTITIONS",
     "LocationRequest",
     "SegmentGrant",
+    "SegmentPage",
     "TaggedDialect",
     "may_request_location",
     "needs_large_positions",
@@ -87,7 +94,10 @@ _RANGE_BYTES = 12494
 _LARGE_POSITIONS = 12495
 _LARGE_RANGE = 12496
 _LARGE_RANGES = 12497
-_OF_REQUESTS = frozenset({_FORMATS, _REQUESTED, _MAX_BYTES, _END_OFFSET, _RANGE_BYTES, _LARGE_POSITIONS})
+_LIST_START = 12498
+_LIST = 12499
+_LIST_NEXT = 12500
+_OF_REQUESTS = frozenset({_FORMATS, _REQUESTED, _MAX_BYTES, _END_OFFSET, _RANGE_BYTES, _LARGE_POSITIONS, _LIST_START})
 _HIGHEST_POSITION = (1 << 31) - 1
 _UNBOUNDED = -1
 
@@ -105,6 +115,7 @@ class LocationRequest:
     ``end_offset``: the first offset that the read does not want; ``None`` = no bound. ``batched``: the client says whether
     there is a bound (tag 12491), so it understands pending answers, range offsets and answers for several partitions.
     ``range_bytes``: size of one range (0 = the peer's choice). ``large_positions``: the client understands 64-bit positions.
+    ``list_start``: the client wants no location but the segments from this offset on; only together with ``batched``.
     """
 
     format_versions: tuple[str, ...]
@@ -114,6 +125,7 @@ class LocationRequest:
     batched: bool = False
     range_bytes: int = 0
     large_positions: bool = False
+    list_start: int | None = None
 
 
 @attrs.frozen
@@ -145,6 +157,14 @@ class SegmentGrant:
         return needs_large_positions(self.segment_size)
 
 
+@attrs.frozen
+class SegmentPage:
+    """A part of the list of a partition's segments. ``next_start``: the offset to ask from for the rest; ``None`` = none."""
+
+    entries: tuple[SegmentEntry, ...]
+    next_start: int | None = None
+
+
 class TaggedDialect:
     """Translates between values and tagged fields. Stateless.
 
@@ -172,6 +192,8 @@ class TaggedDialect:
             partition[_RANGE_BYTES] = _written(lambda w: w.int64(request.range_bytes))
         if request.large_positions:
             partition[_LARGE_POSITIONS] = _written(lambda w: w.boolean(True))
+        if request.list_start is not None:
+            partition[_LIST_START] = request.list_start.to_bytes(8, "big")
         return root, partition
 
     def read_request(self, root: TaggedFields, partition: TaggedFields) -> LocationRequest:
@@ -185,6 +207,9 @@ class TaggedDialect:
         range_bytes = _read(partition, _RANGE_BYTES, Reader.int64, 0)
         if range_bytes < 0:
             raise ProtocolError(f"a location request has negative range_bytes: {range_bytes}")
+        list_start = _read(partition, _LIST_START, Reader.int64, None)
+        if list_start is not None and (list_start < 0 or _END_OFFSET not in partition):
+            raise ProtocolError(f"a request for a list of segments from offset {list_start} is negative, or not of a batch")
         return LocationRequest(
             _read(root, _FORMATS, lambda r: r.array(r.string), ()),
             _read(partition, _REQUESTED, Reader.boolean, False),
@@ -193,6 +218,7 @@ class TaggedDialect:
             batched=_END_OFFSET in partition,
             range_bytes=range_bytes,
             large_positions=_read(partition, _LARGE_POSITIONS, Reader.boolean, False),
+            list_start=list_start,
         )
 
     def pending_tags(self) -> TaggedFields:
@@ -202,6 +228,22 @@ class TaggedDialect:
     def is_pending(self, tags: TaggedFields) -> bool:
         """Whether the location of a PartitionData is still being looked up. Raises ProtocolError."""
         return _read(tags, _PENDING, Reader.boolean, False)
+
+    def page_tags(self, page: SegmentPage) -> TaggedFields:
+        """The tagged fields of PartitionData that carry a list. Raises ProtocolError where :meth:`read_page` would."""
+        following = page.next_start
+        _check_page(page)
+        return {_LIST: encode_entries(page.entries)} | ({} if following is None else {_LIST_NEXT: following.to_bytes(8, "big")})
+
+    def read_page(self, tags: TaggedFields, list_start: int) -> SegmentPage | None:
+        """The list of segments from ``list_start`` on in a PartitionData; ``None`` when there is none. Raises ProtocolError."""
+        if _LIST not in tags:
+            return None
+        page = SegmentPage(tuple(decode_entries(tags[_LIST])), _read(tags, _LIST_NEXT, Reader.int64, None))
+        _check_page(page)
+        if page.entries and page.entries[0].first_offset < list_start:
+            raise ProtocolError(f"a list of segments from offset {list_start} begins at {page.entries[0].first_offset}")
+        return page
 
     def strip_request(self, tags: TaggedFields) -> TaggedFields:
         """The tags of a FetchRequest or FetchPartition without this dialect's own."""
@@ -321,6 +363,12 @@ def _check(grant: SegmentGrant) -> None:
         raise ProtocolError("a grant's leader epochs do not increase")
     if epochs[0].start_offset < grant.start_offset or epochs[-1].start_offset > grant.end_offset:
         raise ProtocolError("a grant's leader epochs are outside of its segment")
+
+
+def _check_page(page: SegmentPage) -> None:
+    """A list that goes on says where, and has an entry: so each request of a client gets nearer to the end."""
+    if page.next_start is not None and not (page.entries and page.entries[-1].next_offset == page.next_start):
+        raise ProtocolError(f"a list of {len(page.entries)} segments continues at {page.next_start}, not where it ends")
 
 
 def _written(write: Callable[[Writer], None]) -> bytes:

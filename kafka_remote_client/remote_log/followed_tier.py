@@ -36,12 +36,17 @@ class FollowedTier:
             return NotRemote("nothing-tiered")
         return self._resolver.resolve(cache, question)
 
-    def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment] | None:
-        """The segments of a partition's log, in order; ``None`` = not ready. Raises RemoteLogError or RemoteStorageError."""
+    def segments(
+        self, topic_id_partition: TopicIdPartition, start: int = 0, most: int | None = None
+    ) -> list[TieredSegment] | None:
+        """The segments of a partition's log, in order; ``None`` = not ready. Raises RemoteLogError or RemoteStorageError.
+
+        The first ``most`` of them from offset ``start`` on.
+        """
         ready, cache = self._cache(topic_id_partition)
         if not ready:
             return None
-        return [] if cache is None else self._resolver.all_segments(cache)
+        return [] if cache is None else self._resolver.all_segments(cache, start, most)
 
     def _cache(self, tip: TopicIdPartition) -> tuple[bool, RemoteLogMetadataCache | None]:
         """Whether the partition is ready, and then its cache; ``None`` = nothing is tiered."""

@@ -294,10 +294,13 @@ class RemoteSegmentResolver:
             lineage = LeaderEpochLineage(leader_epochs)
         return None if lineage is None else TieredLog(cache, lineage)
 
-    def all_segments(self, cache: RemoteLogMetadataCache) -> list[TieredSegment]:
-        """The segments of a partition that are read, in order, over missing offsets, too. Raises as :meth:`log`."""
+    def all_segments(self, cache: RemoteLogMetadataCache, start: int = 0, most: int | None = None) -> list[TieredSegment]:
+        """The segments of a partition that are read, in order, over missing offsets, too: the first ``most`` from ``start`` on.
+
+        Raises as :meth:`log`.
+        """
         log = self.log(cache)
-        return [] if log is None else list(log.all_segments())
+        return [] if log is None else list(islice(log.all_segments(start), most))
 
 
 def _guessed_segment(cache: RemoteLogMetadataCache, offset: int) -> RemoteLogSegmentMetadata | None:

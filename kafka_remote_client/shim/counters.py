@@ -28,10 +28,12 @@ class Counters:
                                   | ``unadmitted`` (the same of all that are not admitted), ``max_request_rate_per_ip``
     ``connections_paced``         | client connections that waited for the share of clients that are not admitted
     ``accepting_paused``          | times when the listeners accepted no connection for a moment, for the same reason
-    ``location_requests``         | Fetch requests that asked for a location
+    ``location_requests``         | Fetch requests that asked for locations or lists of segments
     ``locations_granted``         | of these, or of the partitions of a batch, answered with one
     ``locations_refused.<why>``   | the same, served by the broker, or answered with the broker's own error
     ``locations_pending``         | partitions of batches whose answer said "ask again"
+    ``segment_lists``             | partitions of batches answered with a page of segments
+    ``segments_listed``           | segments in these pages
     ``bytes_granted``             | bytes of the ranges that were granted
     ``ranges_granted``            | signed ranges
     ``probes``                    | Fetch requests of the shim, before each grant

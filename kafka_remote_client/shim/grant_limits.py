@@ -41,10 +41,14 @@ class GrantLimits:
         max_bytes = min(wanted or self.range_bytes, self.max_grant_bytes)
         return max_bytes, min(max_bytes, range_size(max_bytes, wanted_range, self.range_bytes))
 
+    def permits(self, topic: str) -> bool:
+        """Whether the policy of ``topic`` permits grants of any kind."""
+        return self.topics.of(topic).permits(whole_objects=self.whole_objects, whole_object_urls=self.whole_object_urls)
+
     def within(self, question: LocationQuestion, topic: str) -> LocationQuestion | None:
         """The question, within what the policy of ``topic`` permits; ``None`` = nothing."""
-        policy = self.topics.of(topic)
-        if not policy.permits(whole_objects=self.whole_objects, whole_object_urls=self.whole_object_urls):
+        if not self.permits(topic):
             return None
+        policy = self.topics.of(topic)
         most = min(question.max_bytes, policy.max_grant_bytes or question.max_bytes)
         return attrs.evolve(question, topic=topic, max_bytes=most, range_bytes=min(question.range_bytes, most))

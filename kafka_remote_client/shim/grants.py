@@ -58,9 +58,8 @@ from kafka_remote_client.model import (
     AbortedTransaction,
     GrantedRange,
     NotRemote,
-    TopicIdPartition,
 )
-from kafka_remote_client.protocol import fetch, metadata
+from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_location, needs_large_positions
 from kafka_remote_client.protocol.fetch import PartitionData
@@ -75,6 +74,7 @@ from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.joined_probes import JoinedProbes
 from kafka_remote_client.shim.lookups import Lookups
+from kafka_remote_client.shim.segment_pages import EncodedPage, ListedTier, page_of, page_question
 from kafka_remote_client.shim.tagged_fetch import (
     DIALECT,
     TaggedFetch,
@@ -82,12 +82,11 @@ from kafka_remote_client.shim.tagged_fetch import (
     asks_for_location,
     read_tagged_fetch,
 )
-from kafka_remote_client.wire import ZERO_UUID
+from kafka_remote_client.shim.topic_ids import TopicIds
 
 __all__ = ["GrantingBroker", "LocationTier"]
 
 _MAX_REQUEST_BYTES = 64 << 10
-_METADATA_VERSION = 12
 _GATHER_SECONDS = 0.02
 """How long a decided partition waits for the next one of its batch: about the time of one request to the broker."""
 _COUNTED = {
@@ -102,15 +101,12 @@ _BOUNDS = ("high_watermark", "last_stable_offset", "log_start_offset")
 _T = TypeVar("_T")
 
 
-class LocationTier(Protocol):
+class LocationTier(ListedTier, Protocol):
     """The content of the tier, and how a client reads it. Called from worker threads."""
 
     @property
     def formats(self) -> tuple[str, ...]:
         """The storage formats that segments may have."""
-
-    def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
-        """Returns the partition of ``topic_id``; ``topic`` may be empty. ``None`` if no segment of it is tiered."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
         """Finds the offset in the log ``[log_start_offset, end_offset)``. Raises RemoteLogError or RemoteStorageError.
@@ -125,41 +121,11 @@ class LocationTier(Protocol):
         """Returns its ranges with the custom metadata for clients, valid for ``url_ttl`` seconds. Raises RemoteStorageError."""
 
 
-class _TopicIds:
-    """The current ids of a request's topics, from the broker: a topic may have been deleted and created again.
-
-    The first use gets all ids with one request.
-    """
-
-    def __init__(self, tagged: TaggedFetch, ask: Ask) -> None:
-        self._names = tuple(dict.fromkeys(one.topic.topic for one in tagged.partitions))
-        self._ask = ask
-        self._asking = asyncio.Lock()
-        self._known: Mapping[str, UUID] | None = None
-
-    async def of(self, tagged: TaggedPartition) -> UUID:
-        """Raises NotGrantedError for a missing topic."""
-        if tagged.version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS:
-            return tagged.topic.topic_id
-        async with self._asking:
-            self._known = await self._told() if self._known is None else self._known
-        if tagged.topic.topic not in self._known:
-            raise NotGrantedError("unknown-topic")
-        return self._known[tagged.topic.topic]
-
-    async def _told(self) -> Mapping[str, UUID]:
-        topics = tuple(metadata.MetadataRequestTopic(name) for name in self._names)
-        request = metadata.MetadataRequest(topics, allow_auto_topic_creation=False)
-        body = await self._ask(ApiKey.METADATA, _METADATA_VERSION, metadata.encode_request(request, _METADATA_VERSION))
-        told = metadata.decode_response(body, _METADATA_VERSION).topics
-        return {one.name: one.topic_id for one in told if one.name and not one.error_code and one.topic_id != ZERO_UUID}
-
-
 @attrs.frozen
 class _Visit:
     """What the partitions of a request share: its connection, whether the connection is encrypted, how to ask the broker.
 
-    ``client`` is the client's name in limits and totals.
+    ``client`` is the client's name in limits and totals, and ``partitions`` the number of partitions.
     ``lineage`` asks the broker on behalf of all partitions of the request.
     """
 
@@ -169,8 +135,9 @@ class _Visit:
     client: str
     secure: bool
     ask: Ask
-    topic_ids: _TopicIds
+    topic_ids: TopicIds
     lineage: JoinedProbes
+    partitions: int
 
 
 class GrantingBroker:
@@ -195,6 +162,7 @@ class GrantingBroker:
         self._clients = clients or ClientLimits()
         self._counters = counters
         self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout, counters.lookups.add, kept_workers)
+        self._pages = Lookups(workers, self._look_up_page, limits.lookup_timeout, counters.lookups.add, kept_workers)
         self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 
@@ -246,8 +214,9 @@ class GrantingBroker:
             client_name(request.principal, client_id, request.client),
             request.secure,
             ask,
-            _TopicIds(tagged, ask),
+            TopicIds(tagged, ask),
             lineage,
+            len(tagged.partitions),
         )
         if tagged.batched:
             return await self._answer_batch(tagged, visit)
@@ -290,7 +259,8 @@ class GrantingBroker:
             self._refuse("broker-error")
             return data
         key, question = (visit.connection, one.name), (one.version, one.isolation_level, one.partition, one.wanted)
-        decided = await self._decisions.of(key, question, data, lambda: self._unless_refused(self._grant(one, data, visit)))
+        answer = self._grant if one.wanted.list_start is None else self._list
+        decided = await self._decisions.of(key, question, data, lambda: self._unless_refused(answer(one, data, visit)))
         return data if decided is None else _within(decided, data)
 
     def _check_formats(self, tagged: TaggedPartition) -> None:
@@ -322,6 +292,20 @@ class GrantingBroker:
         self._counters.granted.add(visit.client, topic, ranges=len(ranges), nbytes=nbytes)
         _tell(resolved, tagged, visit)
         return granted
+
+    async def _list(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> PartitionData:
+        question = page_question(tagged, await visit.topic_ids.of(tagged), data, visit.partitions)
+        found = await self._pages.answer(visit.connection, question)
+        if isinstance(found, NotRemote):
+            raise NotGrantedError(found.reason)
+        tags, segments = found
+        self._counters.add("segment_lists")
+        self._counters.add("segments_listed", segments)
+        return attrs.evolve(data, records=b"", tags=tags)
+
+    def _look_up_page(self, question: LocationQuestion) -> EncodedPage | NotRemote:
+        """Runs in a worker thread."""
+        return page_of(self._tier, question, self._limits.permits)
 
     def _check_client(self, visit: _Visit) -> None:
         if not self._clients.admits(visit.client):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.planning import planning_seconds
+from tests.benchmarks.planning import case_figures
 from tests.benchmarks.spark import KAFKA, OURS, READERS, Cell, impurity, ratios
 
 STORED = 1000
@@ -46,9 +46,10 @@ def test_a_missing_measurement_has_no_ratio() -> None:
 
 
 def test_planning_plans_all_segments() -> None:
-    found = planning_seconds(1000)
-    assert found["segments"] == 1000
+    found = {case: case_figures(case, 100, 10) for case in ("known", "asked", "listed", "shim", "continued")}
     assert found["known"]["splits"] == 1000
     assert found["asked"]["questions"] <= 512
     assert (found["listed"]["splits"], found["listed"]["questions"]) == (1000, 0)
+    assert (found["shim"]["splits"], found["shim"]["segments_listed"]) == (1000, 1000)
+    assert found["shim"]["location_requests"] >= 1
     assert (found["continued"]["finished"], found["continued"]["splits"]) == (500, 500)

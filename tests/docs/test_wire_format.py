@@ -11,7 +11,8 @@ import pytest
 
 from kafka_remote_client.model import ByteRange, EpochEntry, GrantedRange
 from kafka_remote_client.protocol import api_versions
-from kafka_remote_client.protocol.dialect import LocationRequest, SegmentGrant, TaggedDialect
+from kafka_remote_client.protocol.dialect import LocationRequest, SegmentGrant, SegmentPage, TaggedDialect
+from kafka_remote_client.protocol.segment_list import SegmentEntry
 from kafka_remote_client.wire import TaggedFields, Writer
 from tests.docs.documents import blocks
 
@@ -19,6 +20,17 @@ _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 _DIALECT = TaggedDialect()
 _ROOT, _PARTITION = _DIALECT.request_tags(LocationRequest(("ApacheKafkaV1",), max_bytes=1 << 20))
 _, _BOUNDED = _DIALECT.request_tags(LocationRequest((), max_bytes=1 << 20, end_offset=4000, batched=True))
+_, _LISTED = _DIALECT.request_tags(LocationRequest((), batched=True, list_start=900))
+_ENTRY = SegmentEntry(
+    segment_id=UUID("0f0e0d0c-0b0a-0908-0706-050403020100").bytes,
+    start_offset=900,
+    end_offset=2899,
+    first_offset=950,
+    next_offset=2000,
+    leader_epoch=2,
+    max_timestamp_ms=1_700_000_000_000,
+    size_in_bytes=6 << 30,
+)
 _GRANT = SegmentGrant(
     segment_id=UUID("0f0e0d0c-0b0a-0908-0706-050403020100"),
     format="ApacheKafkaV1",
@@ -62,6 +74,7 @@ _WRITTEN = [
     _section(_BOUNDED),
     _section(_DIALECT.grant_tags(_GRANT)),
     _section(_DIALECT.grant_tags(_WINDOW)),
+    _section(_LISTED) + _section(_DIALECT.page_tags(SegmentPage((_ENTRY,), 2000))),
 ]
 
 

@@ -72,7 +72,7 @@ TARGETS = {
         _record("control_record", 5_000, 300),
         _record("aborted_filter", 2_000, 300),
         _wire("fetch_response", 20_000),
-        _wire("location_answer", 20_000, "location/answer.py"),
+        _wire("location_answer", 20_000, "location/answer.py", "location/leader_lists.py"),
         _wire("location_metadata", 20_000),
         _wire("fetch_request", 20_000, "shim/tagged_fetch.py"),
         FuzzTarget("shim_frames", "shim_target", _SHIM, 5_000),

@@ -14,8 +14,9 @@ import attrs
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import AbortedTransaction, ByteRange, RemoteLogSegmentState
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
+from kafka_remote_client.protocol.dialect import LocationRequest, SegmentPage, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header
+from kafka_remote_client.protocol.segment_list import SegmentEntry
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
 from kafka_remote_client.remote_log.aiven.chunk_table import ChunkTable
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
@@ -98,6 +99,8 @@ def _of_the_wire() -> dict[str, list[bytes]]:
     chunked = LocationMetadata(chunk_table=b"table", data_key=b"key")
     window = [GRANT.ranges[0], attrs.evolve(GRANT.ranges[0], range=ByteRange(8192, 9000))]
     tags = dialect.grant_tags(attrs.evolve(GRANT, ranges=tuple(window)))
+    listed = SegmentEntry(bytes(16), 900, 2899, 1900, 2000, 2, 1_700_000_000_000, 6 << 30)
+    page = dialect.page_tags(SegmentPage((listed, listed._replace(first_offset=2000, next_offset=2900)), 2900))
     return {
         "fetch_response": [
             bytes([version - 4]) + fetch.encode_response(fetch.FetchResponse(found), version)
@@ -106,6 +109,10 @@ def _of_the_wire() -> dict[str, list[bytes]]:
         "location_answer": [
             struct.pack(">Bhhh", flags, 0, 0, 0) + b"".join(bytes([tag - 12480, len(v)]) + v for tag, v in fields.items())
             for flags, fields in ((0x20, {}), (0x20, tags), (0x08, tags), (0x22, tags), (0x01, tags), (0x24, tags))
+        ]
+        + [
+            struct.pack(">Bhhh", flags, 0, 0, 0) + b"".join(bytes([number, len(v)]) + v for number, v in fields.items())
+            for flags, fields in ((0x01, {254: page[12499]}), (0x09, {254: page[12499], 253: page[12500]}))
         ],
         "location_metadata": [one.encode() for one in (url, chunked, LocationMetadata(url="https://store/1"))],
         "fetch_request": [

@@ -11,10 +11,12 @@ from kafka_remote_client.errors import (
     BrokerResponseError,
     ForbiddenLocationError,
     InvalidStorageResponseError,
+    LocationError,
     ProtocolError,
     UnsupportedFormatError,
 )
 from kafka_remote_client.location.answer import location_of
+from kafka_remote_client.location.leader_lists import page_of_answer
 from kafka_remote_client.location.probes import NotGrantedError
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.location_question import LocationQuestion
@@ -25,7 +27,7 @@ from kafka_remote_client.model import (
     SegmentLocation,
 )
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.protocol.dialect import TaggedDialect
+from kafka_remote_client.protocol.dialect import SegmentPage, TaggedDialect
 from kafka_remote_client.protocol.fetch import FetchResponse, FetchTopicResponse, PartitionData
 from kafka_remote_client.protocol.headers import RequestHeader, decode_request_header, encode_request_header
 from kafka_remote_client.shim.tagged_fetch import asks_for_location, read_tagged_fetch
@@ -40,6 +42,8 @@ _TOPIC_ID = UUID(int=7)
 _OFFSET = 1000
 _FIRST_TAG, _LAST_TAG = 12480, 12490
 _SEGMENT_ID, _RANGE, _RANGES = 12482, 12484, 12488
+_LIST, _LIST_NEXT = 12499, 12500
+_OTHER_TAGS = {253: _LIST_NEXT, 254: _LIST, 255: 0}
 _FETCH = 1
 _FLEXIBLE = range(12, 19)
 
@@ -85,7 +89,7 @@ def _agrees(response: FetchResponse, judge: dict) -> None:
 
 
 def location_answer(data: bytes) -> None:
-    """A grant with replaced, added or missing fields, in an answer with any offsets.
+    """A grant or a list of segments with replaced, added or missing fields, in an answer with any offsets.
 
     The first bytes: flags, then the three offsets. The rest: tag, size and value alternately; size 255 removes a field.
     """
@@ -95,7 +99,7 @@ def location_answer(data: bytes) -> None:
     at = 7
     while at + 1 < len(data):
         tag, size = data[at], data[at + 1]
-        number = 0 if tag == 255 else _FIRST_TAG + tag % (_LAST_TAG - _FIRST_TAG + 1)
+        number = _OTHER_TAGS.get(tag, _FIRST_TAG + tag % (_LAST_TAG - _FIRST_TAG + 1))
         tags[number] = data[at + 2 : at + 2 + size]
         if size == 255:
             del tags[number]
@@ -124,13 +128,30 @@ def location_answer(data: bytes) -> None:
         isolation_level=level,
         formats=("ApacheKafkaV1", "AivenV1"),
     )
+    response = fetch.decode_response(body, version)
+    with contextlib.suppress(BrokerResponseError, LocationError):
+        page = page_of_answer(question, response, start, by_id=by_id, dialect=_DIALECT)
+        if isinstance(page, SegmentPage):
+            _is_sound_page(page, tags, start)
     try:
-        answer = location_of(question, fetch.decode_response(body, version), sent_at=0.0, by_id=by_id, dialect=_DIALECT)
+        answer = location_of(question, response, sent_at=0.0, by_id=by_id, dialect=_DIALECT)
     except (BrokerResponseError, ProtocolError, UnsupportedFormatError):
         return
     if isinstance(answer, NotRemote):
         return
     _is_sound(answer, tags, high, stable, level)
+
+
+def _is_sound_page(page: SegmentPage, tags: dict[int, bytes], start: int) -> None:
+    """Checks that an accepted page equals its tags, by an independent reading, and that it gets nearer to the list's end."""
+    told = list(struct.iter_unpack(">16sqqqqiqq", tags[_LIST]))
+    assert [tuple(entry) for entry in page.entries] == told
+    at = start
+    for _, own_start, own_end, first, following, *_ in told:
+        assert max(at, own_start) <= first < following <= own_end + 1
+        at = following
+    assert page.next_start is None or page.next_start == at > start
+    assert (page.next_start is not None) == (_LIST_NEXT in tags)
 
 
 def _is_sound(answer: SegmentLocation, tags: dict[int, bytes], high: int, stable: int, level: IsolationLevel) -> None:

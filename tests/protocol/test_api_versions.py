@@ -94,8 +94,21 @@ def test_either_announcement_of_large_positions_is_enough(answer: ApiVersionsRes
     assert answer.announces_large_positions is announced
 
 
+@pytest.mark.parametrize(
+    ("answer", "announced"),
+    [
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 2), features=(SupportedFeature("direct.remote.fetch", 1, 3),)), False),
+        (response((ApiKey.DIRECT_REMOTE_FETCH, 0, 3)), True),
+        (response(features=(SupportedFeature("direct.remote.fetch", 1, 4),)), True),
+        (response().announcing(), True),
+    ],
+)
+def test_either_announcement_of_segment_lists_is_enough(answer: ApiVersionsResponse, announced: bool) -> None:
+    assert answer.announces_segment_lists is announced
+
+
 def test_golden_bytes_of_the_announcement() -> None:
-    keys = "02" + "7f1c00000002" + "00"
-    features = "02" + "14" + b"direct.remote.fetch".hex() + "00010003" + "00"
+    keys = "02" + "7f1c00000003" + "00"
+    features = "02" + "14" + b"direct.remote.fetch".hex() + "00010004" + "00"
     body = "0000" + keys + "00000000" + "01" + "00" + "1a" + features
     assert encode_response(ApiVersionsResponse().announcing(), 3).hex() == body

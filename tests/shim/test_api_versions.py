@@ -42,7 +42,7 @@ def test_only_messages_that_the_shim_reads_are_bounded(version: int) -> None:
         ApiKey.SASL_HANDSHAKE: (1, 1),
         ApiKey.DESCRIBE_CLUSTER: (0, 2),
         999: (3, 4),
-        ApiKey.DIRECT_REMOTE_FETCH: (0, 2),
+        ApiKey.DIRECT_REMOTE_FETCH: (0, 3),
     }
 
 
@@ -55,7 +55,7 @@ def test_the_shim_announces_itself_in_every_version(version: int) -> None:
 
 def test_a_message_with_only_newer_versions_is_not_offered() -> None:
     future = ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.FETCH, 16, 20), ApiVersion(ApiKey.METADATA, 13, 15)))
-    assert offered(3, future) == {ApiKey.METADATA: (13, 13), ApiKey.DIRECT_REMOTE_FETCH: (0, 2)}
+    assert offered(3, future) == {ApiKey.METADATA: (13, 13), ApiKey.DIRECT_REMOTE_FETCH: (0, 3)}
 
 
 def test_a_strategy_may_offer_more_than_the_broker_has() -> None:

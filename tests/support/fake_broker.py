@@ -22,10 +22,11 @@ from kafka_remote_client.model import (
 from kafka_remote_client.protocol import api_versions, fetch, list_offsets, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse
-from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
+from kafka_remote_client.protocol.dialect import SegmentGrant, SegmentPage, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.protocol.list_offsets import ListOffsetsPartitionResponse, OffsetSpec
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataPartition, MetadataResponse, MetadataTopic
+from kafka_remote_client.protocol.segment_list import SegmentEntry
 from tests.support.questions import question
 from tests.support.scripted_peer import PeerConnection, ScriptedPeer, broker_script
 
@@ -48,7 +49,8 @@ GRANT = SegmentGrant(
 class FakeBroker:
     """A broker with one topic "t" of three partitions, which implements the dialect by default.
 
-    Tests change its fields between requests; ``fetches`` are its requests, with the version.
+    Tests change its fields between requests; ``fetches`` are its requests, with the version. ``lists`` has the segments of
+    partitions, of which a page has ``page_entries``.
     """
 
     def __init__(self) -> None:
@@ -64,6 +66,8 @@ class FakeBroker:
         self.leader = ("127.0.0.1", 0)
         self.errors: list[int] = []
         self.pending: set[int] = set()
+        self.lists: dict[int, list[SegmentEntry]] = {}
+        self.page_entries = 2
         self.answer = fetch.PartitionData(0, 0, 1000, 1000, 0, aborted_transactions=(), tags=DIALECT.grant_tags(GRANT))
         self.offsets = {
             OffsetSpec.EARLIEST: 10,
@@ -100,7 +104,7 @@ class FakeBroker:
         self.fetches.append((version, request))
         self.before_fetch()
         topic = request.topics[0]
-        answers = tuple(self._partition(asked.partition) for asked in topic.partitions)
+        answers = tuple(self._listed(request, asked, self._partition(asked.partition)) for asked in topic.partitions)
         response = fetch.FetchTopicResponse(answers, topic.topic, topic.topic_id)
         return fetch.encode_response(fetch.FetchResponse((response,), self.throttle_time_ms), version)
 
@@ -110,12 +114,31 @@ class FakeBroker:
             return attrs.evolve(data, tags={})
         return attrs.evolve(data, tags=DIALECT.pending_tags()) if partition in self.pending else data
 
+    def _listed(
+        self, request: fetch.FetchRequest, asked: fetch.FetchPartition, data: fetch.PartitionData
+    ) -> fetch.PartitionData:
+        """Returns the answer with a page of segments, if the request is for a list."""
+        start = DIALECT.read_request(request.tags, asked.tags).list_start
+        if start is None or data.error_code or asked.partition in self.pending:
+            return data
+        if asked.partition not in self.lists:
+            return data
+        left = [entry for entry in self.lists[asked.partition] if entry.first_offset >= start]
+        page = tuple(left[: self.page_entries])
+        following = page[-1].next_offset if len(left) > len(page) else None
+        return attrs.evolve(data, tags=DIALECT.page_tags(SegmentPage(page, following)))
+
     def _list_offsets(self, header: RequestHeader, body: bytes) -> bytes:
         request = list_offsets.decode_request(body, header.api_version)
-        asked = request.topics[0].partitions[0]
-        code = self.errors.pop(0) if self.errors else 0
-        answer = ListOffsetsPartitionResponse(asked.partition_index, code, offset=self.offsets[OffsetSpec(asked.timestamp)])
-        response = list_offsets.ListOffsetsTopicResponse("t", (answer,))
+        answers = tuple(
+            ListOffsetsPartitionResponse(
+                asked.partition_index,
+                self.errors.pop(0) if self.errors else 0,
+                offset=self.offsets[OffsetSpec(asked.timestamp)],
+            )
+            for asked in request.topics[0].partitions
+        )
+        response = list_offsets.ListOffsetsTopicResponse(request.topics[0].name, answers)
         return list_offsets.encode_response(list_offsets.ListOffsetsResponse((response,)), header.api_version)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +27,7 @@ from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.remote_log.layout import LocatedRange, LocatedSegment
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.shim.broker import ClientRequest
 from kafka_remote_client.wire import Buffer
 
@@ -63,7 +64,10 @@ def resolved(**changes: Any) -> ResolvedSegment:
 
 
 class FakeTier:
-    """A LocationTier with ``partitions`` of one topic. ``answer`` is returned by resolve, or raised."""
+    """A LocationTier with ``partitions`` of one topic. ``answer`` is returned by resolve, or raised.
+
+    ``listed``: the segments of each partition; ``None`` = not ready; an error is raised.
+    """
 
     formats: tuple[str, ...] = ("ApacheKafkaV1",)
 
@@ -74,6 +78,16 @@ class FakeTier:
         self.located_as = "ApacheKafkaV1"
         self.data_key: bytes | None = None
         self.url_ttls: list[float | None] = []
+        self.listed: Sequence[TieredSegment] | Exception | None = ()
+
+    def segments(
+        self, topic_id_partition: TopicIdPartition, start: int = 0, most: int | None = None
+    ) -> list[TieredSegment] | None:
+        if isinstance(self.listed, Exception):
+            raise self.listed
+        if self.listed is None:
+            return None
+        return [segment for segment in self.listed if segment.start >= start][:most]
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
         known = topic_id == TIP.topic_id and partition in self.partitions and topic in ("", TIP.topic)

@@ -1,7 +1,7 @@
 """The driver's look-up of segments before a job: lists them or requests some locations, and reads no data.
 
-A source that reads the metadata topic or lists the store knows all segments (SegmentListingSource). Then splits end exactly
-where segments end, without a location request. Other partitions are asked, as follows.
+All sources know all segments (SegmentListingSource); a shim lists them in pages. Then splits end exactly where segments end,
+without a location request. Partitions that an older shim does not list are asked, as follows.
 
 A location names its segment with bounds and size. One question at the start of a partition's tiered part gives the bytes per
 offset, and so how many splits there will be; one more question for each bound of those, side by side, gives segment bounds near

@@ -1,0 +1,197 @@
+"""Lists of segments by the leaders of partitions: one Fetch per leader for up to 128 partitions, page by page.
+
+Only a peer that announces lists is asked. The Fetch is at the end of the log, where it is valid whatever is tiered and deleted,
+and where it makes no broker read the tier. The offset from which segments are listed is apart from it.
+
+Requests repeat while a page is pending or names a next one. Each page begins where the one before ended, so they end. When a
+request fails, at the deadline for example, the lists that are complete are kept.
+
+References: docs/wire-format.md ("Lists of segments").
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import islice
+
+from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.errors import DirectFetchError, LocationError, NotAnnouncedError, ProtocolError
+from kafka_remote_client.location.answer import leader_answer
+from kafka_remote_client.location.cluster import Key, PartitionLeader
+from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version, tagged_fetch
+from kafka_remote_client.location.tier_offsets import leader_offsets
+from kafka_remote_client.location_question import LocationQuestion
+from kafka_remote_client.model import (
+    EpochEntry,
+    IsolationLevel,
+    LocationPending,
+    NotRemote,
+    RemoteLogSegmentId,
+    RemoteLogSegmentMetadata,
+    TopicIdPartition,
+)
+from kafka_remote_client.protocol import fetch
+from kafka_remote_client.protocol.api_keys import FETCH
+from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, SegmentPage, TaggedDialect
+from kafka_remote_client.protocol.list_offsets import OffsetSpec
+from kafka_remote_client.protocol.peer import PeerSession
+from kafka_remote_client.protocol.segment_list import SegmentEntry
+from kafka_remote_client.remote_log.tiered_log import TieredSegment
+
+__all__ = ["LeaderLists", "page_of_answer"]
+
+_log = logging.getLogger(__name__)
+
+_WAIT_SECONDS = 0.5
+_UNKNOWN = -1
+
+
+class LeaderLists:
+    """Asks ``leaders`` for lists of segments. Thread safe."""
+
+    def __init__(self, leaders: PartitionLeaders, clock: Clock) -> None:
+        self._leaders = leaders
+        self._clock = clock
+        self._dialect = TaggedDialect()
+
+    def segments_of(self, partitions: Sequence[Key], deadline: Deadline, connection: str) -> dict[Key, Sequence[TieredSegment]]:
+        """As SegmentListingSource. ``connection``: as for PartitionLeaders.ask_all. It logs why a partition is left out."""
+        answers = self._leaders.ask_all(list(dict.fromkeys(partitions)), deadline, self._list_led, connection)
+        found: dict[Key, Sequence[TieredSegment]] = {}
+        for key, answer in answers.items():
+            if isinstance(answer, DirectFetchError):
+                _log.debug("the segments of %s-%s are not listed: %s", *key, answer)
+            else:
+                found[key] = answer
+        return found
+
+    def _list_led(
+        self, session: PeerSession, led: Mapping[Key, PartitionLeader], deadline: Deadline
+    ) -> Mapping[Key, Sequence[TieredSegment] | DirectFetchError]:
+        answers: dict[Key, Sequence[TieredSegment] | DirectFetchError] = {}
+        if not session.versions.announces_segment_lists:
+            return {key: NotAnnouncedError(leader.host) for key, leader in led.items()}
+        by_version: dict[int, dict[Key, int]] = defaultdict(dict)
+        for key, end in leader_offsets(session, OffsetSpec.LATEST, led, deadline).items():
+            version = fetch_version(led[key], session)
+            if isinstance(end, DirectFetchError):
+                answers[key] = end
+            elif version is None:
+                answers[key] = LocationError("the leader has no version of Fetch with tagged fields")
+            else:
+                by_version[version][key] = end
+        for version, ends in by_version.items():
+            answers |= self._all_pages(session, led, ends, version, deadline)
+        return answers
+
+    def _all_pages(
+        self,
+        session: PeerSession,
+        led: Mapping[Key, PartitionLeader],
+        ends: Mapping[Key, int],
+        version: int,
+        deadline: Deadline,
+    ) -> Mapping[Key, Sequence[TieredSegment] | DirectFetchError]:
+        """The lists of some partitions. ``ends``: the end of each log. Raises LocationError if it has none of the lists."""
+        answers: dict[Key, Sequence[TieredSegment] | DirectFetchError] = {}
+        listed: dict[Key, list[TieredSegment]] = {key: [] for key in ends}
+        starts = dict.fromkeys(ends, 0)
+        while starts:
+            some = dict(islice(starts.items(), MOST_PARTITIONS))
+            try:
+                pages = self._page(session, led, ends, some, version, deadline)
+            except LocationError as error:
+                if not answers:
+                    raise
+                return answers | dict.fromkeys(starts, error)
+            for key, page in pages.items():
+                if isinstance(page, DirectFetchError):
+                    answers[key] = page
+                    del starts[key]
+                elif isinstance(page, SegmentPage):
+                    tip = TopicIdPartition(led[key].topic_id, *key)
+                    listed[key] += map(partial(_segment, tip), page.entries)
+                    if page.next_start is None:
+                        answers[key] = listed[key]
+                        del starts[key]
+                    else:
+                        starts[key] = page.next_start
+        return answers
+
+    def _page(
+        self,
+        session: PeerSession,
+        led: Mapping[Key, PartitionLeader],
+        ends: Mapping[Key, int],
+        starts: Mapping[Key, int],
+        version: int,
+        deadline: Deadline,
+    ) -> Mapping[Key, SegmentPage | LocationPending | DirectFetchError]:
+        """The answers to one Fetch. Raises LocationError."""
+        wanted: dict[Key, fetch.FetchPartition] = {}
+        for key, start in starts.items():
+            _, tags = self._dialect.request_tags(LocationRequest((), batched=True, list_start=start))
+            wanted[key] = fetch.FetchPartition(key[1], ends[key], 0, led[key].leader_epoch, tags=tags)
+        request = tagged_fetch(
+            wanted,
+            led,
+            wait_seconds=min(_WAIT_SECONDS, deadline.remaining() / 2),
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            tags={},
+        )
+        body = session.call(FETCH, version, fetch.encode_request(request, version), deadline)
+        response = fetch.decode_response(body, version)
+        by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
+        answers: dict[Key, SegmentPage | LocationPending | DirectFetchError] = {}
+        for key, start in starts.items():
+            question = LocationQuestion(
+                topic=key[0],
+                topic_id=led[key].topic_id,
+                partition=key[1],
+                offset=ends[key],
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            )
+            try:
+                answers[key] = page_of_answer(question, response, start, by_id=by_id, dialect=self._dialect)
+            except DirectFetchError as error:
+                answers[key] = error
+        if any(isinstance(answer, ProtocolError) for answer in answers.values()):
+            session.connection.close()  # the content of the frame is wrong: the connection is not used any more
+        return answers
+
+
+def page_of_answer(
+    question: LocationQuestion, response: fetch.FetchResponse, start: int, *, by_id: bool, dialect: TaggedDialect
+) -> SegmentPage | LocationPending:
+    """Reads one partition's page of segments from ``start`` on; ``by_id`` = the request named the topic by its id.
+
+    Raises BrokerResponseError for an error of the leader, ProtocolError for a page that contradicts itself or the question,
+    LocationError if there is none.
+    """
+    data = leader_answer(question, response, by_id=by_id)
+    if isinstance(data, NotRemote):
+        raise LocationError(f"{question}: no list of segments ({data.reason})")
+    if dialect.is_pending(data.tags):
+        return LocationPending()
+    page = dialect.read_page(data.tags, start)
+    if page is None:
+        raise LocationError(f"{question}: the leader lists no segments of the partition")
+    return page
+
+
+def _segment(tip: TopicIdPartition, entry: SegmentEntry) -> TieredSegment:
+    """The segment as far as the list describes it: of its leader epochs only the first."""
+    metadata = RemoteLogSegmentMetadata(
+        remote_log_segment_id=RemoteLogSegmentId(tip, entry.id),
+        start_offset=entry.start_offset,
+        end_offset=entry.end_offset,
+        max_timestamp_ms=entry.max_timestamp_ms,
+        broker_id=_UNKNOWN,
+        event_timestamp_ms=_UNKNOWN,
+        segment_leader_epochs=(EpochEntry(entry.leader_epoch, entry.start_offset),),
+        segment_size_in_bytes=entry.size_in_bytes,
+    )
+    return TieredSegment(metadata, entry.first_offset, entry.next_offset)
