@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.mutants.library import AREAS
 from tests.simulation.occurrences import SOMETIMES
+from tests.simulation.own_bugs import own_bugs
 from tests.support.ledger import ROOT, RunEntry, entries
 
 __all__ = ["entries", "filled", "table"]
@@ -50,7 +51,7 @@ _SIMULATE_HEAD = (
     "|---|---|---|---|---|---|---|---|---|",
 )
 _SOMETIMES_HEAD = ("| event | meaning | seen |", "|---|---|---|")
-_SIMULATE_BUGS_HEAD = ("| bug | CPU seconds until it was found | rule |", "|---|---|---|")
+_SIMULATE_BUGS_HEAD = ("| bug | CPU seconds until it was found | rule, or why none finds it |", "|---|---|---|")
 _SUITES_HEAD = ("| step | minutes before | minutes now | CPU minutes now |", "|---|---|---|---|")
 _KERNEL_HEAD = ("| file | lines | branches | last run | commit | code since |", "|---|---|---|---|---|---|")
 _HEAD = ("| campaign | run | commit | seed | minutes | counts | code since |", "|---|---|---|---|---|---|---|")
@@ -248,7 +249,8 @@ def _simulate_bug_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
     last = runs[-1]
     found = sorted(last.counts["found"].items(), key=lambda one: one[1][0])
     rows = [f"| {name} | {seconds} | {rule} |" for name, (seconds, rule) in found]
-    rows += [f"| {name} | not found | |" for name in last.counts["missed"]]
+    reasons = {bug.name: f" {reason}" for bug, reason in own_bugs().items() if reason}
+    rows += [f"| {name} | not found |{reasons.get(name, '')} |" for name in last.counts["missed"]]
     where = f"{last.date[:10]}, `{last.commit}`, seed {last.seed}, at most {last.counts['seconds_each']} s each"
     return [*rows, f"| found {len(found)} of {len(rows)} | {where} | code since: {_since(last, root)} |"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
+from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Application"]
 
 _BEGINNING = -2
+_TRIAL_SECONDS = 2.0
+_LATER_SECONDS = 0.01
+_MOST_STAYS = 7
+"""Rechecks after which each stay at the broker is over: one for a trial, six for the longest stay of 60 s."""
 _WORLD_EVENTS_SECONDS = 2.0
 _ENDS = {
     "breaker-open": "breaker-open",
@@ -52,6 +57,7 @@ class Application:
         self._world = world
         self._readers: dict[PartitionRead, _Reader] = {}
         self._stopped = False
+        self._on_trial = 0
 
     def start(self) -> None:
         """Opens a read of each partition."""
@@ -171,8 +177,39 @@ class Application:
             offset = self._anywhere(partition)
         elif world.chance.random() < 0.5:  # the broker delivers some records before the next attempt
             offset = min(offset + world.chance.randint(1, 20), partition.tiered_end - 1)
+        if end.reason == SLOWER_THAN_BROKER:
+            self._leave(partition, offset)
+            return
         pause = _BACKOFF_SECONDS if end.reason == "breaker-open" else 0.1
         world.after(self._some(pause), partial(self._open_again, partition, offset))
+
+    def _leave(self, partition: Partition, offset: int) -> None:
+        """The broker delivers, which is the faster one, until the store is tried again."""
+        world, key = self._world, ("orders", partition.number)
+        world.asked.left(partition.number)
+        preference = world.scheduler.admission.preference
+        seconds = preference.left(key, offset, world.clock.now)
+        if seconds <= _TRIAL_SECONDS:
+            self._on_trial += 1
+            if self._on_trial > 1:
+                raise ViolationError("J14", f"{self._on_trial} partitions are on trial at the broker")
+        world.after(seconds + _LATER_SECONDS, partial(self._return, partition, offset, seconds, 1))
+
+    def _return(self, partition: Partition, offset: int, seconds: float, times: int) -> bool:
+        """The broker has delivered for so many seconds, perhaps beyond the tier. ``times``: how often it is asked to return."""
+        world, key = self._world, ("orders", partition.number)
+        world.progress()
+        self._on_trial -= seconds <= _TRIAL_SECONDS
+        offset += round(seconds * world.chance.choice((1, 10_000)))
+        if world.scheduler.admission.preference.returns(key, offset, world.clock.now):
+            world.seen.saw("broker-slower")
+            return self._open_again(partition, min(offset, partition.tiered_end - 1))
+        world.seen.saw("broker-faster")
+        if times > _MOST_STAYS:
+            raise ViolationError("J14", f"partition {partition.number} does not return to the store")
+        again = world.scenario.config.recheck_interval_ms / 1000
+        world.after(again + _LATER_SECONDS, partial(self._return, partition, offset, again, times + 1))
+        return False
 
     def _note_end(self, reader: _Reader, end: ReadEnd) -> None:
         seen, log, bound = self._world.seen, reader.judge.log, reader.judge.end

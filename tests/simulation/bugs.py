@@ -4,8 +4,9 @@
 
     python -m tests.simulation.bugs --seconds 60 --seed 7
 
-The bugs are those of ``tests/mutants/bugs`` for modules that the simulation runs. Their authors did not know the simulation.
-Some change only speed or a metric, which no rule of the simulation judges. The ledger's line names what was not found.
+The bugs are those of ``own_bugs.toml``, and those of ``tests/mutants/bugs`` for modules that the simulation runs, whose authors
+did not know the simulation. Some change only speed or a metric, which no rule of the simulation judges; for the own ones
+``unjudged`` says why. The ledger's line names what was not found.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 import attrs
 
 from tests.mutants.mutant import Mutant, plant, read_mutants
+from tests.simulation.own_bugs import own_bugs
 from tests.simulation.run import SIMULATED_CODE
 from tests.simulation.scenario import scenario_of
 from tests.simulation.shrink import failure_of
@@ -34,7 +36,7 @@ SIMULATED = (
         f"kafka_remote_client.fetch.{name}"
         for name in (
             *("admission", "commands", "fetch_budget", "flights", "grant_read", "hedging", "locate", "memory"),
-            *("partition_read", "partition_state", "plan", "policy", "ready_queue", "request_rate", "scheduler"),
+            *("partition_read", "partition_state", "plan", "policy", "preference", "ready_queue", "request_rate", "scheduler"),
         )
     ),
     "kafka_remote_client.records.completed_fetch",
@@ -53,8 +55,9 @@ class Found:
 
 
 def simulated_bugs() -> tuple[Mutant, ...]:
-    """Returns the bugs in simulated modules that are not known to be equivalent."""
-    return tuple(bug for bug in read_mutants(_BUGS) if bug.module in SIMULATED and not bug.equivalent)
+    """Returns the own bugs, and the others in simulated modules that are not known to be equivalent."""
+    others = (bug for bug in read_mutants(_BUGS) if bug.module in SIMULATED and not bug.equivalent)
+    return (*own_bugs(), *others)
 
 
 def searched(name: str, seed: int, seconds: float) -> Found | None:
@@ -87,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for each bug")
     parser.add_argument("--seed", type=int, default=0, help="the first scenario")
+    parser.add_argument("--own", action="store_true", help="only the bugs of own_bugs.toml")
     parser.add_argument("--only", help="searches for the bug of that name here, and prints what was found as JSON")
     asked = parser.parse_args(arguments)
     bugs = simulated_bugs()
@@ -97,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     times: dict[str, tuple[float, str]] = {}
     missed: list[str] = []
-    for bug in bugs:
+    for bug in own_bugs() if asked.own else bugs:
         found = searched(bug.name, asked.seed, asked.seconds)
         if found is None:
             missed.append(bug.name)

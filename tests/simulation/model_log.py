@@ -92,12 +92,16 @@ class ModelLog:
     visible: dict[IsolationLevel, tuple[LogRecord, ...]] = attrs.field(repr=False)
     aborted: tuple[tuple[AbortedTransaction, int], ...] = attrs.field(repr=False)  # with the offsets of their markers
     end: int
+    _offsets: dict[IsolationLevel, tuple[int, ...]] = attrs.field(init=False, repr=False)
+
+    @_offsets.default
+    def _offsets_of_visible(self) -> dict[IsolationLevel, tuple[int, ...]]:
+        return {level: tuple(record.offset for record in records) for level, records in self.visible.items()}
 
     def records(self, level: IsolationLevel, start: int, end: int) -> tuple[LogRecord, ...]:
         """Returns the records in ``[start, end)``."""
-        records = self.visible[level]
-        first, last = (bisect.bisect_left(records, offset, key=lambda one: one.offset) for offset in (start, end))
-        return records[first:last]
+        offsets = self._offsets[level]
+        return self.visible[level][bisect.bisect_left(offsets, start) : bisect.bisect_left(offsets, end)]
 
     def aborted_in(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
         """Returns the aborted transactions that a broker names for ``[start, end)``."""

@@ -47,6 +47,8 @@ SOMETIMES = {
     "larger-than-memory": "a GET needs more than the whole memory and gets it alone",
     "ended-local": "a read ends where the local log begins",
     "ended-bound": "a read ends at its bound",
+    "broker-slower": "a partition returns from the broker, which was not faster than the store",
+    "broker-faster": "a partition stays with the broker, which was faster than the store in a trial",
     "tier-grew": "a segment reaches the tier while its partition is read",
 }
 """Name and meaning of each."""

@@ -18,7 +18,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.partition_read import Fetch
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import OVERDUE_SECONDS, READ_SECONDS, Scenario
-from tests.simulation.tier import Tier, expiry_of
+from tests.simulation.tier import SignedRange, Tier
 
 __all__ = ["Outcome", "Store"]
 
@@ -49,19 +49,20 @@ class Store:
 
     def answer(self, command: Fetch, now: float) -> Outcome:
         """Decides the outcome of a GET at its start."""
-        scenario, wanted = self._scenario, command.range.granted.range
+        scenario, granted = self._scenario, command.range.granted
+        assert isinstance(granted, SignedRange)
         first = self._chance.expovariate(1 / scenario.latency) / 2 + scenario.latency / 2
         metadata = command.grant.location.metadata
         if metadata.remote_log_segment_id in self._tier.deleted:
             self._seen.saw("segment-gone")
             return Outcome(first, first, 0, b"", SegmentNotFoundError("404"))
-        if expiry_of(command.range.granted) <= now:
+        if granted.url_expires_at <= now:
             self._seen.saw("url-expired")
             return Outcome(first, first, 0, b"", LocationExpiredError("403 expired"))
         log = self._tier.partitions[command.read.partition].log
         segment = log.segment_of(metadata.start_offset)
         assert segment is not None
-        data = segment.data[wanted.start : wanted.end]
+        data = segment.data[granted.range.start : granted.range.end]
         if self._happens("slow"):
             first *= 30
         last = first + len(data) / _BYTES_PER_SECOND * self._chance.uniform(1, 3)

@@ -1,4 +1,4 @@
-"""Each rule of the simulation's judge can fire."""
+"""Each rule of the simulation's judge of records and buffers can fire."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ import pytest
 
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.partition_read import PartitionRead
-from tests.simulation.bugs import searched
+from tests.simulation.bugs import SIMULATED, searched
 from tests.simulation.judge import ViolationError
 from tests.simulation.occurrences import SOMETIMES, Occurrences
+from tests.simulation.own_bugs import own_bugs
 from tests.simulation.run import main
 from tests.simulation.scenario import FAULTS, Scenario, scenario_of
 from tests.simulation.shrink import Failure, failure_of, shrunk, story_of
@@ -145,6 +146,12 @@ def test_the_command_fails_with_the_story_of_a_failure(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(("seconds", "is_found"), [(60.0, True), (0.0, False)])
 def test_a_bug_of_one_line_is_found(seconds: float, is_found: bool) -> None:
     assert (searched(BUG, 0, seconds) is not None) == is_found
+
+
+def test_each_own_bug_changes_one_place() -> None:
+    bugs = own_bugs()
+    assert len({bug.name for bug in bugs}) == len(bugs) >= 40
+    assert {bug.name for bug in bugs if bug.source.count(bug.old) != 1 or bug.module not in SIMULATED} == set()
 
 
 def test_a_search_that_fails_is_an_error() -> None:

@@ -32,22 +32,22 @@ from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import Scenario
 from tests.support.locations import ManualClock
 
-__all__ = ["Partition", "Tier", "expiry_of", "must_be_refused"]
+__all__ = ["Partition", "SignedRange", "Tier"]
 
-_BAD = b" refuse"
 _LOGS = 64
 _EARLY = 2
 """Batches before the requested one with which a window may begin: an index does not name each batch."""
 
 
-def expiry_of(granted: GrantedRange) -> float:
-    """Returns the time at which the store stops accepting a range's URL."""
-    return float((granted.custom_metadata or b"inf").removesuffix(_BAD))
+@attrs.frozen
+class SignedRange(GrantedRange):
+    """A range with what its URL would say. Parsing of URLs is not simulated.
 
+    ``url_expires_at``: when the store stops accepting the URL. ``refuse``: a client must refuse the location of the range.
+    """
 
-def must_be_refused(granted: GrantedRange) -> bool:
-    """Returns whether a range is of a location that a client must refuse."""
-    return (granted.custom_metadata or b"").endswith(_BAD)
+    url_expires_at: float = NO_EXPIRY
+    refuse: bool = False
 
 
 @attrs.define(eq=False)
@@ -165,7 +165,7 @@ class Tier:
     def _spoiled(self, location: SegmentLocation, question: LocationQuestion) -> SegmentLocation:
         """A location that a client must not use."""
         self._seen.saw("location-bad")
-        ranges = tuple(attrs.evolve(one, custom_metadata=(one.custom_metadata or b"") + _BAD) for one in location.ranges)
+        ranges = tuple(attrs.evolve(one, refuse=True) for one in location.ranges)
         wrong: list[dict[str, object]] = [
             {"expires_at": self._clock.now},
             {"fetch_offset": location.fetch_offset + 1},
@@ -208,13 +208,12 @@ class Tier:
             range_signed=True,
         )
 
-    def _ranges(self, segment: LogSegment, first: int, last: int, wanted: int, expires_at: float) -> tuple[GrantedRange, ...]:
+    def _ranges(self, segment: LogSegment, first: int, last: int, wanted: int, expires_at: float) -> tuple[SignedRange, ...]:
         """Cuts a window at ends of batches, or anywhere."""
         size = min(wanted or self._scenario.range_bytes, self._scenario.range_bytes)
         at, end = segment.batches[first].position, segment.batches[last].position + segment.batches[last].size
         if self._happens(self._scenario.urls_expire):  # the store's clock is ahead
             expires_at = self._clock.now + self._chance.uniform(0.0, 1.0) * self._scenario.url_seconds
-        url = b"%.9f" % expires_at
         cuts, offsets = [at], [segment.batches[first].base]
         if self._chance.random() < 0.5:
             for one in segment.batches[first : last + 1]:
@@ -228,6 +227,6 @@ class Tier:
             self._seen.saw("range-cuts-batch")
         ends = [*cuts[1:], end]
         return tuple(
-            GrantedRange(ByteRange(start, stop), url, offsets[number] if named else None)
+            SignedRange(ByteRange(start, stop), None, offsets[number] if named else None, expires_at)
             for number, (start, stop) in enumerate(zip(cuts, ends, strict=True))
         )

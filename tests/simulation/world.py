@@ -16,10 +16,12 @@ All that is random comes from the scenario's seed, so a scenario always runs in 
 
 from __future__ import annotations
 
+import gc
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import attrs
@@ -42,7 +44,8 @@ from tests.simulation.judge import ViolationError
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import LOCATION_SECONDS, OVERDUE_SECONDS, Scenario
 from tests.simulation.store import Outcome, Store
-from tests.simulation.tier import Tier, must_be_refused
+from tests.simulation.store_judge import StoreJudge
+from tests.simulation.tier import SignedRange, Tier
 from tests.support.event_queue import EventQueue
 from tests.support.locations import ManualClock
 
@@ -52,6 +55,19 @@ _TICK_SECONDS = 0.25
 _STANDSTILL_SECONDS = 200.0
 _MOST_IN_VAIN = 3
 _DECODE_SECONDS = 0.0005
+_MOST_GRANTS = 4
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Collects no cycles during a world: it ends before its garbage matters, and collections take a tenth of its time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class _NoFetcher:
@@ -85,6 +101,7 @@ class World:
         config = scenario.config
         self.scheduler = Scheduler(config, FetchBudget(config), self.metrics, self.buffers.give_back)
         self._store = Store(scenario, self.tier, self.chance, self.seen)
+        self.asked = StoreJudge(config)
         self._queue: EventQueue[Callable[[], bool]] = EventQueue()
         self._busy = 0
         self._look_at = 0.0
@@ -101,6 +118,11 @@ class World:
 
     def run(self) -> int:
         """Runs the scenario. Returns the number of events. Raises ViolationError."""
+        with _garbage_kept():
+            self._run()
+        return self.events
+
+    def _run(self) -> None:
         self._application.start()
         self._dispatch(asked=True)
         while self.events < self.scenario.steps:
@@ -111,7 +133,6 @@ class World:
         held, outstanding = self.scheduler.budget.memory.held, self.buffers.outstanding
         if held or outstanding:
             raise ViolationError("J7", f"at the end {held} bytes are held, and {outstanding} buffers did not come back")
-        return self.events
 
     def after(self, seconds: float, event: Callable[[], bool]) -> None:
         """``event`` happens in so many seconds. It returns whether a worker is free because of it."""
@@ -187,6 +208,8 @@ class World:
         elif isinstance(command, Fetch):
             self._get(command)
         else:
+            if command.read in self._decoding:
+                raise ViolationError("J8", f"{command.read.name}: two of its ranges are decoded at once")
             self._decoding.add(command.read)
             self.after(self.chance.expovariate(1 / _DECODE_SECONDS), partial(self._decoded, command, self.clock.now))
 
@@ -214,6 +237,7 @@ class World:
             raise ViolationError("J8", f"{self._locating} location requests are in flight")
         for locate_one in batch.locates:
             self._located_for[locate_one.read] += 1
+            self.asked.asks(locate_one, self.clock.now)
             if locate_one.read in self._relocating and not locate_one.ahead:
                 self._relocating.discard(locate_one.read)
                 self.seen.saw("relocated")
@@ -234,6 +258,7 @@ class World:
             if command.renews is not None:
                 self.seen.saw("url-renewed")
             self._judge_location(command, one)
+            self.asked.located(command, one.answer, self.clock.now)
             self._application.located(command, one.offset)
             self.scheduler.located(command, one.answer, one.offset, one.offsets, self.clock.now)
         return self._free()
@@ -265,7 +290,8 @@ class World:
         self.after(outcome.first, partial(self._first_byte, get))
 
     def _judge_get(self, command: Fetch) -> None:
-        if must_be_refused(command.range.granted):
+        granted = command.range.granted
+        if isinstance(granted, SignedRange) and granted.refuse:
             raise ViolationError("J10", f"{command.read.name}: a GET uses a location that had to be refused")
         memory, lease = self.scheduler.budget.memory, command.lease
         assert lease is not None
@@ -280,6 +306,12 @@ class World:
         wanted = [get for get in self._gets.values() if not get.command.overtaken and now - get.began <= OVERDUE_SECONDS]
         if len(wanted) + 1 > self.scenario.in_flight:
             raise ViolationError("J8", f"{len(wanted) + 1} GETs are in flight, {self.scenario.in_flight} are allowed")
+        read = command.read
+        grants = {get.command.grant for get in wanted if get.command.read is read and read.owns(get.command.grant)}
+        grants.add(command.grant)
+        if len(grants) > _MOST_GRANTS:
+            raise ViolationError("J8", f"{read.name}: ranges of {len(grants)} grants are in flight")
+        self.asked.sends(command, now)
 
     def _first_byte(self, get: _Get) -> bool:
         command = get.command
@@ -319,6 +351,7 @@ class World:
             "%s: bytes %s %s", command.read.name, command.range.granted.range, "arrived" if error is None else error.cause
         )
         self._note(get)
+        self.asked.returned(command, error, get.began, self.clock.now)
         event()
         return self._free()
 
