@@ -97,8 +97,12 @@ class TieredCluster:
 
     def start(self) -> Self:
         """Returns when clients can connect. Raises OSError for a port that is taken."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._server.start()
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._server.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:
