@@ -1,7 +1,7 @@
 """All texts in the product's code that a user may see: errors, log lines, help, descriptions of settings and metrics.
 
 ``docs/generate.py`` writes them to ``docs/texts.txt``, so that a reviewer sees each change of a text. A text is a
-string of at least two words that is not a docstring. ``{…}`` stands for what is put in at run time.
+string of at least two words that is no docstring and no layout of a message. ``{…}`` stands for what is put in at run time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = ["extracted", "texts"]
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("kafka_remote_client", "fetchers/kafka_remote_fetchers")
 _WORDS = re.compile(r"[A-Za-z]{2,}[,;:]? +[\w'`\"{(]")
+_LAYOUT = re.compile(r"\bint(?:8|16|32|64)\b|^\w+_\w+ bool$")
 _LOGGED = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
@@ -47,7 +48,7 @@ def _below(node: ast.AST, kind: str) -> Iterator[tuple[str, str]]:
         text = _text_of(child)
         if text is None:
             yield from _below(child, _kind(child, kind))
-        elif _WORDS.search(text):
+        elif _WORDS.search(text) and not _LAYOUT.search(text):
             yield kind, " ".join(text.split())
 
 

@@ -25,6 +25,7 @@ from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.tiered_cluster.log import TopicConfig
 from kafka_remote_client.tiered_kafka.changes import Changes
+from kafka_remote_client.tiered_kafka.fetches import Fetches
 from kafka_remote_client.tiered_kafka.plain_files import PlainFiles
 from kafka_remote_client.tiered_kafka.requests import Requests
 from kafka_remote_client.tiered_kafka.server import Server
@@ -46,7 +47,8 @@ class TieredCluster:
     ``partitions``, ``segment_bytes`` (``segment.bytes``), ``topic_settings`` (under Kafka's names): of a topic that a client
     creates by asking for it. ``local.retention.bytes`` is 0 unless given, so what was copied leaves the brokers at once.
     ``brokers``: how many listen, with the ids 1 and up. ``port``: of the first one; 0 takes a free port.
-    ``metadata_partitions``: partitions of ``__remote_log_metadata``.
+    ``metadata_partitions``: partitions of ``__remote_log_metadata``. ``remote_partitions_per_fetch``: how many partitions one
+    Fetch reads from the tier, ``None`` for all; brokers before Kafka 4.2 read one, and answer the others without records.
 
     A method without a topic acts on all tiered topics. Raises ConfigurationError for settings that the cluster does not have.
     """
@@ -62,6 +64,7 @@ class TieredCluster:
         brokers: int = 1,
         port: int = 0,
         metadata_partitions: int = 5,
+        remote_partitions_per_fetch: int | None = None,
         clock: Clock | None = None,
     ) -> None:
         if layout not in _LAYOUTS:
@@ -69,6 +72,8 @@ class TieredCluster:
         arguments.whole(partitions, "partitions", 1, _MAX)
         arguments.whole(metadata_partitions, "metadata_partitions", 1, _MAX)
         arguments.whole(segment_bytes, "segment_bytes", 1, 2**31 - 1)
+        if remote_partitions_per_fetch is not None:
+            arguments.whole(remote_partitions_per_fetch, "remote_partitions_per_fetch", 1, _MAX)
         self._temporary = directory is None
         settings = TopicSettings(TopicConfig(segment_bytes=segment_bytes, local_retention_bytes=0)).changed(
             topic_settings or {}
@@ -87,12 +92,17 @@ class TieredCluster:
             changed=changes.notify,
         )
         ports = {node: port if node == nodes[0] else 0 for node in nodes}
-        self._server = Server(ports, lambda addresses: Requests(self._topics, changes, addresses, clock))
+        fetches = Fetches(self._topics, changes, remote_partitions_per_fetch)
+        self._server = Server(ports, lambda addresses: Requests(self._topics, addresses, clock, fetches))
 
     def start(self) -> Self:
         """Returns when clients can connect. Raises OSError for a port that is taken."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._server.start()
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self._server.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:

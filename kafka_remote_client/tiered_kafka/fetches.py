@@ -37,11 +37,12 @@ def leader_error(partition: Partition | None, node_id: int, epoch: int = UNKNOWN
 
 
 class Fetches:
-    """Runs in the cluster's thread."""
+    """Runs in the cluster's thread. ``remote_partitions``: how many partitions one Fetch reads from the tier."""
 
-    def __init__(self, topics: Topics, changes: Changes) -> None:
+    def __init__(self, topics: Topics, changes: Changes, remote_partitions: int | None = None) -> None:
         self._topics = topics
         self._changes = changes
+        self._remote_partitions = remote_partitions
 
     async def answer_fetch(self, node_id: int, version: int, body: Buffer) -> bytes:
         """The answer to a Fetch of that version."""
@@ -59,6 +60,7 @@ class Fetches:
 
     def _limited(self, request: fetch.FetchRequest) -> list[fetch.FetchTopic]:
         self._left = request.max_bytes
+        self._remote_left = self._remote_partitions
         self._min_one_message = True
         return list(request.topics)
 
@@ -80,6 +82,11 @@ class Fetches:
         if partition is None or error:
             return fetch.PartitionData(asked.partition, error)
         log = partition.log
+        if log.log_start <= asked.fetch_offset < log.local_log_start and self._remote_left is not None:
+            if self._remote_left == 0:
+                ends = (log.high_watermark, log.last_stable_offset, log.log_start)
+                return fetch.PartitionData(asked.partition, ErrorCode.NONE, *ends, records=b"")
+            self._remote_left -= 1
         answer = tiered_read.read(
             log,
             partition.remote,

@@ -23,7 +23,6 @@ from kafka_remote_client.tiered_cluster import epochs, idempotence
 from kafka_remote_client.tiered_cluster.batches import Batch, parse_batches
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.partition import Partition
-from kafka_remote_client.tiered_kafka.changes import Changes
 from kafka_remote_client.tiered_kafka.coordinators import Coordinators
 from kafka_remote_client.tiered_kafka.fetches import Fetches, leader_error
 from kafka_remote_client.tiered_kafka.messages import MESSAGES, Value
@@ -44,10 +43,10 @@ _Handler: TypeAlias = Callable[[int, int, dict[str, Any]], Value | Awaitable[Val
 class Requests:
     """``addresses``: host and port of each broker, by its id; filled once they listen. Runs in the cluster's thread."""
 
-    def __init__(self, topics: Topics, changes: Changes, addresses: Mapping[int, tuple[str, int]], clock: Clock) -> None:
+    def __init__(self, topics: Topics, addresses: Mapping[int, tuple[str, int]], clock: Clock, fetches: Fetches) -> None:
         self._topics = topics
         self._addresses = addresses
-        self._fetches = Fetches(topics, changes)
+        self._fetches = fetches
         self._coordinators = Coordinators(topics, addresses, clock)
         self._handlers: Mapping[str, _Handler] = {
             "Produce": self._produce,

@@ -72,6 +72,9 @@ class Server:
         """Ends all connections and the thread. May be called twice."""
         if self._loop.is_closed():
             return
+        if not self._thread.is_alive():
+            self._loop.close()
+            return
         asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

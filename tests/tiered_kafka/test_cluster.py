@@ -107,8 +107,16 @@ def test_temporary_tier_goes_with_the_cluster() -> None:
 
 def test_taken_port_raises(cluster: TieredCluster) -> None:
     port = int(cluster.bootstrap_servers.rpartition(":")[2])
+    second = TieredCluster(port=port)
     with pytest.raises(OSError, match="in use"):
-        TieredCluster(port=port).start()
+        second.start()
+    assert not second.directory.exists()
+
+
+def test_directory_that_is_a_file_raises(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        TieredCluster(tmp_path / "file").start()
 
 
 @pytest.mark.parametrize(

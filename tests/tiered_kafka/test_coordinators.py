@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import confluent_kafka
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, Message, Producer, TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_kafka import TieredCluster
+from kafka_remote_client.tiered_kafka.coordinators import Coordinators
 from tests.support.reading import PATIENCE_SECONDS, direct, read_to_end, settings, total
 from tests.support.waiting import wait_until
 from tests.tiered_kafka.clients import plain, produce, values
+from tests.tiered_kafka.test_fetches import Broker
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +144,37 @@ def test_group_shares_partitions_and_resumes_from_commits(cluster: TieredCluster
 
 def read_all(got: dict[int, list[Message]]) -> bool:
     return {int(message.value()) for messages in got.values() for message in messages} == set(range(100))
+
+
+def test_requests_of_unknown_producers_are_refused(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    ask = Coordinators(broker.topics, {1: ("localhost", 1)}, SystemClock()).handlers()
+    partitions = [{"name": "orders", "partitions": [0, 9]}]
+    offsets = [{"name": "orders", "partitions": [{"partition": 0, "offset": 3, "leader_epoch": 0, "metadata": None}]}]
+    who = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0}
+    member = {"group_id": "g", "member_id": "stranger", "generation_id": 4}
+    asked = {
+        "AddPartitionsToTxn": who | {"topics": partitions},
+        "AddOffsetsToTxn": who | {"group_id": "g"},
+        "TxnOffsetCommit": who | member | {"topics": offsets},
+        "EndTxn": who | {"committed": True},
+    }
+    answers = [ask[name](1, 3, request) for name, request in asked.items()]
+    assert all(str(int(ErrorCode.INVALID_PRODUCER_ID_MAPPING)) in re.findall(r"\b\d+\b", repr(one)) for one in answers)
+    ask["InitProducerId"](1, 1, {"transactional_id": "t"})
+    added = ask["AddPartitionsToTxn"](1, 2, asked["AddPartitionsToTxn"])
+    codes = [one["error_code"] for one in added["topics"][0]["partitions"]]
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    refused = ask["TxnOffsetCommit"](1, 3, asked["TxnOffsetCommit"])
+    assert refused["topics"][0]["partitions"][0]["error_code"] == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_all_offsets_of_a_group_are_fetched_without_topics(tmp_path: Path) -> None:
+    ask = Coordinators(Broker(tmp_path).topics, {1: ("localhost", 1)}, SystemClock()).handlers()
+    offsets = [{"name": "orders", "partitions": [{"partition": 1, "offset": 3, "leader_epoch": 0, "metadata": "m"}]}]
+    outside = {"group_id": "g", "member_id": "", "generation_id": -1, "topics": offsets}
+    ask["OffsetCommit"](1, 7, outside)
+    ask["OffsetCommit"](1, 7, outside | {"group_id": "other"})
+    found = ask["OffsetFetch"](1, 5, {"group_id": "g", "topics": None})
+    (topic,) = found["topics"]
+    assert topic["partitions"] == [{"partition": 1, "offset": 3, "leader_epoch": 0, "metadata": "m"}]

@@ -54,19 +54,19 @@ def test_offsets_are_found_by_time_in_both_tiers(cluster: TieredCluster, admin: 
 class Broker:
     """The topic ``orders`` with two partitions, led by the brokers 1 and 2, without sockets."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: TopicConfig | None = None, **more: int) -> None:
         self.changes = Changes()
         self.topics = Topics(
             TierStore(directory, PlainFiles()),
             SystemClock(),
-            TopicSettings(TopicConfig()),
+            TopicSettings(settings or TopicConfig()),
             brokers=(1, 2),
             partitions=2,
             metadata_partitions=1,
             changed=self.changes.notify,
         )
         self.orders = self.topics.create("orders")
-        self.fetches = Fetches(self.topics, self.changes)
+        self.fetches = Fetches(self.topics, self.changes, **more)
 
     def append(self, partition: int = 0) -> None:
         self.topics.append(self.orders, partition, [new_batch([Record(0, 1, None, b"v" * 100)])])
@@ -139,6 +139,20 @@ def test_only_the_first_partition_may_exceed_the_limit(tmp_path: Path) -> None:
     first, second = asyncio.run(broker.fetch(request))
     assert len(first.records or b"") > 100
     assert not second.records
+
+
+@pytest.mark.parametrize(("limit", "read"), [(None, [True, True, True]), (1, [True, False, True])])
+def test_limit_of_tier_reads_leaves_partitions_empty(tmp_path: Path, limit: int | None, read: list[bool]) -> None:
+    broker = Broker(tmp_path, TopicConfig(local_retention_bytes=0), remote_partitions=limit)
+    broker.topics.elect(broker.orders, 1, 1)
+    broker.append(0)
+    broker.append(1)
+    assert broker.topics.tier([broker.orders], roll=False) == 2
+    broker.append(0)
+    parts = [fetch.FetchPartition(number, offset, 1000) for number, offset in ((0, 0), (1, 0), (0, 1))]
+    answers = asyncio.run(broker.fetch(broker.request(*parts)))
+    assert [bool(answer.records) for answer in answers] == read
+    assert {answer.error_code for answer in answers} == {0}
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import aiokafka
+import attrs
 import kafka
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
+from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.tiered_cluster.batches import Producer, Record, new_batch
+from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_kafka import TieredCluster
+from kafka_remote_client.tiered_kafka.requests import Requests
+from kafka_remote_client.wire import Reader, Writer
 from tests.tiered_kafka.clients import produce, watermarks
+from tests.tiered_kafka.test_fetches import Broker
 
 TIMEOUT = 60
 
@@ -112,3 +120,38 @@ def test_aiokafka_produces_and_consumes(cluster: TieredCluster) -> None:
             return [int((await consumer.getone()).value) for _ in range(100)]
 
     assert asyncio.run(asyncio.wait_for(body(), TIMEOUT)) == list(range(100))
+
+
+def test_leader_refuses_what_it_cannot_append_or_does_not_lead(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    requests = Requests(broker.topics, {1: ("localhost", 1)}, SystemClock(), broker.fetches)
+
+    def produce_to(partition: int, records: bytes) -> ErrorCode:
+        writer = Writer()
+        writer.nullable_string(None)
+        writer.int16(1)
+        writer.int32(1000)
+        writer.int32(1)  # topics
+        writer.string("orders")
+        writer.int32(1)  # partitions
+        writer.int32(partition)
+        writer.bytes_(records)
+        body = asyncio.run(requests.answer(1, 0, 3, writer.getvalue()))
+        assert body is not None
+        reader = Reader(body)
+        reader.int32()
+        reader.string()
+        reader.int32()
+        reader.int32()
+        return ErrorCode(reader.int16())
+
+    producer = Producer(7, 0, 0)
+    first = new_batch([Record(0, 1)], producer=producer)
+    assert produce_to(0, first.data) is ErrorCode.NONE
+    assert produce_to(0, first.data) is ErrorCode.NONE
+    assert broker.orders.partitions[0].log.end_offset == 1
+    later = new_batch([Record(0, 1)], producer=attrs.evolve(producer, sequence=5))
+    assert produce_to(0, later.data) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce_to(0, first.data[:-1]) is ErrorCode.CORRUPT_MESSAGE
+    assert produce_to(1, first.data) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert produce_to(9, first.data) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
