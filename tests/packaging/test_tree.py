@@ -75,6 +75,7 @@ _WITHOUT_SOURCE = {
     "tests/remote_log/test_compacted_metadata.py": "a compacted metadata partition, from keys to segments",
     "tests/shim/test_many_peers.py": "hundreds of peers that mean no good, against the whole shim",
     "tests/simulation/test_judge.py": "the judge of the simulation",
+    "tests/simulation/test_store_judge.py": "the rules about requests to the store and to the peer",
     "tests/simulation/test_world.py": "the fetch engine's parts together, in virtual time",
     "tests/shim/test_resident_memory.py": "a thousand peers that never read or finish a handshake, against the whole shim",
     "tests/cli/test_mistakes.py": "what a user sees of typical mistakes, in all verbs",

@@ -19,6 +19,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.partition_read import Fetch, Locate, PartitionRead
+from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import Scheduler
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, GrantedRange, LocationPending
@@ -37,7 +38,7 @@ class Requests:
 
     def __init__(self) -> None:
         scheduler = Scheduler(CONFIG, FetchBudget(CONFIG), FetchMetrics(ManualClock(0.0)), lambda _buffer: None)
-        self.read = PartitionRead(scheduler.shared, "orders", 0, 0)
+        self.read = PartitionRead(scheduler.shared, ReadRequest("orders", 0, 0))
         self.judge = StoreJudge(CONFIG)
 
     def range(self) -> RangeRead:
