@@ -253,7 +253,8 @@ class EmbeddedCluster:
         """Produces keys and values to one partition and waits. Returns their offsets. Raises KafkaException, LocationError."""
         producer = self._producers.get(codec)
         if producer is None:
-            producer = self._producers[codec] = self.producer(compression_type=codec, linger_ms=5)
+            # flush() ends the linger time, so a pause of this thread between two records does not end their batch.
+            producer = self._producers[codec] = self.producer(compression_type=codec, linger_ms=1_000)
         offsets: list[int] = []
 
         def delivered(error: object, message: Message) -> None:

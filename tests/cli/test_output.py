@@ -197,7 +197,7 @@ records            600
 dollars         0.0000
 seconds           ~0.0
 
-Partitions: 2. About 6,668 bytes come through the broker.
+Partitions: 2. About 6,794 bytes come through the broker.
 ~ is an estimate: 2 cores of 100 MB/s each, 20 ms a GET, 64 at once for each task.
 Prices: $0.0004 for 1,000 GETs, $0 for a GB.
 """

@@ -120,7 +120,7 @@ def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytes
             capsys,
             *named,
             *pairs,
-            "--option=minPartitions=7",
+            "--option=minPartitions=20",
             "--output=json",
             "--cores=3",
             "--reader=internet",
@@ -128,7 +128,7 @@ def test_options_may_be_given_one_by_one(cluster: EmbeddedCluster, capsys: pytes
             "--latency-ms=9",
         )
     )
-    assert told["figures"]["splits"] == 7
+    assert told["figures"]["splits"] == 20
     assert (told["assumptions"]["cores"], told["assumptions"]["latency_ms"], told["prices"]) == (
         3,
         9,

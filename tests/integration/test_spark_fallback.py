@@ -40,7 +40,10 @@ def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def options(cluster: EmbeddedCluster, **more: str | None) -> dict[str, str]:
-    """Returns options that read both partitions in twelve splits. ``None`` removes an option."""
+    """Returns options that read both partitions in twelve splits, or in fourteen that end with segments if a shim lists these.
+
+    ``None`` removes an option.
+    """
     all_of_them: Mapping[str, str | None] = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "assign": '{"orders":[0,1]}',
@@ -152,7 +155,7 @@ def test_a_stream_asks_an_unresponsive_shim_once_and_warns_once(
 
 def test_bytes_from_brokers_are_limited_for_the_whole_job(cluster: EmbeddedCluster) -> None:
     splits, rows = read_all(options(cluster, **{"remote.maxBrokerBytes": "1000000"}))
-    assert (splits, sorted(rows)) == (12, EVERY)
+    assert (splits, sorted(rows)) == (14, EVERY)
     with pytest.raises(BrokerBytesError, match=r"of this job are not tiered, more than remote\.maxBrokerBytes=100"):
         read_all(options(cluster, **{"remote.maxBrokerBytes": "100"}))
 
