@@ -31,7 +31,7 @@ _Aborted: TypeAlias = tuple[AbortedTransaction, ...]
 _Answer: TypeAlias = tuple[SegmentGrant, PartitionData]
 
 
-def _told(change: GrantChange) -> Inject:
+def _of_grants(change: GrantChange) -> Inject:
     return lambda rig: rig.change_grants(change)
 
 
@@ -55,11 +55,11 @@ def aborted_segments() -> list[Segment]:
 GRANTED_STREAMS = {"aborted": aborted_segments}
 
 
-def _aborted(change: Callable[[_Aborted], _Aborted | None]) -> Inject:
+def _aborted(change_list: Callable[[_Aborted], _Aborted | None]) -> Inject:
     def change(grant: SegmentGrant, data: PartitionData, _offset: int) -> _Answer:
-        return grant, attrs.evolve(data, aborted_transactions=change(data.aborted_transactions or ()))
+        return grant, attrs.evolve(data, aborted_transactions=change_list(data.aborted_transactions or ()))
 
-    return _told(change)
+    return _of_grants(change)
 
 
 def _late(count: int) -> Inject:
@@ -79,7 +79,7 @@ def _covers(ahead: int) -> Inject:
         ranges = tuple(attrs.evolve(one, first_offset=None) for one in grant.ranges)  # some begin after the list's end
         return attrs.evolve(grant, ranges=ranges, next_offset=min(grant.next_offset, offset + ahead)), data
 
-    return _told(change)
+    return _of_grants(change)
 
 
 # read_uncommitted gets no lists.
@@ -103,7 +103,7 @@ _ZSTD, _AES = ChunkEncoding(compressed=True), ChunkEncoding(encrypted=True)
 
 
 def _format(name: str) -> Inject:
-    return _told(lambda grant, data, _offset: (attrs.evolve(grant, format=name), data))
+    return _of_grants(lambda grant, data, _offset: (attrs.evolve(grant, format=name), data))
 
 
 def _chunks(log: bytes, encoding: ChunkEncoding) -> list[bytes]:

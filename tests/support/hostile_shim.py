@@ -84,6 +84,6 @@ class HostileShim(FakeBroker):
         grant, data = self.change_grant(grant, data)
         tags = _grant_fields(grant) if grant is not None else {}
         answer = fetch.FetchTopicResponse((attrs.evolve(data, tags=tags),), topic.topic, topic.topic_id)
-        answer = self.change_body(fetch.encode_response(fetch.FetchResponse((answer,)), version))
+        body = self.change_body(fetch.encode_response(fetch.FetchResponse((answer,)), version))
         self.changed_answers += 1
-        return answer
+        return body
