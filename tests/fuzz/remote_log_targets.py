@@ -98,19 +98,17 @@ def aiven_manifest(data: bytes) -> None:
         manifest = parse_manifest(data)
     except RemoteLogMetadataError:
         return
-    metadata = json.loads(data)
+    fields = json.loads(data)
     chunks = manifest.chunks
-    assert (chunks.original_start, chunks.original_end) == (0, metadata["chunkIndex"]["originalFileSize"])
-    assert manifest.encoding == ChunkEncoding(
-        compressed=metadata["compression"], encrypted=metadata.get("encryption") is not None
-    )
+    assert (chunks.original_start, chunks.original_end) == (0, fields["chunkIndex"]["originalFileSize"])
+    assert manifest.encoding == ChunkEncoding(compressed=fields["compression"], encrypted=fields.get("encryption") is not None)
     _tiles(chunks)
     try:
         metadata = manifest.segment_metadata()
     except RemoteLogMetadataError:
         return
     assert _SERDE.deserialize(_SERDE.serialize(metadata)) == metadata
-    epochs = metadata["remoteLogSegmentMetadata"]["segmentLeaderEpochs"]
+    epochs = fields["remoteLogSegmentMetadata"]["segmentLeaderEpochs"]
     assert metadata.segment_leader_epochs == tuple(EpochEntry(int(one), epochs[one]) for one in sorted(epochs, key=int))
 
 

@@ -44,9 +44,9 @@ def list_offsets(host: str, port: int, topic: str, partition: int, timestamp: in
     out = io.BytesIO()
     entity_writer(RequestHeader)(out, header)
     entity_writer(rq.ListOffsetsRequest)(out, body)
-    answer = _exchange(host, port, out.getvalue())
+    received = _exchange(host, port, out.getvalue())
     # Response header v1: correlation id and an empty section of tags.
-    response, _ = entity_reader(rs.ListOffsetsResponse)(answer, 5)
+    response, _ = entity_reader(rs.ListOffsetsResponse)(received, 5)
     (answer,) = response.topics[0].partitions
     if int(answer.error_code.value):
         raise RuntimeError(f"ListOffsets({timestamp}) of {topic}-{partition}: {answer.error_code!r}")
