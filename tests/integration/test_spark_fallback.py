@@ -161,8 +161,8 @@ def test_bytes_from_brokers_are_limited_for_the_whole_job(cluster: EmbeddedClust
 
 
 def test_micro_batches_open_no_new_connections(cluster: EmbeddedCluster) -> None:
-    """Spark's own source opens none either. There are to open: two each of the admin client and of the engine, three of
-    each task's consumer. Nothing waits for those to the groups' coordinators, which may come after the batch.
+    """Spark's own source opens none either. Eleven are to open: five of the admin client and of the engines, three of each
+    task's consumer. Nothing waits for those to the groups' coordinators, which may come after the batch.
     """
     topic = fill_topic(cluster, "stream", COUNT, partitions=(0, 1))
     given = options(cluster, assign=f'{{"{topic}":[0,1]}}', startingOffsets="earliest", maxRecordsPerPartition=None)
@@ -180,7 +180,7 @@ def test_micro_batches_open_no_new_connections(cluster: EmbeddedCluster) -> None
     try:
         assert batch() == 2 * (COUNT + 5)  # opens all connections
         assert batch() == 10
-        wait_until(lambda: len(opened()) >= 2 + 2 + 2 * 3, "all connections")
+        wait_until(lambda: len(opened()) >= 5 + 2 * 3, "all connections")
         first, before = opened(), cluster.metrics()["connections"]
         assert [batch() for _ in range(BATCHES)] == [10] * BATCHES
         assert opened() == first
