@@ -47,6 +47,7 @@ _OPTIONS = (
     "no:xdist",
     "--randomly-dont-reorganize",
     "--no-header",
+    "--assert=plain",  # the product, which a pytest plugin makes pytest rewrite, is imported already
     "--override-ini=timeout_func_only=true",  # around each call: no code that pytest-timeout hooks into runs here
 )
 _MOST_MEMORY = 8 << 30
