@@ -60,7 +60,8 @@ def test_options_determine_schema_and_plan(
         field["name"] for field in spark("schema", source="kafka-remote", options=directly(spark_shim, **more))["fields"]
     ]
     assert columns == ["key", "topic", "partition", "offset", "timestamp", "timestampType"]
-    assert spark("tasks", source="kafka-remote", options=directly(spark_shim, **more, minPartitions="5")) == 5
+    # At least five: a shim lists the segments, and splits end with them.
+    assert 5 <= spark("tasks", source="kafka-remote", options=directly(spark_shim, **more, minPartitions="5")) <= 7
 
 
 def test_available_now_reads_to_its_end_in_batches_of_the_limit(
