@@ -22,15 +22,14 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError, NotAnnouncedError, ProtocolError
+from kafka_remote_client.errors import NotAnnouncedError
 from kafka_remote_client.location.answer import location_of
 from kafka_remote_client.location.cluster import Key, PartitionLeader
 from kafka_remote_client.location.leader_lists import LeaderLists
-from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version, tagged_fetch
+from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_tagged, fetch_version
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer, NotRemote
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.protocol.api_keys import FETCH
 from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.peer import PeerSession
@@ -43,8 +42,6 @@ __all__ = ["BrokerLocationSource"]
 _DEFAULT_FORMATS = (ORIGINAL_FORMAT,)
 _DEFAULT_CONNECT_SECONDS = 1.0
 _LOCATIONS = "locations"
-_WAIT_SECONDS = 0.5
-"""How long a peer may wait for look-ups before it answers that they are pending: two rounds of store requests of 0.2 s."""
 
 
 class BrokerLocationSource(BoundsByLeaders):
@@ -127,7 +124,6 @@ class BrokerLocationSource(BoundsByLeaders):
         deadline: Deadline,
     ) -> Mapping[Key, LocationAnswer]:
         """The answers to one Fetch. Raises LocationError."""
-        may_be_pending = session.versions.announces_many_partitions
         wanted: dict[Key, fetch.FetchPartition] = {}
         root: TaggedFields = {}
         for key, leader in led.items():
@@ -145,28 +141,24 @@ class BrokerLocationSource(BoundsByLeaders):
             wanted[key] = fetch.FetchPartition(
                 question.partition, question.offset, 0, leader.leader_epoch, question.leader_epoch, tags=tags
             )
-        request = tagged_fetch(
+        sent_at = self._clock.monotonic()
+        by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
+
+        def read(key: Key, response: fetch.FetchResponse) -> LocationAnswer:
+            question = attrs.evolve(asked[key], topic_id=led[key].topic_id, formats=self._formats)
+            return location_of(question, response, sent_at=sent_at, by_id=by_id, dialect=self._dialect)
+
+        return fetch_tagged(
+            session,
+            version,
             wanted,
             led,
-            wait_seconds=min(_WAIT_SECONDS, deadline.remaining() / 2) if may_be_pending else 0,
+            deadline,
+            may_wait=session.versions.announces_many_partitions,
             isolation_level=asked[next(iter(led))].isolation_level,
             tags=root,
+            read=read,
         )
-        sent_at = self._clock.monotonic()
-        response = fetch.decode_response(
-            session.call(FETCH, version, fetch.encode_request(request, version), deadline), version
-        )
-        by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
-        answers: dict[Key, LocationAnswer] = {}
-        for key, leader in led.items():
-            question = attrs.evolve(asked[key], topic_id=leader.topic_id, formats=self._formats)
-            try:
-                answers[key] = location_of(question, response, sent_at=sent_at, by_id=by_id, dialect=self._dialect)
-            except DirectFetchError as error:
-                answers[key] = error
-        if any(isinstance(answer, ProtocolError) for answer in answers.values()):
-            session.connection.close()  # the frame was complete but its content is wrong: the connection is not used any more
-        return answers
 
     def segments_of(
         self, partitions: Sequence[tuple[str, int]], deadline: Deadline

@@ -18,10 +18,10 @@ from functools import partial
 from itertools import islice
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import DirectFetchError, LocationError, NotAnnouncedError, ProtocolError
+from kafka_remote_client.errors import DirectFetchError, LocationError, NotAnnouncedError
 from kafka_remote_client.location.answer import leader_answer
 from kafka_remote_client.location.cluster import Key, PartitionLeader
-from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version, tagged_fetch
+from kafka_remote_client.location.leaders import PartitionLeaders, fetch_tagged, fetch_version
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
@@ -34,7 +34,6 @@ from kafka_remote_client.model import (
     TopicIdPartition,
 )
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.protocol.api_keys import FETCH
 from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, SegmentPage, TaggedDialect
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from kafka_remote_client.protocol.peer import PeerSession
@@ -45,7 +44,6 @@ __all__ = ["LeaderLists", "page_of_answer"]
 
 _log = logging.getLogger(__name__)
 
-_WAIT_SECONDS = 0.5
 _UNKNOWN = -1
 
 
@@ -131,36 +129,24 @@ class LeaderLists:
         deadline: Deadline,
     ) -> Mapping[Key, SegmentPage | LocationPending | DirectFetchError]:
         """The answers to one Fetch. Raises LocationError."""
+        by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
         wanted: dict[Key, fetch.FetchPartition] = {}
+        questions: dict[Key, LocationQuestion] = {}
         for key, start in starts.items():
             _, tags = self._dialect.request_tags(LocationRequest((), batched=True, list_start=start))
             wanted[key] = fetch.FetchPartition(key[1], ends[key], 0, led[key].leader_epoch, tags=tags)
-        request = tagged_fetch(
-            wanted,
-            led,
-            wait_seconds=min(_WAIT_SECONDS, deadline.remaining() / 2),
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            tags={},
-        )
-        body = session.call(FETCH, version, fetch.encode_request(request, version), deadline)
-        response = fetch.decode_response(body, version)
-        by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
-        answers: dict[Key, SegmentPage | LocationPending | DirectFetchError] = {}
-        for key, start in starts.items():
-            question = LocationQuestion(
+            questions[key] = LocationQuestion(
                 topic=key[0],
                 topic_id=led[key].topic_id,
                 partition=key[1],
                 offset=ends[key],
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
             )
-            try:
-                answers[key] = page_of_answer(question, response, start, by_id=by_id, dialect=self._dialect)
-            except DirectFetchError as error:
-                answers[key] = error
-        if any(isinstance(answer, ProtocolError) for answer in answers.values()):
-            session.connection.close()  # the content of the frame is wrong: the connection is not used any more
-        return answers
+
+        def read(key: Key, response: fetch.FetchResponse) -> SegmentPage | LocationPending:
+            return page_of_answer(questions[key], response, starts[key], by_id=by_id, dialect=self._dialect)
+
+        return fetch_tagged(session, version, wanted, led, deadline, read=read)
 
 
 def page_of_answer(

@@ -42,9 +42,9 @@ from kafka_remote_client.protocol.peer import BrokerPeer, PeerSession
 from kafka_remote_client.protocol.throttle import Throttle
 from kafka_remote_client.protocol.tls import context_of_protocol
 from kafka_remote_client.threads import side_by_side
-from kafka_remote_client.wire import ZERO_UUID, TaggedFields
+from kafka_remote_client.wire import NO_TAGS, ZERO_UUID, TaggedFields
 
-__all__ = ["BoundsByLeaders", "PartitionLeaders", "fetch_version", "open_leaders", "tagged_fetch"]
+__all__ = ["BoundsByLeaders", "PartitionLeaders", "fetch_tagged", "fetch_version", "open_leaders"]
 
 _T = TypeVar("_T")
 
@@ -53,6 +53,8 @@ _ORDINARY = ""
 
 _DEFAULT_CONNECT_SECONDS = 1.0
 _ENOUGH_FOR_NO_RECORD = 1
+_WAIT_SECONDS = 0.5
+"""How long a peer may wait for look-ups before it answers that they are pending: two rounds of store requests of 0.2 s."""
 _NEVER_CREATES_TOPICS = range(4, METADATA.versions.stop)
 _FETCH_VERSIONS = TaggedDialect.fetch_versions
 
@@ -292,28 +294,43 @@ def fetch_version(leader: PartitionLeader, session: PeerSession) -> int | None:
     return session.best_version(FETCH, by_name) if version is None else version
 
 
-def tagged_fetch(
+def fetch_tagged(
+    session: PeerSession,
+    version: int,
     partitions: Mapping[Key, fetch.FetchPartition],
     led: Mapping[Key, PartitionLeader],
+    deadline: Deadline,
     *,
-    wait_seconds: float,
-    isolation_level: IsolationLevel,
-    tags: TaggedFields,
-) -> fetch.FetchRequest:
-    """Returns one request for partitions of the same leader. It has no session and requests no records.
+    read: Callable[[Key, fetch.FetchResponse], _T],
+    may_wait: bool = True,
+    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    tags: TaggedFields = NO_TAGS,
+) -> dict[Key, _T | DirectFetchError]:
+    """Sends one Fetch for partitions of the same leader. It has no session and requests no records.
 
-    ``wait_seconds``: how long the peer may wait before it answers.
+    ``may_wait``: the peer may wait for look-ups before it answers. ``read`` takes a partition's answer out of the response. A
+    DirectFetchError that it raises is the answer; after a ProtocolError the connection is closed. Raises LocationError.
     """
     by_topic: dict[tuple[str, UUID], list[fetch.FetchPartition]] = defaultdict(list)
     for key, wanted in partitions.items():
         by_topic[key[0], led[key].topic_id].append(wanted)
-    return fetch.FetchRequest(
+    request = fetch.FetchRequest(
         topics=tuple(fetch.FetchTopic(tuple(wanted), *topic) for topic, wanted in by_topic.items()),
-        max_wait_ms=int(1000 * wait_seconds),
+        max_wait_ms=int(1000 * min(_WAIT_SECONDS, deadline.remaining() / 2)) if may_wait else 0,
         max_bytes=_ENOUGH_FOR_NO_RECORD,
         isolation_level=isolation_level,
         tags=tags,
     )
+    response = fetch.decode_response(session.call(FETCH, version, fetch.encode_request(request, version), deadline), version)
+    answers: dict[Key, _T | DirectFetchError] = {}
+    for key in partitions:
+        try:
+            answers[key] = read(key, response)
+        except DirectFetchError as error:
+            answers[key] = error
+    if any(isinstance(answer, ProtocolError) for answer in answers.values()):
+        session.connection.close()  # the frame was complete but its content is wrong: the connection is not used any more
+    return answers
 
 
 def _ask(session: PeerSession, ask: Callable[[PeerSession], _T]) -> _T:
