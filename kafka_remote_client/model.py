@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import attrs
 
@@ -37,6 +37,7 @@ __all__ = [
     "SegmentLocation",
     "TopicIdPartition",
     "TopicPartition",
+    "random_uuid",
     "uuid_from_text",
     "uuid_to_text",
 ]
@@ -47,6 +48,13 @@ NO_EXPIRY = float("inf")
 
 
 _NOT_URL_SAFE = str.maketrans("+/", "==")
+
+
+def random_uuid() -> UUID:
+    """A new id as Kafka's Uuid.randomUuid makes it: its text never begins with a dash, which would look like an option."""
+    while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:
+        pass
+    return drawn
 
 
 def uuid_to_text(value: UUID) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from uuid import UUID, uuid4
 
 import attrs
 
@@ -18,7 +17,7 @@ from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.embedded.log import EmbeddedLogs
 from kafka_remote_client.embedded.segment_files import SegmentFiles, segment_files
 from kafka_remote_client.errors import LocationError
-from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, RemoteLogSegmentState, TopicIdPartition, random_uuid
 from kafka_remote_client.protocol import fetch, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
@@ -148,7 +147,7 @@ class Archiver:
         if not active.log:
             return 0
         made = segment_files(
-            RemoteLogSegmentId(tip, _new_id()),
+            RemoteLogSegmentId(tip, random_uuid()),
             bytes(active.log),
             active.lineage,
             broker_id=0,
@@ -174,10 +173,3 @@ class Archiver:
         )
         path = self._directory / self._layout.object_key(segment, ObjectKind.LOG)
         self._logs.append(segment.remote_log_segment_id.topic_id_partition, path, made.objects[ObjectKind.LOG])
-
-
-def _new_id() -> UUID:
-    """Returns an id as Kafka's Uuid.randomUuid does: its text never begins with a dash, which would look like an option."""
-    while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:
-        pass
-    return drawn

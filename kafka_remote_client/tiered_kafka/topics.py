@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import attrs
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.model import RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.model import RemoteLogSegmentState, TopicIdPartition, random_uuid
 from kafka_remote_client.tiered_cluster.batches import Batch, Record, new_batch
 from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 from kafka_remote_client.tiered_cluster.metadata_records import (
@@ -142,7 +142,7 @@ class Topics:
             raise ValueError(f"topic {name} exists")
         if not 0 < len(name) <= _MAX_NAME or name in {".", ".."} or not _is_name(name):
             raise ValueError(f"not a topic name: {name!r}")
-        topic_id, settings = _new_id(), settings or self._settings
+        topic_id, settings = random_uuid(), settings or self._settings
         led = [
             Partition(
                 TopicIdPartition(topic_id, name, number),
@@ -233,7 +233,7 @@ class Topics:
         raise ValueError(f"{topic.name}-{number} did not reach {point.value}: there is nothing to copy or to delete")
 
     def _copy_event(self, topic: Topic, number: int) -> RunCopy:
-        ids = tuple(_new_id() for _ in topic.partitions[number].log.segments)
+        ids = tuple(random_uuid() for _ in topic.partitions[number].log.segments)
         return RunCopy(self._clock.time_ms(), ids)
 
     def _run(self, topic: Topic, number: int, event: Event, crash: CrashPoint | None = None) -> int:
@@ -297,10 +297,3 @@ def _segments(log: PartitionLog) -> tuple[int, ...]:
 
 def _is_name(name: str) -> bool:
     return name.isascii() and all(letter.isalnum() or letter in "._-" for letter in name)
-
-
-def _new_id() -> UUID:
-    """Kafka's Uuid.randomUuid: its text never begins with a dash, which command lines would take for an option."""
-    while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:
-        pass
-    return drawn
