@@ -209,11 +209,16 @@ def commit_error(group: Group, member_id: str, generation: int) -> ErrorCode:
     """Why an OffsetCommit is refused; NONE if it is not. Clients outside of any group have generation -1."""
     if generation < 0 and group.state is _EMPTY:
         return ErrorCode.NONE
+    return _refusal(group, member_id, generation, rebalancing=_COMPLETING)
+
+
+def _refusal(group: Group, member_id: str, generation: int, *, rebalancing: GroupState) -> ErrorCode:
+    """Why a member's request is refused, in the state ``rebalancing`` too; NONE if it is not."""
     if group.member(member_id) is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is _COMPLETING else ErrorCode.NONE
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is rebalancing else ErrorCode.NONE
 
 
 def _join(group: Group, event: Join) -> _Stepped:
@@ -295,13 +300,9 @@ def _joined(group: Group, member_id: str) -> Joined:
 
 
 def _sync(group: Group, event: Sync) -> _Stepped:
-    member = group.member(event.member)
-    if member is None:
-        return group, (Answer(event.token, ErrorCode.UNKNOWN_MEMBER_ID),)
-    if event.generation != group.generation:
-        return group, (Answer(event.token, ErrorCode.ILLEGAL_GENERATION),)
-    if group.state is _PREPARING:
-        return group, (Answer(event.token, ErrorCode.REBALANCE_IN_PROGRESS),)
+    member, error = group.member(event.member), _refusal(group, event.member, event.generation, rebalancing=_PREPARING)
+    if member is None or error:
+        return group, (Answer(event.token, error),)
     if group.state is _STABLE:
         seen = attrs.evolve(member, seen_ms=event.now_ms)
         return group.with_member(seen), (Answer(event.token, assignment=member.assignment),)
@@ -315,12 +316,9 @@ def _sync(group: Group, event: Sync) -> _Stepped:
 
 
 def _beat(group: Group, event: Beat) -> _Stepped:
-    member = group.member(event.member)
-    if member is None:
-        return group, (Answer(event.token, ErrorCode.UNKNOWN_MEMBER_ID),)
-    if event.generation != group.generation:
-        return group, (Answer(event.token, ErrorCode.ILLEGAL_GENERATION),)
-    error = ErrorCode.REBALANCE_IN_PROGRESS if group.state is _PREPARING else ErrorCode.NONE
+    member, error = group.member(event.member), _refusal(group, event.member, event.generation, rebalancing=_PREPARING)
+    if member is None or error is ErrorCode.ILLEGAL_GENERATION:
+        return group, (Answer(event.token, error),)
     return group.with_member(attrs.evolve(member, seen_ms=event.now_ms)), (Answer(event.token, error),)
 
 
