@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
+
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
 from kafka_remote_client.protocol import fetch, list_offsets
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
@@ -36,6 +38,18 @@ def leader_error(partition: Partition | None, node_id: int, epoch: int = UNKNOWN
     return ErrorCode.NONE
 
 
+@attrs.define
+class _Limits:
+    """What one answer may still have. ``remote_partitions``: read from the tier, ``None`` = any number.
+
+    ``min_one_message``: no records yet, so the first batch may be larger than all limits (KIP-74).
+    """
+
+    size: int
+    remote_partitions: int | None
+    min_one_message: bool = True
+
+
 class Fetches:
     """Runs in the cluster's thread. ``remote_partitions``: how many partitions one Fetch reads from the tier."""
 
@@ -50,7 +64,8 @@ class Fetches:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.max_wait_ms / 1000
         while True:
-            answers = tuple(self._of_topic(node_id, version, request, topic) for topic in self._limited(request))
+            limits = _Limits(request.max_bytes, self._remote_partitions)
+            answers = tuple(self._of_topic(node_id, version, request, topic, limits) for topic in request.topics)
             parts = [part for topic in answers for part in topic.partitions]
             size = sum(len(part.records or b"") for part in parts)
             left = deadline - loop.time()
@@ -58,46 +73,46 @@ class Fetches:
                 return fetch.encode_response(fetch.FetchResponse(answers), version)
             await self._changes.wait(left)
 
-    def _limited(self, request: fetch.FetchRequest) -> list[fetch.FetchTopic]:
-        self._left = request.max_bytes
-        self._remote_left = self._remote_partitions
-        self._min_one_message = True
-        return list(request.topics)
-
     def _of_topic(
-        self, node_id: int, version: int, request: fetch.FetchRequest, asked: fetch.FetchTopic
+        self, node_id: int, version: int, request: fetch.FetchRequest, asked: fetch.FetchTopic, limits: _Limits
     ) -> fetch.FetchTopicResponse:
         by_id = version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS
         topic = self._topics.with_id(asked.topic_id) if by_id else self._topics.named(asked.topic)
         missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         isolation = IsolationLevel(request.isolation_level)
-        parts = tuple(self._of_partition(node_id, isolation, topic, missing, part) for part in asked.partitions)
+        parts = tuple(self._of_partition(node_id, isolation, topic, missing, part, limits) for part in asked.partitions)
         return fetch.FetchTopicResponse(parts, asked.topic, asked.topic_id)
 
     def _of_partition(
-        self, node_id: int, isolation: IsolationLevel, topic: Topic | None, missing: ErrorCode, asked: fetch.FetchPartition
+        self,
+        node_id: int,
+        isolation: IsolationLevel,
+        topic: Topic | None,
+        missing: ErrorCode,
+        asked: fetch.FetchPartition,
+        limits: _Limits,
     ) -> fetch.PartitionData:
         partition = None if topic is None else topic.partition(asked.partition)
         error = missing if topic is None else leader_error(partition, node_id, asked.current_leader_epoch)
         if partition is None or error:
             return fetch.PartitionData(asked.partition, error)
         log = partition.log
-        if log.log_start <= asked.fetch_offset < log.local_log_start and self._remote_left is not None:
-            if self._remote_left == 0:
+        if log.log_start <= asked.fetch_offset < log.local_log_start and limits.remote_partitions is not None:
+            if limits.remote_partitions == 0:
                 ends = (log.high_watermark, log.last_stable_offset, log.log_start)
                 return fetch.PartitionData(asked.partition, ErrorCode.NONE, *ends, records=b"")
-            self._remote_left -= 1
+            limits.remote_partitions -= 1
         answer = tiered_read.read(
             log,
             partition.remote,
             self._topics.store.object,
             asked.fetch_offset,
-            max(min(asked.partition_max_bytes, self._left), 0),
+            max(min(asked.partition_max_bytes, limits.size), 0),
             isolation,
-            min_one_message=self._min_one_message,
+            min_one_message=limits.min_one_message,
         )
-        self._left -= len(answer.records)
-        self._min_one_message &= not answer.records
+        limits.size -= len(answer.records)
+        limits.min_one_message &= not answer.records
         return fetch.PartitionData(
             asked.partition,
             answer.error,

@@ -29,13 +29,14 @@ from kafka_remote_client.tiered_kafka.messages import MESSAGES, Value
 from kafka_remote_client.tiered_kafka.topics import Topic, Topics
 from kafka_remote_client.wire import Buffer
 
-__all__ = ["CLUSTER_ID", "Requests"]
+__all__ = ["CLUSTER_ID", "PROTOCOL_APIS", "Requests"]
 
 CLUSTER_ID = "tiered-kafka"
 _TOPIC_RESOURCE = 2
 _FROM_TOPIC, _FROM_DEFAULT = 1, 5
 _NO_TIME = -1
-_PROTOCOL_APIS = (FETCH, LIST_OFFSETS, METADATA, API_VERSIONS)
+PROTOCOL_APIS = (FETCH, LIST_OFFSETS, METADATA, API_VERSIONS)
+"""The messages whose codecs are those of ``protocol/``."""
 
 _Handler: TypeAlias = Callable[[int, int, dict[str, Any]], Value | Awaitable[Value]]
 
@@ -83,7 +84,7 @@ class Requests:
                 for key, message in MESSAGES.items()
                 if message.name in self._handlers
             ),
-            *(api_versions.ApiVersion(api.key, api.versions[0], api.versions[-1]) for api in _PROTOCOL_APIS),
+            *(api_versions.ApiVersion(api.key, api.versions[0], api.versions[-1]) for api in PROTOCOL_APIS),
         ]
         unknown = version not in API_VERSIONS.versions
         response = api_versions.ApiVersionsResponse(

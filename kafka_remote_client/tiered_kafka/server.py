@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from kafka_remote_client.errors import ProtocolError
-from kafka_remote_client.protocol.api_keys import FETCH, LIST_OFFSETS, METADATA, ApiKey, is_flexible
+from kafka_remote_client.protocol.api_keys import ApiKey, is_flexible
 from kafka_remote_client.protocol.headers import frame
 from kafka_remote_client.tiered_kafka.messages import MESSAGES
-from kafka_remote_client.tiered_kafka.requests import Requests
+from kafka_remote_client.tiered_kafka.requests import PROTOCOL_APIS, Requests
 from kafka_remote_client.wire import NO_TAGS, Reader, Writer
 
 __all__ = ["Server"]
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 _HOST = "127.0.0.1"
 _MAX_REQUEST = 100 << 20
-_VERSIONS: Mapping[int, range] = {api.key: api.versions for api in (FETCH, LIST_OFFSETS, METADATA)}
+_VERSIONS: Mapping[int, range] = {api.key: api.versions for api in PROTOCOL_APIS}
 
 
 class Server:

@@ -69,10 +69,10 @@ class TierStore:
 
     def copy(self, segment: RemoteLogSegmentMetadata, objects: Mapping[FileKind, bytes]) -> bytes | None:
         """Writes all objects of a segment; its custom metadata. Raises StoreFailedError."""
-        files = self.layout.files(segment, objects)
         if self._failures:
-            self._write(dict([next(iter(files.items()))]))
+            self.copy_part(segment, objects)
             raise StoreFailedError(retriable=self._failures.popleft())
+        files = self.layout.files(segment, objects)
         self._write(files)
         return self.layout.custom_metadata(segment, files)
 
