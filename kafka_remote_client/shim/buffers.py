@@ -1,8 +1,9 @@
 """One budget for all bytes that a shim holds for its connections: parts of requests and answers, and bytes not yet sent.
 
 Back-pressure bounds what one connection holds. The budget bounds the sum. When it is exceeded, connections are closed until
-the rest fits: first those that the broker has not admitted, then those that hold most for longest. A client that reads is
-rarely closed, because its bytes do not wait for long.
+a sixteenth of it is free: first those that the broker has not admitted, then those that hold most for longest. A client that
+reads is rarely closed, because its bytes do not wait for long. The choice looks at all connections. It frees more than it must,
+so that peers which never read and connect again do not cause it for each read.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 __all__ = ["BufferBudget", "Holder"]
+
+_FREED = 16
+"""The part of the budget that is free after a choice, as a divisor."""
 
 
 class Holder(Protocol):
@@ -47,8 +51,8 @@ class BufferBudget:
         holder.held = size
 
     def victims(self, holders: Iterable[_H], now: float) -> list[_H]:
-        """The connections to close so that the rest fits, in this order."""
-        surplus, chosen = self.held - self.limit, []
+        """The connections to close, in this order, so that a sixteenth of the budget is free. None within the budget."""
+        surplus, chosen = (self.held - self.limit + self.limit // _FREED) if self.exceeded else 0, []
         for holder in sorted(holders, key=lambda one: (one.admitted, -one.held * one.waited(now), -one.held)):
             if surplus <= 0:
                 break

@@ -91,7 +91,7 @@ class _Account(Generic[W]):
 
 
 class LoopShares(Generic[W]):
-    """The accounts of one event loop. A waiter is whatever the caller gets back from :meth:`turns` when its turn has come.
+    """The accounts of one event loop. A waiter is whatever the caller gets back from :meth:`turn` when its turn has come.
 
     ``limit``: the largest share of one address while others use the loop, in (0, 1].
     """
@@ -138,10 +138,10 @@ class LoopShares(Generic[W]):
         """Seconds until the clients that are not admitted have made up for what they used."""
         return max(0.0, self._unadmitted.paid - self._clock.monotonic())
 
-    def turns(self) -> list[W]:
-        """One waiter, which waits no longer, of each account whose turn has come."""
-        now = self._clock.monotonic()
-        return [account.pop() for account in self._all() if account.queue and account.due() <= now]
+    def turn(self) -> W | None:
+        """The waiter whose turn it is, of the account that is due for longest. It waits no longer. ``None``: none is due."""
+        account = min((one for one in self._all() if one.queue), key=_Account.due, default=None)
+        return account.pop() if account is not None and account.due() <= self._clock.monotonic() else None
 
     def __len__(self) -> int:
         """The number of addresses with admitted clients that used the loop during the last second, or wait."""

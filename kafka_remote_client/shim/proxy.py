@@ -10,6 +10,8 @@ import logging
 import socket
 import ssl
 from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 
 import attrs
 
@@ -32,6 +34,8 @@ _LOG = logging.getLogger(__name__)
 _MAX_UNADMITTED_DEBT = 0.05
 _PAUSE_SECONDS = 0.02
 """Seconds by which clients that are not admitted have overdrawn their share, and for which no connection is accepted then."""
+_SWEPT_AT_ONCE = 16
+"""Connections whose deadlines are checked in one iteration of the loop."""
 
 
 class Proxy:
@@ -197,10 +201,18 @@ class Proxy:
         self._sweeping = asyncio.get_running_loop().call_later(pause, self._sweep)
 
     def _sweep(self) -> None:
-        now = self._clock.monotonic()
         self._rates.forget()
-        for connection in tuple(self._connections):
-            missed = connection.overdue(now)
+        self._sweep_some(iter(tuple(self._connections)))
+
+    def _sweep_some(self, connections: Iterator[ClientConnection]) -> None:
+        """Drops overdue connections, a few in each iteration of the loop, so that others do not wait for all of them."""
+        now = self._clock.monotonic()
+        some = tuple(islice(connections, _SWEPT_AT_ONCE))
+        for connection in some:
+            missed = connection.overdue(now) if connection in self._connections else None
             if missed is not None:
                 connection.drop(missed)
-        self._sweep_later()
+        if some:
+            self._sweeping = asyncio.get_running_loop().call_later(0, self._sweep_some, connections)
+        else:
+            self._sweep_later()

@@ -363,7 +363,8 @@ _SETTINGS: tuple[ShimSetting, ...] = (
         int,
         512 << 20,
         "Memory for parts of requests and answers, and for data that clients and brokers have not read. When it is used up, "
-        "the shim closes connections: first those that no broker serves, then those that hold most for longest.",
+        "the shim closes connections until a sixteenth is free: first those that no broker serves, then those that hold most "
+        "for longest.",
         unit="bytes",
         bounds=(1 << 20, 1 << 40),
     ),

@@ -5,6 +5,9 @@ requests if ``max_request_rate_per_ip`` is set. A cost is CPU time of the loop's
 ratio of elapsed time to CPU time, which grows when other processes use the machine. So an interruption does not add to the cost
 of one client, and shares are those of the available time. Not measured: the work of look-ups, and of asyncio before it delivers
 bytes.
+
+A client that waits gets one request for each turn, and the loop looks at all sockets between two turns. So a client below its
+share waits for one request of the others at most, however many wait.
 """
 
 from __future__ import annotations
@@ -153,19 +156,19 @@ class Turns:
 
     def _wait(self, client: Client) -> None:
         self._shares.wait(client.peer, client, admitted=client.admitted)
-        self._tick_later()
-
-    def _tick_later(self) -> None:
         if self._ticking is None:
-            self._ticking = asyncio.get_running_loop().call_later(_TICK_SECONDS, self._tick)
+            self._tick_later(_TICK_SECONDS)
+
+    def _tick_later(self, seconds: float) -> None:
+        self._ticking = asyncio.get_running_loop().call_later(seconds, self._tick)
 
     def _tick(self) -> None:
-        self._ticking = None
-        until = self._cpu() + _TICK_SECONDS
-        while turns := self._shares.turns():
-            for client in turns:
+        """Gives one turn. The loop serves all clients that do not wait before it gives the next one."""
+        client = self._shares.turn()
+        try:
+            if client is not None:
                 client.turn()
-            if self._cpu() > until:
-                break
-        if self._shares.waiting:
-            self._tick_later()
+        finally:
+            self._ticking = None
+            if self._shares.waiting:
+                self._tick_later(_TICK_SECONDS if client is None else 0.0)

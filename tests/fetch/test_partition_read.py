@@ -334,6 +334,17 @@ def test_a_leaving_read_ends_when_no_request_is_in_progress(decoding: bool) -> N
         assert end.reason == "slower-than-broker"
 
 
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_failed_read_names_the_segment_that_it_read(failed: bool) -> None:
+    with looking_ahead() as (made, read, _, _):
+        read.refuse("breaker-open", LocationError("the store is down") if failed else None)
+        end = read.take(0.0)
+        assert isinstance(end, ReadEnd)
+        segment = made.location(0).metadata.remote_log_segment_id
+        assert end.segment == (segment if failed else None)
+        assert end.fallback("orders", 3).segment == end.segment
+
+
 def test_a_read_that_ended_does_not_fail() -> None:
     with stepping() as made:
         read = made.read()

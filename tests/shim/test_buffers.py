@@ -57,3 +57,21 @@ def test_the_largest_and_oldest_buffers_are_dropped_next() -> None:
     budget.holds(stuck, 50)
     budget.holds(large, 80)
     assert names(budget, idle, reads, stuck, large) == ["stuck", "large"]
+
+
+def test_a_choice_frees_a_sixteenth_of_the_budget() -> None:
+    """The next bytes of another connection do not cause the next choice."""
+    budget = BufferBudget(1_600)
+    peers = [Connection(str(number), since=float(number)) for number in range(9)]
+    for peer in peers:
+        budget.holds(peer, 178)
+    assert names(budget, *peers) == ["0"], "of 1,602 bytes 1,424 are left"
+    budget.holds(peers[0], 101)
+    budget.holds(peers[8], 256)
+    assert names(budget, *peers) == ["1"], "of 1,603 bytes 1,425 are left"
+    for peer in peers:
+        budget.holds(peer, 0)
+    small = [Connection(str(number), since=float(number)) for number in range(33)]
+    for one in small:
+        budget.holds(one, 49)
+    assert names(budget, *small) == ["0", "1", "2"], "1,500 of 1,617 bytes are the most that may be left"

@@ -19,7 +19,7 @@ def served(one: LoopShares[str], clock: ManualClock, costs: dict[str, float], se
     for address in costs:
         one.wait(address, address, admitted=True)
     while clock.now < end:
-        for address in one.turns():
+        while (address := one.turn()) is not None:
             clock.now += costs[address]
             got[address] += costs[address]
             one.charge(address, costs[address], admitted=True)
@@ -86,8 +86,8 @@ def test_connections_of_an_address_take_turns() -> None:
     one.wait("a", "first", admitted=True)  # keeps its place
     order = []
     while one.waiting:
-        clock.now += 0.05
-        order += one.turns()
+        clock.now += 1
+        order.append(one.turn())
     assert order == ["first", "second", "third"]
 
 
@@ -100,7 +100,7 @@ def test_others_wait_behind_those_that_wait() -> None:
     one.wait("a", "first", admitted=True)
     clock.now += 1
     assert one.exceeded("a", admitted=True), "somebody waits"
-    assert one.turns() == ["first"]
+    assert one.turn() == "first"
     assert not one.exceeded("a", admitted=True)
 
 
@@ -139,11 +139,22 @@ def test_addresses_not_admitted_take_turns() -> None:
     for number in range(100):
         one.wait("hostile", f"hostile-{number}", admitted=False)
     one.wait("honest", "honest", admitted=False)
-    order: list[str] = []
+    order: list[str | None] = []
     while len(order) < 4:
         clock.now += 1
-        order += one.turns()
+        order.append(one.turn())
     assert order == ["hostile-0", "honest", "hostile-1", "hostile-2"]
+
+
+def test_the_turn_belongs_to_the_account_that_is_due_for_longest() -> None:
+    clock, one = pair(limit=0.5)
+    one.charge("other", 0.002, admitted=True)
+    one.charge("a", 0.001, admitted=True)
+    one.charge("late", 0.0003, admitted=False)
+    for address, admitted in (("other", True), ("a", True), ("late", False)):
+        one.wait(address, address, admitted=admitted)
+    clock.now = 1.0
+    assert [one.turn() for _ in range(4)] == ["late", "a", "other", None]
 
 
 def test_who_leaves_gets_no_turn() -> None:
@@ -154,7 +165,7 @@ def test_who_leaves_gets_no_turn() -> None:
     one.wait("a", "stays", admitted=True)
     one.leave("a", "gone")
     one.leave("unknown", "gone")
-    assert one.turns() == ["stays"]
+    assert one.turn() == "stays"
     assert not one.waiting
 
 
@@ -182,7 +193,7 @@ def test_idle_addresses_are_forgotten() -> None:
     clock.now += 1.5
     one.charge("c", 0.001, admitted=True)
     assert len(one) == 2
-    one.turns()
+    one.turn()
     clock.now += 1.5
     one.charge("c", 0.001, admitted=True)
     assert len(one) == 1
@@ -213,13 +224,13 @@ def test_a_debt_of_the_window_is_no_reason_to_wait() -> None:
     one.charge("a", 0.0005, admitted=True)
     assert not one.exceeded("a", admitted=True), "a millisecond at a share of a half"
     one.wait("a", "x", admitted=True)
-    assert one.turns() == ["x"]
+    assert one.turn() == "x"
     one.charge("a", 0.0001, admitted=True)
     assert one.exceeded("a", admitted=True)
     one.wait("a", "x", admitted=True)
-    assert one.turns() == []
+    assert one.turn() is None
     clock.now = 0.0003
-    assert one.turns() == ["x"]
+    assert one.turn() == "x"
 
 
 def test_the_first_address_has_all_of_the_loop_from_the_start() -> None:
@@ -274,7 +285,7 @@ def test_the_level_follows_from_all_uses_of_an_interval() -> None:
     one.wait("a", "x", admitted=True)
     clock.now = 0.1
     one.charge("other", 0.0, admitted=True)
-    assert one.turns() == ["x"]
+    assert one.turn() == "x"
     one.charge("a", 0.0004, admitted=True)
     assert not one.exceeded("a", admitted=True), "at a share of 0.45: other used 0.6 of the time, and a wants more"
     one.charge("a", 0.0001, admitted=True)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import attrs
 import pytest
@@ -108,18 +109,32 @@ def test_one_tick_does_not_serve_all_that_wait() -> None:
         order: list[int] = []
         clients = [FakeClient("heavy") for _ in range(5)]
         for number, client in enumerate(clients):
-
-            def at_turn(number: int = number) -> None:
-                order.append(number)
-                loop.work(0.01)
-
-            client.at_turn = at_turn
+            client.at_turn = partial(order.append, number)
             loop.shares.wait("heavy", client, admitted=True)
         loop.turns._tick()
         assert order == [0]
+        iterations = 0
         while len(order) < 5:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
+            iterations += 1
+            assert len(order) <= iterations + 1, "the loop looks at its sockets between two turns"
         assert order == [0, 1, 2, 3, 4]
+        assert loop.turns._ticking is None
+
+    asyncio.run(body())
+
+
+def test_a_turn_that_raises_ends_no_other_turns() -> None:
+    async def body() -> None:
+        loop = Loop()
+        broken, other = FakeClient("broken"), FakeClient("other")
+        broken.at_turn = partial(int, "broken")
+        for client in (broken, other):
+            loop.shares.wait(client.peer, client, admitted=True)
+        with pytest.raises(ValueError, match="broken"):
+            loop.turns._tick()
+        while not other.turns:
+            await asyncio.sleep(0)
 
     asyncio.run(body())
 
