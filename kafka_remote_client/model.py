@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -37,6 +37,7 @@ __all__ = [
     "SegmentLocation",
     "TopicIdPartition",
     "TopicPartition",
+    "in_offset_order",
     "random_uuid",
     "uuid_from_text",
     "uuid_to_text",
@@ -137,6 +138,11 @@ class AbortedTransaction:
 
     producer_id: int
     first_offset: int
+
+
+def in_offset_order(transactions: Iterable[AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
+    """The transactions in the order of their first offsets."""
+    return tuple(sorted(transactions, key=lambda one: (one.first_offset, one.producer_id)))
 
 
 @attrs.frozen
