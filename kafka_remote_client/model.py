@@ -243,8 +243,8 @@ class PartitionOffsets:
     high_watermark: int = UNKNOWN_OFFSET
     last_stable: int = UNKNOWN_OFFSET
 
-    def told_by(self, location: SegmentLocation) -> PartitionOffsets:
-        """These with what a newer grant says of the log."""
+    def with_location(self, location: SegmentLocation) -> PartitionOffsets:
+        """These bounds, updated by a newer grant."""
         if UNKNOWN_OFFSET in (location.log_start_offset, location.high_watermark):
             return self
         return attrs.evolve(
