@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -37,6 +37,7 @@ __all__ = [
     "SegmentLocation",
     "TopicIdPartition",
     "TopicPartition",
+    "in_offset_order",
     "random_uuid",
     "uuid_from_text",
     "uuid_to_text",
@@ -139,6 +140,11 @@ class AbortedTransaction:
     first_offset: int
 
 
+def in_offset_order(transactions: Iterable[AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
+    """The transactions in the order of their first offsets."""
+    return tuple(sorted(transactions, key=lambda one: (one.first_offset, one.producer_id)))
+
+
 @attrs.frozen
 class ByteRange:
     """Bytes ``[start, end)`` of the original segment. Raises ValueError unless ``0 <= start < end``."""
@@ -237,8 +243,8 @@ class PartitionOffsets:
     high_watermark: int = UNKNOWN_OFFSET
     last_stable: int = UNKNOWN_OFFSET
 
-    def told_by(self, location: SegmentLocation) -> PartitionOffsets:
-        """These with what a newer grant says of the log."""
+    def with_location(self, location: SegmentLocation) -> PartitionOffsets:
+        """These bounds, updated by a newer grant."""
         if UNKNOWN_OFFSET in (location.log_start_offset, location.high_watermark):
             return self
         return attrs.evolve(

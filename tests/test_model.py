@@ -100,6 +100,6 @@ def test_defaults_are_unknown() -> None:
 def test_a_grant_updates_offsets_that_it_has() -> None:
     known = PartitionOffsets(1, 2, 3, 4, 5)
     told = location(log_start_offset=7, high_watermark=300, last_stable_offset=250)
-    assert known.told_by(told) == PartitionOffsets(7, 2, 3, 300, 250)
-    assert known.told_by(attrs.evolve(told, log_start_offset=-1)) == known
-    assert known.told_by(attrs.evolve(told, high_watermark=-1)) == known
+    assert known.with_location(told) == PartitionOffsets(7, 2, 3, 300, 250)
+    assert known.with_location(attrs.evolve(told, log_start_offset=-1)) == known
+    assert known.with_location(attrs.evolve(told, high_watermark=-1)) == known

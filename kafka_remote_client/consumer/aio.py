@@ -46,7 +46,7 @@ class _Off:
 
 
 class _Metered:
-    """The same of the inner consumer, which may be a stock one."""
+    """The methods of Consumer beyond confluent_kafka's, for the asyncio classes; their inner consumer may be a stock one."""
 
     _consumer: confluent_kafka.Consumer
     _closed: bool
@@ -100,9 +100,9 @@ class AIOConsumer(_Metered, aio.AIOConsumer):
         if _begin is None:
             super().__init__(_stock_settings(consumer_conf), max_workers, executor)
             return
-        told = consumer_conf.get(_PROGRESS)
-        if callable(told):  # as upstream does with its own callbacks
-            consumer_conf = {**consumer_conf, _PROGRESS: aio._common.wrap_callback(asyncio.get_running_loop(), told)}  # noqa: SLF001 - upstream's own way to call a coroutine
+        callback = consumer_conf.get(_PROGRESS)
+        if callable(callback):  # as upstream does with its own callbacks
+            consumer_conf = {**consumer_conf, _PROGRESS: aio._common.wrap_callback(asyncio.get_running_loop(), callback)}  # noqa: SLF001 - upstream's own way to call a coroutine
         _begin(self, consumer_conf, max_workers, executor)
         gate = CallGate(aio._common.ReentryContext.current_id)  # noqa: SLF001 - named by upstream's gate
         cast("Consumer", self._consumer)._enter_by(gate)  # noqa: SLF001 - a class of this package

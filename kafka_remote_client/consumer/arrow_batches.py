@@ -49,6 +49,6 @@ class PlainBatches:
         records = [message for message in messages if message.error() is None]
         self._errors += [message for message in messages if message.error() is not None]
         if self._errors and not records:
-            told = self._errors.pop(0)
-            raise ConsumeError(cast("confluent_kafka.KafkaError", told.error()), kafka_message=told)
+            failed = self._errors.pop(0)
+            raise ConsumeError(cast("confluent_kafka.KafkaError", failed.error()), kafka_message=failed)
         return table_of(records)

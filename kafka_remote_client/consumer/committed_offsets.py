@@ -53,7 +53,7 @@ class CommittedOffsets:
         self._commits = commits
         self._commits_stored = commits
         self._floors: dict[_Key, TopicPartition] = {}
-        self._told: dict[_Key, int] = {}
+        self._committed: dict[_Key, int] = {}
 
     # -- where partitions begin --------------------------------------------------------------------------------------------
 
@@ -109,10 +109,10 @@ class CommittedOffsets:
 
         It would then commit nothing up to that, so it gets the only signal that it follows: a commit of the same offset.
         """
-        if self._told.get(key, -1) > start.offset:
+        if self._committed.get(key, -1) > start.offset:
             with suppress(KafkaException):
                 self._inner.commit(offsets=[start], asynchronous=False)
-                self._told[key] = start.offset
+                self._committed[key] = start.offset
         self._floors[key] = start
 
     def adopt(self, flow: PartitionFlow) -> None:
@@ -165,7 +165,7 @@ class CommittedOffsets:
             places = offsets if message is None else [_after(message)]
         for place in places:
             key = place.topic, place.partition
-            self._told[key] = place.offset if made is not None else max(place.offset, self._told.get(key, -1))
+            self._committed[key] = place.offset if made is not None else max(place.offset, self._committed.get(key, -1))
             self._lift(key)
         return made
 
@@ -191,7 +191,7 @@ class CommittedOffsets:
     def forget(self, flow: PartitionFlow) -> None:
         """A partition was given up."""
         if self._commits_stored:
-            self._told[flow.key] = max(flow.highest_stored, self._told.get(flow.key, -1))
+            self._committed[flow.key] = max(flow.highest_stored, self._committed.get(flow.key, -1))
 
     def _give_back(self, withheld: list[TopicPartition]) -> None:
         if withheld:

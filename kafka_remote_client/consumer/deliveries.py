@@ -161,10 +161,10 @@ class Deliveries:
             self._routing.switched(self.take_back)
         if self._routing.recheck():
             self.markers.look(self.gathered)
-            tell: ProgressCallback | None = self._remote.progress_cb
-            for progress in () if tell is None else self._progress.due(self._clock.monotonic(), self._flows):
-                if tell is not None and self._flows.get(progress.topic, progress.partition) is not None:
-                    tell(progress)  # the callback may revoke partitions
+            callback: ProgressCallback | None = self._remote.progress_cb
+            for progress in () if callback is None else self._progress.due(self._clock.monotonic(), self._flows):
+                if callback is not None and self._flows.get(progress.topic, progress.partition) is not None:
+                    callback(progress)  # an earlier call may have revoked partitions
 
     def _ends(self, deadline: Deadline | None) -> bool:
         """Whether a waiting call returns with its records. Raises if it has no time-out and another thread closes."""

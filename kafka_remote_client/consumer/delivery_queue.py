@@ -174,17 +174,17 @@ class DeliveryQueue(MessageSlice):
             return self.due
 
 
-def _watch(handed_out: weakref.ref[DeliveryQueue], stopped: threading.Event) -> None:
+def _watch(reference: weakref.ref[DeliveryQueue], stopped: threading.Event) -> None:
     """Runs until nothing was delivered for a second; the next check of ``due`` then starts a new thread."""
     ticks = idle = 0
     while not stopped.wait(_TICK_SECONDS):
-        kept = handed_out()
-        if kept is None:
+        queue = reference()
+        if queue is None:
             return
-        idle = 0 if kept.store() else idle + 1
-        if idle > _TICKS_UNTIL_IDLE + 1 and kept.rest():
+        idle = 0 if queue.store() else idle + 1
+        if idle > _TICKS_UNTIL_IDLE + 1 and queue.rest():
             return  # ``due`` was set a tick ago, so no delivery since then is missed
         ticks += 1
         if ticks % _TICKS_UNTIL_DUE == 0 or idle > _TICKS_UNTIL_IDLE:
-            kept.due = True
-        del kept
+            queue.due = True
+        del queue

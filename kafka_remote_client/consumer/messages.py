@@ -27,9 +27,7 @@ def end_of(piece: Piece) -> tuple[int, int]:
     """The offset after a record, or after a run's last one, and its leader epoch."""
     if isinstance(piece, MessageRun):
         return piece.end
-    offset, epoch = piece.offset(), piece.leader_epoch()
-    assert offset is not None
-    return offset + 1, UNKNOWN_EPOCH if epoch is None else epoch
+    return offset_of(piece) + 1, epoch_of(piece.leader_epoch())
 
 
 def epoch_of(leader_epoch: int | None) -> int:

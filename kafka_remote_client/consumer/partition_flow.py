@@ -8,16 +8,16 @@ A record is first *gathered* from either tier and then *handed out* (delivered t
 follow the second, and records that are gathered but not handed out can be taken back.
 
 ======================  ================================================================================================
-``next_offset``         the offset to gather next, or a logical one while that is not known; on the BROKER route where the
-                        inner consumer was last told to go on (its own position tells more)
-``assigned_at``         what ``Consumer.assignment`` answers: the offset that the partition was assigned with
-``reached``             the offset after what was gathered from the tier: a record, or the markers and aborted records behind
-                        it; ``reached_epoch`` is the leader epoch there
-``position``            what ``Consumer.position`` answers: the offset after the last record handed out, or after what was
-                        passed behind it (passed_markers.py); OFFSET_INVALID before the first and after a seek
-``stored``              what librdkafka would have stored of the application's offsets, ``highest_stored`` the furthest so far
-``floor``               the committed offset that it would have begun at: nothing stored up to there is committed, until
-                        another commit was made (committed_offsets.py)
+``next_offset``         the offset to gather next, or a logical one while that is not known; on the BROKER route the offset of
+                        the inner consumer's last start or seek, and not its position
+``assigned_at``         the result of ``Consumer.assignment``: the offset that the partition was assigned with
+``reached``             the offset after the records gathered from the tier and the markers and aborted records that follow;
+                        ``reached_epoch`` is the leader epoch there
+``position``            the result of ``Consumer.position``: the offset after the last record handed out and the markers that
+                        were passed after it (passed_markers.py); OFFSET_INVALID before the first and after a seek
+``stored``              the stored offset that librdkafka would have, ``highest_stored`` the highest so far
+``floor``               the committed offset that the partition began at: no stored offset up to it is committed, until another
+                        commit was made (committed_offsets.py)
 ======================  ================================================================================================
 """
 

@@ -36,12 +36,12 @@ class PassedMarkers:
     def __init__(
         self,
         flows: SubscriptionState,
-        handed_out: DeliveryQueue,
+        queue: DeliveryQueue,
         position: Callable[[list[TopicPartition]], list[TopicPartition]],
         store: Callable[[list[PartitionFlow]], None] | None,
     ) -> None:
         self._flows = flows
-        self._delivery_queue = handed_out
+        self._delivery_queue = queue
         self._position = position
         self._store = store
         self._looked_at = 0

@@ -284,10 +284,7 @@ class Routing:
             if error.args[0].code() != KafkaError._STATE:
                 raise
             # librdkafka still applies the assignment. Nothing is delivered until recheck() has tried again.
-            self._inner.pause([partition])
-            self._flows.parked.add(flow.key)
-            flow.moved = True
-            flow.recheck_at = 0.0
+            self._park(flow, recheck_at=0.0)
             self._lost_starts.refused(self._inner, flow)
         else:
             self._flows.parked.discard(flow.key)
@@ -350,32 +347,28 @@ class Routing:
             if error is not None:
                 return self._halt(flow, flow.damage, error)
             if offset_of(message) < flow.damage.offset:
-                self._stand_again(flow)
+                # librdkafka takes the next fetch offset from a batch before it checks the batch. If that is out of range, the
+                # policy ``earliest`` resets the partition to the log's start, even if it was sought to the damage meanwhile
+                # (``rd_kafka_offset_reset`` has no version). So it is sought there again.
+                self._park(flow, recheck_at=0.0)
                 return None
             flow.damage = None  # the broker's copy is good
             self._flows.reroute()
             return message
         return None if error is None or error.code() in _OF_ITS_PLACE else message
 
-    def _stand_again(self, flow: PartitionFlow) -> None:
-        """The inner consumer returned to the log's start, although it was sought to the damage: seeks it there again.
-
-        librdkafka takes the next fetch offset from a batch before it checks the batch. Where that is out of range the policy
-        ``earliest`` resets the partition, also when it was sought meanwhile (``rd_kafka_offset_reset`` has no version).
-        """
+    def _park(self, flow: PartitionFlow, *, recheck_at: float) -> None:
+        """Pauses the inner consumer's partition; from ``recheck_at`` on :meth:`recheck` seeks and resumes it again."""
         self._inner.pause([flow.bare])
         self._flows.parked.add(flow.key)
         flow.moved = True
-        flow.recheck_at = 0.0
+        flow.recheck_at = recheck_at
         self._flows.reroute()
 
     def _halt(self, flow: PartitionFlow, damage: Damage, error: KafkaError) -> Message:
         """The broker's copy is damaged too. go_broker() and a seek end this state."""
-        self._inner.pause([flow.bare])
-        self._flows.parked.add(flow.key)
-        flow.halted = flow.moved = True
-        flow.recheck_at = _NEVER
-        self._flows.reroute()
+        self._park(flow, recheck_at=_NEVER)
+        flow.halted = True
         message = damage_message(flow.topic, flow.partition, damage, error)
         _log.error("%s", message.error())
         return message

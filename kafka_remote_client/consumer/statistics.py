@@ -48,12 +48,12 @@ def with_metrics_in_statistics(
 
     weakly = ref(consumer)
 
-    def with_metrics(statistics: str) -> object:
-        told, alive = json.loads(statistics), weakly()
+    def with_metrics(text: str) -> object:
+        statistics, alive = json.loads(text), weakly()
         if alive is not None:
-            complete(told)
-            told[STATISTICS_KEY] = alive.metrics()
-        return callback(json.dumps(told))
+            complete(statistics)
+            statistics[STATISTICS_KEY] = alive.metrics()
+        return callback(json.dumps(statistics))
 
     return {**settings, "stats_cb": with_metrics}
 

@@ -116,7 +116,7 @@ class DiskCache:
         return opened or None
 
     def claim(self, identity: bytes, wanted: ByteRange) -> Claim | None:
-        """The right to write an entry; ``None`` when another one is at it, or was until now: then look again."""
+        """The right to write an entry; ``None`` if another writer has it, or had it until now: then call :meth:`open` again."""
         path = self._path(identity, wanted)
         unfinished = path.with_suffix(".tmp")
         try:

@@ -136,7 +136,7 @@ class FetchEngine:
             self._wake_worker()
             if not self._threads:
                 self._scheduler.refused(read, "no-thread")
-                self._tell_owners()
+                self._notify_owners()
         return RemoteReader(self, read)
 
     @property
@@ -209,8 +209,8 @@ class FetchEngine:
         """The owner wants nothing more."""
         with self.lock:
             self._scheduler.stopped(read, self._clock.monotonic())
-            for told in (self._on_ready, self._on_passed):
-                told.pop(read, None)  # it refers to the owner, which refers to this
+            for callbacks in (self._on_ready, self._on_passed):
+                callbacks.pop(read, None)  # it refers to the owner, which refers to this
             self._wake_worker()
 
     # -- commands --------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class FetchEngine:
             try:
                 with self.lock:
                     if command is not None:
-                        self._tell(command, events)
+                        self._report(command, events)
                     command, events = None, []
                     # The lock stays held: the thread that read a range decodes it, and no other thread has to wake for that.
                     command = self._wait_for_command()
@@ -287,7 +287,7 @@ class FetchEngine:
             command.lease.buffer = self._buffers.take(command.range.size)
             return command.lease.buffer
 
-    def _tell_owners(self) -> None:
+    def _notify_owners(self) -> None:
         """Executes Deliver, End and Passed. Under the lock."""
         notices = self._scheduler.notices()
         for notice in notices:
@@ -350,7 +350,7 @@ class FetchEngine:
             except ReadDefectError as defect:
                 self._broken([defect.read], defect.command, defect.__cause__)
             finally:
-                self._tell_owners()
+                self._notify_owners()
                 if self._scheduler.stuck > stuck:
                     self._start_thread()
         return None
@@ -363,14 +363,14 @@ class FetchEngine:
         elif self._scheduler.has_work or self._scheduler.in_flight:
             self._start_thread()
 
-    def _tell(self, command: Work, events: list[Callable[[], None]]) -> None:
+    def _report(self, command: Work, events: list[Callable[[], None]]) -> None:
         """Reports the result of a command to the scheduler. A defect ends a read before another thread can continue it."""
         for read, event in zip(reads_of(command), events, strict=True):
             try:
                 event()
             except Exception as defect:  # noqa: BLE001 - the other events must still be reported
                 self._broken([read], None if isinstance(command, LocationBatch) else command, defect)
-        self._tell_owners()
+        self._notify_owners()
 
     def _broken(self, reads: list[PartitionRead] | None, command: Work | None, defect: BaseException | None) -> None:
         """Handles an unexpected exception: its reads move to the broker, or all reads if none is known. Raises nothing."""
@@ -384,7 +384,7 @@ class FetchEngine:
                     self._scheduler.broke(failed, defect)
                 except Exception:  # noqa: BLE001 - the others must still end
                     _log.exception("ending the read of %s failed; restart the consumer to read it again", failed.name)
-            self._tell_owners()
+            self._notify_owners()
             self._wake_worker()
             if reads is None:
                 self._work.wait(_TICK_SECONDS)  # the next attempt may fail as well

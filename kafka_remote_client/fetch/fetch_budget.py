@@ -2,8 +2,7 @@
 
 A range needs a free place among those in flight, memory, its share of the client's own rate limits, and of the rate that the
 store accepts. If a limit is smaller than a range, ranges are as small as the limit, so that none costs more than about a
-second of it. The memory is that of
-the range and its records together, estimated from the last ones: columns, and decompressed data.
+second of it. The memory is that of the range and its records (columns and decompressed data), estimated from the last ones.
 """
 
 from __future__ import annotations

@@ -90,10 +90,10 @@ def _question(command: Locate, bounds: _Bounds) -> tuple[LocationQuestion | NotR
     """Returns the question, or the answer if no request is necessary; and the tiers' bounds."""
     read, offsets = command.read, command.read.offsets
     if _needs_bounds(command):
-        told = bounds[_key(command)]
-        if isinstance(told, DirectFetchError):
-            return told, offsets
-        offsets = attrs.evolve(told, last_stable=offsets.last_stable)  # which only a grant has
+        answer = bounds[_key(command)]
+        if isinstance(answer, DirectFetchError):
+            return answer, offsets
+        offsets = attrs.evolve(answer, last_stable=offsets.last_stable)  # which only a grant has
     offset = _start(command, offsets)
     if offset == UNKNOWN_OFFSET:
         return NotRemote("log-start-unknown", offsets), offsets

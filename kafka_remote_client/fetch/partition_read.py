@@ -195,7 +195,7 @@ class PartitionRead:
         if ready.lease is not None:
             ready.lease.drop()
 
-    # -- what it wants ---------------------------------------------------------------------------------------------------
+    # -- the next command ------------------------------------------------------------------------------------------------
 
     def next_command(self, now: float) -> Locate | Fetch | None:
         """What to do next for this partition; ``None`` when it has to wait. Nothing changes before :meth:`issued`."""
@@ -330,7 +330,7 @@ class PartitionRead:
             leader_epoch=command.leader_epoch,
         )
         self._grants.append(grant)
-        self.offsets = self.offsets.told_by(location)
+        self.offsets = self.offsets.with_location(location)
         if location.metadata.remote_log_segment_id != self._segment_id:
             self._segment_id = location.metadata.remote_log_segment_id
             self._shared.counters.segment_opened(location.metadata.segment_size_in_bytes)

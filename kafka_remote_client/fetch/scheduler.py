@@ -201,7 +201,7 @@ class Scheduler:
         read, came = command.read, command.range
         found, others = self._flying.end(command)
         if found is not Return.WANTED:
-            self._came_for_nothing(command, came.size)
+            self._wasted(command, came.size)
             return
         host = store_host(came.granted)
         for other in others:
@@ -223,12 +223,12 @@ class Scheduler:
         if found is Return.WANTED:
             self._failed(command, received, error, now, others)
         else:
-            self._came_for_nothing(command, received)
+            self._wasted(command, received)
 
     def overtaken(self, command: Fetch, received: int) -> None:
         """The worker of Fetch saw that it is ``overtaken``, and stopped after ``received`` bytes."""
         self._flying.end(command)
-        self._came_for_nothing(command, received)
+        self._wasted(command, received)
 
     def decoded(
         self,
@@ -257,7 +257,7 @@ class Scheduler:
         item = read.take(now)
         if read.begun and not begun:
             self._queue.add(read)  # it may need more than its first window
-        self._tell(read)
+        self._notify(read)
         return item
 
     def released(self, read: PartitionRead, now: float) -> None:
@@ -267,7 +267,7 @@ class Scheduler:
     def stopped(self, read: PartitionRead, now: float) -> None:
         """The owner stops. Results that are not there yet are dropped on arrival."""
         read.stop(now)
-        self._tell(read)
+        self._notify(read)
         self._reads.pop(read, None)
         self.budget.readers = len(self._reads)
         self._to_decode.pop(read, None)
@@ -277,7 +277,7 @@ class Scheduler:
     def refused(self, read: PartitionRead, reason: str) -> None:
         """No thread can execute commands: the broker continues."""
         read.refuse(reason)
-        self._tell(read)
+        self._notify(read)
 
     def abandoned(self, command: Work | None) -> None:
         """The command met an unexpected exception: releases its resources."""
@@ -294,7 +294,7 @@ class Scheduler:
         error = DirectFetchError(f"reading {read.name} failed with {kind}; see the traceback in the log")
         error.__cause__ = defect
         read.fail(error.with_context(topic=read.topic, partition=read.partition, offset=read.next_offset))
-        self._tell(read)
+        self._notify(read)
 
     # -- how it is decided -----------------------------------------------------------------------------------------------
 
@@ -419,7 +419,7 @@ class Scheduler:
                 read.leave(refusal)
             else:
                 read.refuse(refusal, self.admission.last_failure)
-            self._tell(read)
+            self._notify(read)
             return False
         if isinstance(command, Fetch):
             self._counters.add("remote-fetch-rate-limit-time-total", self.budget.take(command.range, now))
@@ -455,10 +455,10 @@ class Scheduler:
         if not others:
             self._returned(command, received, error)
             return
-        self._came_for_nothing(command, received)
+        self._wasted(command, received)
         self._flying.watch(others[-1], now)
 
-    def _came_for_nothing(self, command: Fetch, received: int) -> None:
+    def _wasted(self, command: Fetch, received: int) -> None:
         """Another GET of the range counts, or the range is not needed any more."""
         self._counters.over_read(received)
         if command.overtaken or command.hedges:
@@ -476,9 +476,9 @@ class Scheduler:
     def _happened(self, read: PartitionRead) -> None:
         """An event concerned the read: it gets a turn, and its owner is notified."""
         self._queue.add(read)
-        self._tell(read)
+        self._notify(read)
 
-    def _tell(self, read: PartitionRead) -> None:
+    def _notify(self, read: PartitionRead) -> None:
         """Records whether the owner has something to take; it notifies the owner once, until it has taken everything."""
         ready = read.ready
         if ready is None:

@@ -1,4 +1,4 @@
-"""Aborted transactions whose marker is not in the tier yet: the broker knows them, and gets one question per end of the tier.
+"""Aborted transactions whose marker is not tiered yet: asks the broker once for each end of the tier.
 
 Let L be the first offset that is not tiered. A transaction that began below L and whose ABORT marker is at or above L is in no
 transaction index of the tier. A read_committed Fetch lists every aborted transaction that overlaps its records, also those

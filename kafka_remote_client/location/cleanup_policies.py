@@ -1,10 +1,10 @@
 """Whether a topic is compacted: its ``cleanup.policy``, from DescribeConfigs of a broker.
 
-A gap in offsets is normal in a compacted topic, and damage in any other. So the policy has to be that of now, and an answer
-counts for a minute only: a topic that was changed from compact to delete must not lose records unnoticed. A policy that
-cannot be read counts as delete, and the broker serves the gap. That includes a client without DescribeConfigs on the topic.
+A gap in offsets is normal in a compacted topic, and damage in any other. So the policy must be the current one, and an answer
+is valid for a minute only: a topic that was changed from compact to delete must not lose records silently. A policy that
+cannot be read, for example without DescribeConfigs on the topic, counts as delete, and the broker serves the gap.
 
-Only reads that have met a gap ask, because most topics never have one.
+Only reads that have met a gap ask for the policy, because most topics have none.
 
 References: KIP-1272 (version of 2026-01-12), Kafka's ``cleanup.policy``, KIP-133 (DescribeConfigs).
 """
@@ -30,13 +30,13 @@ _log = logging.getLogger(__name__)
 
 _KEPT_SECONDS = 60.0
 _ASK_SECONDS = 3.0
-"""Within which a broker has to answer: the other partitions of a location request wait meanwhile."""
+"""The time-out of the request, because the other partitions of a location request wait for it."""
 _POLICY = "cleanup.policy"
 _COMPACT = "compact"
 
 
 class CleanupPolicies:
-    """The policies of topics. Thread safe; one request runs at a time. It connects only when it is asked.
+    """The policies of topics. Thread safe; one request runs at a time. It connects at the first request.
 
     ``settings`` are librdkafka's for connections.
     """

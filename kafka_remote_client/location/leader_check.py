@@ -23,7 +23,7 @@ from __future__ import annotations
 from kafka_remote_client.location.aborted_tail import AbortedTail
 from kafka_remote_client.location.lru_cache import LruCache
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, Probes
-from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel
+from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, in_offset_order
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchResponse, PartitionData
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 
@@ -78,7 +78,7 @@ class LeaderCheck:
         if listed is None:
             raise NotGrantedError("aborted-unknown")
         below = (one for one in listed if one.first_offset < resolved.next_offset)
-        return tuple(sorted({*resolved.aborted, *below}, key=lambda one: (one.first_offset, one.producer_id)))
+        return in_offset_order({*resolved.aborted, *below})
 
     def _check_lineage(self, resolved: ResolvedSegment, leader_epoch: int) -> Probes[None]:
         key = (resolved.metadata.remote_log_segment_id, resolved.next_offset, leader_epoch)

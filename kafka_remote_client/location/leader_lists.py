@@ -1,10 +1,10 @@
 """Lists of segments by the leaders of partitions: one Fetch per leader for up to 128 partitions, page by page.
 
-Only a peer that announces lists is asked. The Fetch is at the end of the log, where it is valid whatever is tiered and deleted,
-and where it makes no broker read the tier. The offset from which segments are listed is apart from it.
+Only a peer that announces lists gets the request. The Fetch is at the end of the log: that offset is valid at any time, and no
+broker reads the tier for it. The start of the list is a field of its own.
 
-Requests repeat while a page is pending or names a next one. Each page begins where the one before ended, so they end. When a
-request fails, at the deadline for example, the lists that are complete are kept.
+Requests repeat while a page is pending or names a next one. Each page begins where the one before ended, so they end. If a
+request fails, for example at the deadline, the complete lists are kept.
 
 References: docs/wire-format.md ("Lists of segments").
 """
@@ -169,7 +169,7 @@ def page_of_answer(
 
 
 def _segment(tip: TopicIdPartition, entry: SegmentEntry) -> TieredSegment:
-    """The segment as far as the list describes it: of its leader epochs only the first."""
+    """The segment of a list entry, which has only the first of its leader epochs."""
     metadata = RemoteLogSegmentMetadata(
         remote_log_segment_id=RemoteLogSegmentId(tip, entry.id),
         start_offset=entry.start_offset,

@@ -79,10 +79,10 @@ class ListingLocationSource:
         lookup_timeout: float = DEFAULT_TIMEOUT_SECONDS,
         index_cache_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """``topic`` bounds the listing to one name; ``topic_id`` picks one of several topics of a name.
+        """``topic`` limits the listing to one name; ``topic_id`` selects one of several topics with the same name.
 
-        ``lookup_concurrency``: look-ups that read at the same time. ``lookup_timeout``: seconds for one of them, its wait for a
-        thread included. ``index_cache_bytes``: memory for what they read.
+        ``lookup_concurrency``: the number of look-ups that read at the same time. ``lookup_timeout``: seconds for one of them,
+        including its wait for a thread. ``index_cache_bytes``: memory for the objects that they read.
         """
         self._store = store
         self._layout = layout
@@ -112,9 +112,9 @@ class ListingLocationSource:
         return self._listings[topic]
 
     def partitions(self, topic: str) -> list[TopicIdPartition]:
-        """The partitions of a topic, by number; empty when the store has none of that name.
+        """The partitions of a topic, by number; empty if the store has no topic of that name.
 
-        Raises ConfigurationError, with the list, when the name stands for several topics and none was picked.
+        Raises ConfigurationError, with the list, if the store has several topics of that name and none is selected.
         """
         listing = self._listing(topic)
         ids = [i for i in listing.topic_ids(topic) if self._topic_id in {None, i}]
@@ -128,9 +128,9 @@ class ListingLocationSource:
         return sorted({tip.topic for tip in self.listing.partitions()})
 
     def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment]:
-        """The segments of a partition that are read, in order, with the offsets of each that belong to the log.
+        """The segments of a partition that readers use, in order, each with its offsets that belong to the log.
 
-        Raises RemoteLogError kinds where the lineage cannot be read, and what the store raises.
+        Raises RemoteLogError kinds if the lineage cannot be read, and the errors of the store.
         """
         return self.resolver.all_segments(self._listing(topic_id_partition.topic).cache(topic_id_partition))
 
@@ -227,7 +227,7 @@ class ListingLocationSource:
 
         Raises RemoteLogError, CorruptRecordError and UnsupportedFormatError when that is unknown, and what the store raises.
         """
-        if topic_id_partition not in self._undecided:  # two threads may look for it at once, which does no harm
+        if topic_id_partition not in self._undecided:  # two threads may compute it at once, with the same result
             cache = self._listing(topic_id_partition.topic).cache(topic_id_partition)
             self._undecided[topic_id_partition] = self.resolver.first_undecided_offset(cache)
         return self._undecided[topic_id_partition]

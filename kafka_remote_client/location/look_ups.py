@@ -2,17 +2,17 @@
 
 ::
 
-    asked                              | becomes
-    a question that is new             | a look-up of what is kept, in threads that never wait for the store
-    one that needs a read of the store | a look-up in other threads, up to ``concurrency`` at once; more wait
-    one whose look-up goes on          | the same look-up: nothing is read twice
+    question                           | result
+    new                                | a look-up in the caches, in threads that never wait for the store
+    needs a read of the store          | a look-up in other threads, up to ``concurrency`` at once; more wait
+    its look-up is running             | the same look-up: nothing is read twice
     answered within 0.1 s of either    | the answer
-    not answered by then               | LocationPending; the look-up goes on
-    not answered after ``timeout``     | "location-pending"; the look-up is not begun if it still waits for a thread
+    not answered by then               | LocationPending; the look-up continues
+    not answered after ``timeout``     | "location-pending"; a look-up that still waits for a thread does not begin
 
-So what was read before never waits behind reads. A look-up that needs a read asks the leader about its position twice.
+So cached objects never wait behind reads. A look-up that needs a read asks the leader about its position twice.
 
-An answer without a second request within a few seconds is dropped, because its end of the log is old by then.
+An answer is dropped if no request takes it within a few seconds, because its end of the log is old by then.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LONG_AGO = -math.inf
 
 _Answer = Callable[[LocationQuestion, Deadline], SegmentLocation | NotRemote]
 _Ended = tuple[LocationAnswer, float]
-"""The answer of a look-up, and when it came."""
+"""The answer of a look-up, and its time."""
 
 
 class LookUps:
     """See the module. Thread safe. ``answer`` gets a question and its deadline, and may raise DirectFetchError kinds.
 
-    ``answer`` is called in :func:`kept_only` first, and again where it raises NotKeptError. ``timeout`` is in seconds, and
-    includes the wait for a thread.
+    ``answer`` is called in :func:`kept_only` first, and again if it raises NotKeptError. ``timeout`` is in seconds and includes
+    the wait for a thread.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LookUps:
         self._closed = False
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
-        """As LocationSource. ``deadline`` bounds what each look-up asks of leaders, from its start."""
+        """As LocationSource. ``deadline`` limits the requests of each look-up to leaders, from its start."""
         seconds = deadline.remaining()
         with self._lock:
             if self._closed:
@@ -78,7 +78,7 @@ class LookUps:
             going = {question: self._begun(question, seconds) for question in questions}
         for _ in ("what is kept", "what is read"):
             wait([look_up.future for look_up in going.values()], min(_WAIT_SECONDS, seconds))
-        with self._lock:  # otherwise a look-up may go on to its read between two looks at its future
+        with self._lock:  # otherwise a look-up may begin its read between two checks of its future
             answers = {question: look_up.answer for question, look_up in going.items()}
             for question, look_up in going.items():
                 if look_up.future.done() and not isinstance(answers[question], LocationPending):
@@ -108,7 +108,7 @@ class LookUps:
 
     def _look_up(self, look_up: _LookUp, question: LocationQuestion, seconds: float) -> _Ended:
         if look_up.refusal is not None:
-            return look_up.refusal, _LONG_AGO  # who asks again gets a look-up and not this refusal
+            return look_up.refusal, _LONG_AGO  # the next request begins a new look-up
         try:
             answer: LocationAnswer = self._answer(question, Deadline(self._clock, seconds))
         except DirectFetchError as error:
@@ -122,7 +122,7 @@ class LookUps:
 
 
 class _LookUp:
-    """One look-up, under way or over. ``future``: of what is kept, then of what is read, where that is needed."""
+    """One look-up, running or finished. ``future``: of the look-up in the caches, then of the one that reads, if necessary."""
 
     future: Future[_Ended]
 

@@ -1,7 +1,7 @@
 """The tier according to the metadata topic, which the client follows.
 
-The principal of the consumer needs READ and DESCRIBE on ``__remote_log_metadata`` beside its own topics, and read access to the
-store. Reading the topic takes a moment, in which partitions are not ready and are served by their broker.
+The principal of the consumer needs READ and DESCRIBE also on ``__remote_log_metadata``, and read access to the store. Until the
+topic was read, partitions are not ready and the broker serves them.
 
 References: KIP-405; Kafka's TopicBasedRemoteLogMetadataManager.
 """
@@ -23,10 +23,10 @@ __all__ = ["MetadataTopicTier"]
 
 
 class MetadataTopicTier(FollowedTier):
-    """A TierResolver that follows the metadata topic from the moment it is made. Thread safe.
+    """A TierResolver that follows the metadata topic from its construction on. Thread safe.
 
-    ``config`` is librdkafka's. In the first ``patience`` seconds a question waits for its partition to be ready. After that
-    the answer for a partition that is not ready is immediate.
+    ``config`` is librdkafka's. In the first ``patience`` seconds a question waits until its partition is ready. Later the
+    answer for a partition that is not ready is immediate.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 Code that asks the leader is a generator: it yields a :class:`Probe`, is sent the leader's answer, and returns
 its result. The shim drives it over a client's connection in its event loop, a client over its own connection::
 
-    probes = word.confirm(...)          probe ──► a Fetch of the partition ──► PartitionData, or None for an error answer
+    probes = check.confirm(...)         probe ──► a Fetch of the partition ──► PartitionData, or None for an error answer
              ▲                                                                       │
              └──────────────────────────── send ◄────────────────────────────────────┘
 """

@@ -1,6 +1,6 @@
-"""The segments of many partitions for a plan, some partitions at once, by a source that knows the tier.
+"""Lists the segments of many partitions for a plan, some partitions in parallel, for a source that knows the tier.
 
-The cost of a partition is what the tier reads to know its lineage, which is one small object that the next look-up has too.
+A partition costs the read of its lineage, one small object, which the next look-up then has in its cache.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.location.cluster import Key
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 
@@ -19,24 +19,22 @@ __all__ = ["list_segments"]
 
 _log = logging.getLogger(__name__)
 
-_Key: TypeAlias = tuple[str, int]
-
 
 def list_segments(
-    partitions: Sequence[_Key],
-    topic_id_partition: Callable[[_Key], TopicIdPartition | None],
+    partitions: Sequence[Key],
+    topic_id_partition: Callable[[Key], TopicIdPartition | None],
     segments: Callable[[TopicIdPartition], Sequence[TieredSegment] | None],
     deadline: Deadline,
     *,
     concurrency: int,
-) -> Mapping[_Key, Sequence[TieredSegment]]:
+) -> Mapping[Key, Sequence[TieredSegment]]:
     """As SegmentListingSource.segments_of.
 
-    ``segments`` returns ``None`` where it does not know; an error is logged at DEBUG, and its partition is left out.
+    ``segments`` returns ``None`` if it does not know them; an error is logged at DEBUG, and its partition is left out.
     ``concurrency``: the number of partitions that are looked up at the same time.
     """
 
-    def found(key: _Key) -> Sequence[TieredSegment] | None:
+    def found(key: Key) -> Sequence[TieredSegment] | None:
         if deadline.expired():
             return None
         try:

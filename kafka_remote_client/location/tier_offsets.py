@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
-from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.location.cluster import Key, PartitionLeader
 from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, PartitionOffsets
 from kafka_remote_client.protocol import list_offsets
 from kafka_remote_client.protocol.api_keys import LIST_OFFSETS
@@ -20,18 +20,16 @@ from kafka_remote_client.protocol.peer import PeerSession
 
 __all__ = ["leader_offsets", "partition_offsets"]
 
-_Key = tuple[str, int]
-
 
 def partition_offsets(
-    session: PeerSession, led: Mapping[_Key, PartitionLeader], deadline: Deadline
-) -> dict[_Key, PartitionOffsets | DirectFetchError]:
+    session: PeerSession, led: Mapping[Key, PartitionLeader], deadline: Deadline
+) -> dict[Key, PartitionOffsets | DirectFetchError]:
     """The answer for each partition that the peer leads. An end that its version of ListOffsets cannot name is -1.
 
     Raises LocationError when the connection fails, ProtocolError when an answer leaves a partition out.
     """
-    answers: dict[_Key, PartitionOffsets | DirectFetchError] = {}
-    ends: dict[OffsetSpec, Mapping[_Key, int]] = {}
+    answers: dict[Key, PartitionOffsets | DirectFetchError] = {}
+    ends: dict[OffsetSpec, Mapping[Key, int]] = {}
     for spec in (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST_TIERED, OffsetSpec.LATEST):
         wanted = {key: leader for key, leader in led.items() if key not in answers}
         found = leader_offsets(session, spec, wanted, deadline) if wanted else {}
@@ -50,10 +48,10 @@ def partition_offsets(
 def leader_offsets(
     session: PeerSession,
     spec: OffsetSpec | int,
-    led: Mapping[_Key, PartitionLeader],
+    led: Mapping[Key, PartitionLeader],
     deadline: Deadline,
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-) -> dict[_Key, int | DirectFetchError]:
+) -> dict[Key, int | DirectFetchError]:
     """Returns one bound of each partition that the peer leads. Raises as :func:`partition_offsets`.
 
     ``spec`` of 0 or more is a time in ms: the offset of the first record with that timestamp or a later one, -1 = none.
@@ -67,7 +65,7 @@ def leader_offsets(
     asked = tuple(ListOffsetsTopic(topic, tuple(wanted)) for topic, wanted in topics.items())
     request = ListOffsetsRequest(asked, isolation_level)
     body = session.call(LIST_OFFSETS, version, list_offsets.encode_request(request, version), deadline)
-    found: dict[_Key, int | DirectFetchError] = {}
+    found: dict[Key, int | DirectFetchError] = {}
     for entry in list_offsets.decode_response(body, version).topics:
         for answer in entry.partitions:
             found[entry.name, answer.partition_index] = _offset(entry.name, answer)

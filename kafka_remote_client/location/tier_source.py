@@ -145,34 +145,34 @@ class TierLocationSource(BoundsByLeaders):
     def _locate(self, fetches: _LeaderFetches, deadline: Deadline) -> SegmentLocation | NotRemote:
         question = fetches.question
         answer = fetches.ask(Probe(ProbeKind.POSITION, question.offset, question.leader_epoch), deadline)
-        told = leader_answer(question, answer, by_id=fetches.by_id)
-        if isinstance(told, NotRemote):
-            return told
+        data_of_leader = leader_answer(question, answer, by_id=fetches.by_id)
+        if isinstance(data_of_leader, NotRemote):
+            return data_of_leader
         try:
-            end = readable_end(told, question.offset, question.isolation_level)
+            end = readable_end(data_of_leader, question.offset, question.isolation_level)
             left = deadline.remaining()
             found = self._tier.resolve(
                 attrs.evolve(
                     question,
-                    log_start_offset=told.log_start_offset,
+                    log_start_offset=data_of_leader.log_start_offset,
                     end_offset=end,
                     range_bytes=range_size(question.max_bytes, question.range_bytes, self._range_bytes),
                 )
             )
             if isinstance(found, NotRemote):
-                return NotRemote(found.reason, offsets_of(told), error=found.error)
+                return NotRemote(found.reason, offsets_of(data_of_leader), error=found.error)
             probes = self._leader_check.confirm(found, question.isolation_level, fetches.leader.leader_epoch)
             aborted = answered(probes, partial(fetches.data, deadline=Deadline(self._clock, left)))
         except NotGrantedError as refused:
-            return NotRemote(refused.why, offsets_of(told))
+            return NotRemote(refused.why, offsets_of(data_of_leader))
         return direct_location(
             self._store,
             self._layout,
             found,
             aborted=aborted,
-            high_watermark=told.high_watermark,
-            last_stable_offset=told.last_stable_offset,
-            log_start_offset=told.log_start_offset,
+            high_watermark=data_of_leader.high_watermark,
+            last_stable_offset=data_of_leader.last_stable_offset,
+            log_start_offset=data_of_leader.log_start_offset,
             throttle_time_ms=answer.throttle_time_ms,
         )
 

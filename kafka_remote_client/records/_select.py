@@ -1,6 +1,6 @@
-"""The seam: what exists both compiled and in pure Python is imported from here and nowhere else.
+"""Selects the compiled kernel or its pure Python twins. Other modules import these names only from here.
 
-The kernel is taken where it was built. ``KAFKA_REMOTE_CLIENT_PURE=1`` forces Python; a missing kernel is said once in the log.
+The kernel is used if it was built. ``KAFKA_REMOTE_CLIENT_PURE=1`` forces Python; a missing kernel is logged once.
 """
 
 from __future__ import annotations

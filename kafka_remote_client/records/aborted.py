@@ -1,12 +1,12 @@
 """The read_committed filter: which batches belong to an aborted transaction.
 
-For each batch of a producer, in this order and no other:
+For each batch of a producer, in this order:
 
 a. transactions of the aborted list that begin at or before the batch's last offset become active;
-b. an ABORT marker ends its producer's active transaction (a COMMIT marker ends nothing: what is active will be aborted);
-c. otherwise a transactional batch of a producer with an active aborted transaction is dropped, unread.
+b. an ABORT marker ends its producer's active transaction (a COMMIT marker ends none: an active one will be aborted);
+c. otherwise a transactional batch of a producer with an active aborted transaction is dropped without decoding.
 
-The order matters: a marker can be the first batch seen of its transaction, so (a) has to come before (b).
+A marker can be the first batch of its transaction that the filter sees, so (a) must come before (b).
 
 References: KIP-98, Kafka's CompletedFetch.
 """
@@ -23,16 +23,16 @@ __all__ = ["AbortedTransactionFilter"]
 
 
 class AbortedTransactionFilter:
-    """State of one read, fed with batches in offset order. The list may come unsorted and with duplicates.
+    """The filter of one read, which takes batches in offset order. The list may be unsorted and have duplicates.
 
-    A batch of records may be fed again, as long as no other one came in between: that changes nothing.
+    The same batch of records may come twice in a row: the second time changes nothing.
     """
 
     __slots__ = ("_active", "_pending", "entries")
 
     def __init__(self, aborted_transactions: Iterable[AbortedTransaction]) -> None:
         self.entries = tuple(aborted_transactions)
-        """The list as it came."""
+        """The list in the order of the caller."""
         self._pending = [(entry.first_offset, entry.producer_id) for entry in self.entries]
         heapify(self._pending)
         self._active: set[int] = set()

@@ -1,7 +1,7 @@
-"""Records to Arrow, in two schemas: that of Spark's Kafka source, and that of what a consumer is given.
+"""Records as Arrow data, in two schemas: the one of Spark's Kafka source, and the one of ``Consumer.consume_arrow``.
 
-:data:`SPARK_KAFKA_SCHEMA` is what Spark's source gives, nullable flags included. :data:`RECORD_SCHEMA` has what a ``Message``
-tells: leader epochs too, timestamps in Kafka's own milliseconds, and null where a record has no timestamp or no leader epoch.
+:data:`SPARK_KAFKA_SCHEMA` equals the schema of Spark's source, nullable flags included. :data:`RECORD_SCHEMA` has the fields of
+a ``Message``: also leader epochs, timestamps in Kafka's milliseconds, and null if a record has no timestamp or no leader epoch.
 
 References: Spark's KafkaRecordToRowConverter, "Structured Streaming + Kafka Integration Guide".
 """
@@ -41,7 +41,7 @@ SPARK_KAFKA_SCHEMA = pa.schema(
         pa.field("headers", _HEADERS),
     ]
 )
-"""What ``RecordBlock.to_arrow`` gives."""
+"""The schema of ``RecordBlock.to_arrow``."""
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -56,15 +56,15 @@ RECORD_SCHEMA = pa.schema(
         pa.field("headers", _HEADERS),
     ]
 )
-"""What ``Consumer.consume_arrow`` gives. Timestamp types are Kafka's: 0 CreateTime, 1 LogAppendTime, -1 no timestamp."""
+"""The schema of ``Consumer.consume_arrow``. Timestamp types are Kafka's: 0 CreateTime, 1 LogAppendTime, -1 no timestamp."""
 
 
 def record_batch(
     columns: Columns, topic: str, partition: int, names: Sequence[str] = tuple(SPARK_KAFKA_SCHEMA.names)
 ) -> pa.RecordBatch:
-    """All records of ``columns``, in the columns of these names. Headers are an empty list where a record has none.
+    """All records of ``columns``, as the Arrow columns ``names``. The headers of a record without headers are an empty list.
 
-    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits, if timestamps are asked for, and
+    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits, if ``names`` has ``timestamp``, and
     KeyError for a name that is not in the schema.
     """
     length = len(columns)
@@ -90,7 +90,7 @@ def _schema(names: tuple[str, ...]) -> pa.Schema:
 
 
 def schema_of(names: Sequence[str]) -> pa.Schema:
-    """The schema with the columns of these names, in their order. Raises KeyError for a name that is not in it."""
+    """SPARK_KAFKA_SCHEMA with the columns ``names`` only, in that order. Raises KeyError for a name that is not in it."""
     return _schema(tuple(names))
 
 
@@ -112,9 +112,9 @@ def slice_batch(columns: Columns, topic: str, partition: int, start: int, stop: 
         topics.slice(0, length),
         partitions.slice(0, length),
         _numbers(columns.offsets_buffer(), pa.int64(), start, length),
-        _known(timestamps, types),
+        _null_where_negative(timestamps, types),
         types,
-        _known(epochs, epochs),
+        _null_where_negative(epochs, epochs),
         _binary(columns.binary_column(False, start, stop), length),
         _binary(columns.binary_column(True, start, stop), length),
         _headers(columns.header_columns(start, stop), length),
@@ -126,17 +126,17 @@ def _numbers(column: Buffer, kind: pa.DataType, start: int, length: int) -> pa.A
     return pa.Array.from_buffers(kind, length, [None, pa.py_buffer(column)], offset=start)
 
 
-def _known(column: pa.Array, told: pa.Array) -> pa.Array:
-    """``column``, null where ``told`` is negative: nearly nowhere."""
-    if not len(told) or pc.min(told).as_py() >= 0:
+def _null_where_negative(column: pa.Array, indicator: pa.Array) -> pa.Array:
+    """``column``, null where ``indicator`` is negative, which is rare."""
+    if not len(indicator) or pc.min(indicator).as_py() >= 0:
         return column
-    return pc.if_else(pc.less(told, 0), pa.scalar(None, column.type), column)
+    return pc.if_else(pc.less(indicator, 0), pa.scalar(None, column.type), column)
 
 
 def message_table(messages: Sequence[Message]) -> pa.Table:
-    """Records that came as messages, none of which is an error, with :data:`RECORD_SCHEMA`.
+    """``messages`` as a table with :data:`RECORD_SCHEMA`; no message may be an error.
 
-    Headers are null where confluent_kafka cannot read them, because a name is not UTF-8.
+    Headers are null if confluent_kafka cannot read them, because a name is not UTF-8.
     """
     times = [message.timestamp() for message in messages]
     columns = [
@@ -144,7 +144,7 @@ def message_table(messages: Sequence[Message]) -> pa.Table:
         [message.partition() for message in messages],
         [message.offset() for message in messages],
         [None if kind == TIMESTAMP_NOT_AVAILABLE else time for kind, time in times],
-        [kind - 1 for kind, _ in times],  # librdkafka counts from 0, not available
+        [kind - 1 for kind, _ in times],  # librdkafka's types of timestamps are Kafka's plus 1
         [message.leader_epoch() for message in messages],
         [message.key() for message in messages],
         [message.value() for message in messages],
@@ -155,32 +155,28 @@ def message_table(messages: Sequence[Message]) -> pa.Table:
     )
 
 
-def _names_to_nul(headers: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | bytes | None]] | None:
-    """Header names end before their first NUL in messages. No headers are None."""
+def _message_headers(headers: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | bytes | None]] | None:
+    """Headers as a message has them: a name ends before its first NUL, and no headers are None."""
     return [(header["key"].partition("\0")[0], header["value"]) for header in headers] or None
 
 
-def _stamp(kind: int, time: int | None) -> tuple[int, int]:
+def _message_timestamp(kind: int, time: int | None) -> tuple[int, int]:
     """librdkafka's types of timestamps are Kafka's plus 1, and a record without one has the time 0."""
     return kind + 1, time or 0
 
 
-def _epoch(epoch: int | None) -> int:
-    return UNKNOWN_EPOCH if epoch is None else epoch
-
-
 def messages_of(batch: pa.RecordBatch) -> list[Message]:
-    """Records with :data:`RECORD_SCHEMA` as messages, as ``RecordBlock.messages`` gives them."""
+    """The records of ``batch``, which has :data:`RECORD_SCHEMA`, as ``RecordBlock.messages`` makes them."""
+    fields = [column.cast(pa.int64()) if column.type == _MILLISECONDS else column for column in batch.columns]
     return [
-        Message(topic, partition, offset, key, value, _names_to_nul(headers), None, _stamp(kind, time), -1.0, _epoch(epoch))
+        Message(
+            *(topic, partition, offset, key, value, _message_headers(headers), None, _message_timestamp(kind, time), -1.0),
+            UNKNOWN_EPOCH if epoch is None else epoch,
+        )
         for topic, partition, offset, time, kind, epoch, key, value, headers in zip(
-            *(_plain(column) for column in batch.columns), strict=True
+            *(field.to_pylist() for field in fields), strict=True
         )
     ]
-
-
-def _plain(column: pa.Array) -> list[Any]:
-    return (column.cast(pa.int64()) if column.type == _MILLISECONDS else column).to_pylist()  # type: ignore[no-any-return]
 
 
 def _headers_of(message: Message) -> Any:
@@ -191,24 +187,25 @@ def _headers_of(message: Message) -> Any:
 
 
 def _bits(length: int) -> int:
+    """The smallest power of 2 that is at least ``length``, as its exponent: cached arrays have few sizes and are sliced."""
     return max(length - 1, 0).bit_length()
 
 
 @lru_cache(maxsize=8)
 def _constants(topic: str, partition: int, bits: int) -> tuple[pa.Array, pa.Array]:
-    """Both constant columns with ``2 ** bits`` values, made once: blocks of one partition share them."""
+    """The columns of topic and partition with ``2 ** bits`` values each, which the blocks of a partition share."""
     return pa.repeat(pa.scalar(topic, pa.string()), 1 << bits), pa.repeat(pa.scalar(partition, pa.int32()), 1 << bits)
 
 
 @lru_cache(maxsize=8)
 def _nulls(kind: pa.DataType, bits: int) -> pa.Array:
-    """``2 ** bits`` nulls, made once: all blocks share them."""
+    """``2 ** bits`` nulls, which all blocks share."""
     return pa.nulls(1 << bits, kind)
 
 
 @lru_cache(maxsize=8)
 def _empty_lists(bits: int) -> pa.Array:
-    """``2 ** bits`` empty lists of headers, made once: all blocks share them."""
+    """``2 ** bits`` empty lists of headers, which all blocks share."""
     ends = pa.py_buffer(bytes(4 * ((1 << bits) + 1)))
     return pa.Array.from_buffers(_HEADERS, 1 << bits, [None, ends], children=[pa.array([], _HEADER)])
 

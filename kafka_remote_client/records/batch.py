@@ -1,4 +1,4 @@
-"""The header of a record batch, and the walk from header to header that trusts none of them.
+"""The header of a record batch, and the walk from header to header that verifies each.
 
 Magic 2 (KIP-98), all integers big-endian::
 
@@ -20,8 +20,8 @@ Magic 2 (KIP-98), all integers big-endian::
 
 Magic 0 and 1 share the first 17 bytes (offset, size, crc where the epoch is, magic): see ``legacy``.
 
-The checksum leaves the first 17 bytes open, so a batch must also follow its predecessor, lie inside its segment and carry the
-leader epoch that the segment's metadata gives for its offset.
+The checksum does not cover the first 17 bytes, so a batch must also follow its predecessor, be inside its segment and have the
+leader epoch that the segment's metadata has for its offset.
 
 References: KIP-98, https://kafka.apache.org/documentation/#recordbatch, Kafka's DefaultRecordBatch and RemoteLogInputStream.
 """
@@ -63,13 +63,13 @@ BATCH_OVERHEAD = 61
 """Bytes of a magic 2 header."""
 MAX_OFFSET = 2**63 - 1
 DEFAULT_MAX_DECOMPRESSED_BYTES: int = default_of("fetch.remote.max.decompressed.bytes")
-"""What a batch may decompress to where nothing else is said."""
+"""The most bytes that a batch may decompress to by default."""
 ANY_OFFSET = -1
-"""Nothing is known yet about where the next batch has to begin."""
+"""The base offset of the next batch is not known."""
 
 _PREFIX = struct.Struct(">qiib")
 PREFIX_SIZE = _PREFIX.size
-"""Bytes that begin a batch of every format, up to and with the magic."""
+"""Bytes at the front of a batch of every format, including the magic."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LEGACY_TIMESTAMP = struct.Struct(">q")
 _LEGACY_TIMESTAMP_AT = 18
@@ -80,9 +80,9 @@ _CODEC_MASK, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 
 
 class BatchPrefix(NamedTuple):
-    """What begins a batch of every format. ``size`` is that of the whole batch, whatever it says.
+    """The fields at the front of a batch of every format. ``size``: bytes of the whole batch, unverified.
 
-    ``base_offset`` of magic 0 and 1 is the last offset of the entry, and ``leader_epoch`` is part of its checksum.
+    In magic 0 and 1 ``base_offset`` is the last offset of the entry, and ``leader_epoch`` is its checksum.
     """
 
     base_offset: int
@@ -92,7 +92,7 @@ class BatchPrefix(NamedTuple):
 
     @classmethod
     def read(cls, data: bytes | memoryview, position: int = 0) -> BatchPrefix:
-        """The prefix at ``position`` of ``data``, which has PREFIX_SIZE bytes from there on."""
+        """The prefix at ``position`` of ``data``, which has at least PREFIX_SIZE bytes after it."""
         base_offset, length, leader_epoch, magic = _PREFIX.unpack_from(data, position)
         return cls(base_offset, LOG_OVERHEAD + length, leader_epoch, magic)
 
@@ -107,7 +107,7 @@ class BatchPrefix(NamedTuple):
         return self.size >= _MIN_SIZES[0]
 
     def fault(self, max_batch_bytes: int) -> Fault:
-        """Why no batch of at most ``max_batch_bytes`` begins like this; NONE when one may."""
+        """Why this is not the prefix of a batch of at most ``max_batch_bytes``; NONE if it may be."""
         if not 0 <= self.magic < len(_MIN_SIZES):
             return Fault.MAGIC if self.has_room_for_a_header else Fault.BATCH_SIZE
         if self.size < self.header_size:
@@ -116,7 +116,7 @@ class BatchPrefix(NamedTuple):
 
 
 class BatchHeader(NamedTuple):
-    """One batch: where it lies in the buffer, and what its header says. Magic 0 and 1 fill in what v2 would say."""
+    """The position of a batch in the buffer, and the fields of its header. Magic 0 and 1 have the fields of magic 2."""
 
     position: int
     size: int
@@ -152,16 +152,16 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are markers for readers and not for applications."""
+        """Whether its records are markers, which applications do not get."""
         return bool(self.attributes & _CONTROL)
 
 
 @attrs.frozen
 class BatchRules:
-    """What batches of one segment must satisfy. The defaults allow every offset, any epoch, and gaps between batches.
+    """The checks on the batches of one segment. The defaults allow every offset, any epoch, and gaps between batches.
 
-    ``epochs`` are (leader epoch, start offset) pairs, rising; ``None`` = not known. ``max_batch_bytes`` bounds a whole batch
-    as it lies in the segment, ``max_decompressed_bytes`` its records when they are decompressed.
+    ``epochs``: (leader epoch, start offset) pairs, rising; None = not known. ``max_batch_bytes``: the most bytes of a whole
+    batch in the segment. ``max_decompressed_bytes``: the most bytes of a batch's records after decompression.
     """
 
     start_offset: int = 0
@@ -179,7 +179,7 @@ class BatchRules:
         allow_offset_gaps: bool = False,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
     ) -> BatchRules:
-        """The rules that a segment's metadata sets."""
+        """The rules from a segment's metadata."""
         return cls(
             start_offset=metadata.start_offset,
             end_offset=metadata.end_offset,
@@ -191,10 +191,10 @@ class BatchRules:
 
 
 class BatchList(Sequence[BatchHeader]):
-    """The whole, sound batches at the front of a buffer, and why the walk stopped.
+    """The whole, valid batches at the front of a buffer, and why the walk stopped.
 
-    ``error`` is the damage of the batch after the last good one, ``None`` when the buffer ended first. ``needed`` is the
-    size in bytes of a batch that is cut off by the buffer's end, 0 when that is not known.
+    ``error``: the damage of the batch after the last valid one, None at the end of the buffer. ``needed``: bytes of the batch
+    that the end of the buffer truncates, 0 = not known.
     """
 
     __slots__ = ("_headers", "error", "needed")
@@ -211,11 +211,11 @@ class BatchList(Sequence[BatchHeader]):
         return self._headers[index]
 
     def needs_arena(self) -> bool:
-        """Whether records anywhere in the list have to be decompressed or rewritten before they can be read in place."""
+        """Whether the records of any batch must be decompressed or converted, so that they cannot be read in place."""
         return any(header.attributes & _CODEC_MASK or header.magic < 2 for header in self._headers)
 
     def count_below(self, end_offset: int) -> int:
-        """How many batches begin below ``end_offset``."""
+        """The number of batches with a base offset below ``end_offset``."""
         count = len(self._headers)
         while count and self._headers[count - 1].base_offset >= end_offset:
             count -= 1
@@ -223,11 +223,10 @@ class BatchList(Sequence[BatchHeader]):
 
 
 def scan_batches(data: memoryview, expected_offset: int, rules: BatchRules) -> BatchList:
-    """Walks the headers of ``data`` from its front and verifies each batch: size, checksum, chain, bounds, leader epoch.
+    """Walks the headers of ``data`` and verifies each batch: size, checksum, chain, bounds, leader epoch.
 
-    ``expected_offset`` is the offset after the batch before, ANY_OFFSET where none was seen: then only the first batch's own
-    unprotected bytes say what its offset is, so it is condemned together with a second batch that does not follow it.
-    A cut-off batch at the end is left alone.
+    ``expected_offset``: the offset after the batch before, or ANY_OFFSET. With ANY_OFFSET only unprotected bytes of the first
+    batch give its offset; so if the second batch does not follow it, both are refused. A truncated last batch is left out.
     """
     anchored = expected_offset != ANY_OFFSET
     headers: list[BatchHeader] = []
@@ -258,10 +257,10 @@ def scan_batches(data: memoryview, expected_offset: int, rules: BatchRules) -> B
 
 
 def read_unverified_header(data: bytes | memoryview, position: int, prefix: BatchPrefix) -> BatchHeader:
-    """The header at the front of ``data``, which need not hold the records. ``position`` is where the batch begins in its log.
+    """The header at the front of ``data``, which may lack the records. ``position``: where the batch begins in its log.
 
-    ``prefix`` is that of ``data`` and without fault; ``data`` has at least its ``header_size``. Of magic 0 and 1 only the last
-    offset is known: it is the base offset, too, and the record count is -1.
+    ``prefix`` is that of ``data`` and has no fault; ``data`` has at least its ``header_size``. For magic 0 and 1 only the last
+    offset is known: the base offset is the same, and the record count is -1.
     """
     base, size, _, magic = prefix
     if magic == 2:
@@ -271,7 +270,7 @@ def read_unverified_header(data: bytes | memoryview, position: int, prefix: Batc
 
 
 def checksum_matches(batch: bytes | memoryview) -> bool:
-    """Whether ``batch``, taken for a whole batch of magic 2 whatever its size field says, matches its checksum."""
+    """Whether the bytes ``batch`` match their checksum as one whole batch of magic 2. The size field is ignored."""
     if len(batch) < BATCH_OVERHEAD:
         return False
     return _checksum(batch[_CRC_START:]) == int.from_bytes(batch[_CRC_AT:_CRC_START], "big")
@@ -287,7 +286,7 @@ def _checksum(data: bytes | memoryview) -> int:
 def read_legacy_header(
     data: memoryview, position: int, size: int, magic: int, max_decompressed_bytes: int
 ) -> tuple[BatchHeader, Fault]:
-    """The header of a magic 2 batch with the same records, which are read, because only they say where it begins."""
+    """The header of a magic 2 batch with the same records. It decodes the records, because they have the base offset."""
     try:
         entry = read_entry(data[position : position + size], max_decompressed_bytes)
     except BatchFault as caught:

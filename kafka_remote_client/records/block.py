@@ -1,4 +1,4 @@
-"""``RecordBlock``: decoded records of one partition, the only form in which they leave this package."""
+"""``RecordBlock``: decoded records of one partition, as other packages get them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _MAX_INDEX = 2**63
 
 
 class RecordBlock:
-    """Records in offset order, as columns; ``len()`` counts them. Values are read from the columns when asked for.
+    """Records in offset order, as columns; ``len()`` counts them. Each method reads its value from the columns.
 
-    Reading continues at ``next_offset`` after the block, even if the block has no record. ``last_leader_epoch`` is
-    the epoch of the last batch that was looked at, -1 when unknown. The block keeps the buffer that it was decoded from
-    alive, or memory of its own; ``nbytes`` counts either.
+    Reading continues at ``next_offset`` after the block, even if the block has no record. ``last_leader_epoch`` is the epoch of
+    the last batch that was processed, -1 if unknown. The block holds the buffer that it was decoded from, or memory of its own.
     """
 
     __slots__ = ("_columns", "last_leader_epoch", "next_offset")
@@ -44,11 +43,11 @@ class RecordBlock:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the block keeps alive."""
+        """Bytes of memory that the block holds."""
         return self._columns.nbytes
 
     def offset(self, index: int) -> int:
-        """The record's offset. ``index`` counts from 0; IndexError outside, here and below."""
+        """The record's offset. ``index`` counts from 0. All methods with an index raise IndexError outside of the block."""
         return self._columns.offset(self._checked(index))
 
     def timestamp(self, index: int) -> int:
@@ -76,29 +75,29 @@ class RecordBlock:
         return self._columns.headers(self._checked(index))
 
     def messages(self, topic: str, partition: int, start: int = 0, stop: int | None = None) -> list[Message]:
-        """``confluent_kafka.Message`` for the records ``[start, stop)``, cut to the block.
+        """The records ``[start, stop)`` as ``confluent_kafka.Message``; indexes outside of the block are ignored.
 
-        They read as consumed ones do: headers None when there are none, latency None.
+        They equal consumed messages: headers are None if there are none, and the latency is None.
         """
         return self._columns.messages(topic, partition, *self._cut(start, stop))
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[Row]:
-        """(offset, timestamp ms, timestamp type, leader epoch, key, value, headers) of ``[start, stop)``, cut to the block."""
+        """(offset, timestamp in ms, timestamp type, leader epoch, key, value, headers) of each record in ``[start, stop)``."""
         return self._columns.rows(*self._cut(start, stop))
 
     def to_arrow(self, topic: str, partition: int, names: Sequence[str] = RECORD_COLUMNS) -> pa.RecordBatch:
         """All records as a ``pyarrow.RecordBatch`` with the schema of Spark's Kafka source, headers included.
 
-        ``names``: which of its columns, in their order. What is not named costs nothing.
+        ``names``: its columns and their order, of RECORD_COLUMNS. Only these are built.
 
-        Raises ImportError without pyarrow (extra ``arrow``), and KeyError for a name that is none of RECORD_COLUMNS.
+        Raises ImportError without pyarrow (extra ``arrow``), and KeyError for a name that is not in RECORD_COLUMNS.
         """
         from kafka_remote_client.records.arrow import record_batch  # noqa: PLC0415 - pyarrow is an extra
 
         return record_batch(self._columns, topic, partition, names)
 
     def slice_to_arrow(self, topic: str, partition: int, start: int = 0, stop: int | None = None) -> pa.RecordBatch:
-        """The records ``[start, stop)``, cut to the block, with ``records.arrow.RECORD_SCHEMA``, as a consumer gives them.
+        """The records ``[start, stop)`` with ``records.arrow.RECORD_SCHEMA``; indexes outside of the block are ignored.
 
         Raises ImportError without pyarrow (extra ``arrow``).
         """

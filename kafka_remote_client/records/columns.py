@@ -16,7 +16,7 @@ from confluent_kafka import Message
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BATCH_OVERHEAD, BatchHeader, BatchList
 from kafka_remote_client.records.compression import ByteArena
-from kafka_remote_client.records.control import is_abort_marker
+from kafka_remote_client.records.control import is_delivered
 from kafka_remote_client.records.faults import BatchFault, Fault
 from kafka_remote_client.records.payload import copy_records
 from kafka_remote_client.records.record import (
@@ -32,24 +32,24 @@ from kafka_remote_client.records.record import (
 __all__ = ["COLUMN_BYTES", "NO_TIMESTAMP", "BinaryColumn", "Buffer", "ColumnBuilder", "Columns", "HeaderColumns", "Row"]
 
 COLUMN_BYTES = 48
-"""Of one record in all columns together."""
+"""Bytes of one record in all columns together."""
 NO_TIMESTAMP = -1
 """The timestamp type of magic 0."""
 
 Buffer: TypeAlias = "array[int] | bytes | bytearray | memoryview"
 
 BinaryColumn: TypeAlias = "tuple[Buffer, Buffer, Buffer | None, int]"
-"""Arrow's binary layout: int32 offsets (one more than values), data, validity bitmap (None: no nulls), number of nulls."""
+"""Arrow's binary layout: int32 offsets (one more than values), data, validity bitmap (None = no nulls), number of nulls."""
 
 HeaderColumns: TypeAlias = "tuple[Buffer, int, BinaryColumn, BinaryColumn | None]"
-"""Arrow's list layout: int32 list offsets (one more than records), how many headers in all, their names, their values."""
+"""Arrow's list layout: int32 list offsets (one more than records), number of headers, their names, their values."""
 
 Row = tuple[int, int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """offset, timestamp in ms, timestamp type, leader epoch, key, value, headers."""
 
 
 class Columns:
-    """The columns of one block. Index arguments are not checked here: RecordBlock does it."""
+    """The columns of one block. RecordBlock checks index arguments; this class does not."""
 
     __slots__ = (
         "_epochs",
@@ -119,7 +119,7 @@ class Columns:
             del column[length:]
 
     def set_source(self, source: memoryview | bytes) -> None:
-        """Says where the positions point to."""
+        """Sets the buffer that the positions refer to."""
         self._source = source
 
     def offset(self, index: int) -> int:
@@ -162,7 +162,7 @@ class Columns:
             )
 
     def messages(self, topic: str, partition: int, start: int, stop: int) -> list[Message]:
-        """``confluent_kafka.Message`` for the records ``[start, stop)``, as the broker path gives them."""
+        """The records ``[start, stop)`` as messages like those that librdkafka delivers."""
         return [
             Message(
                 topic,
@@ -184,7 +184,7 @@ class Columns:
         count = self._header_counts[index]
         return read_message_headers(self._source, self._headers[index], count) if count else None
 
-    # What Arrow takes over without another copy
+    # Buffers that Arrow uses without another copy
 
     def offsets_buffer(self) -> Buffer:
         """int64 per record."""
@@ -207,12 +207,12 @@ class Columns:
         return array("q", [timestamp * 1000 for timestamp in self._timestamps])
 
     def binary_column(self, values: bool, start: int, stop: int) -> BinaryColumn | None:
-        """Values (or keys) of ``[start, stop)`` as in BinaryColumn; None where there is nothing but nulls."""
+        """Values (or keys) of ``[start, stop)`` as in BinaryColumn; None if all are null."""
         read = self.value if values else self.key
         return _gather([read(i) for i in range(start, stop)])
 
     def header_columns(self, start: int, stop: int) -> HeaderColumns | None:
-        """Headers of ``[start, stop)`` as in HeaderColumns; None where no record has one."""
+        """Headers of ``[start, stop)`` as in HeaderColumns; None if no record has headers."""
         ends, names, values = array("i", [0]), list[bytes | None](), list[bytes | None]()
         for i in range(start, stop):
             for name, value in read_raw_headers(self._source, self._headers[i], self._header_counts[i]):
@@ -239,15 +239,15 @@ def _gather(parts: list[bytes | None]) -> BinaryColumn | None:
 
 
 class ColumnBuilder:
-    """Turns verified batches of one buffer into columns, batch by batch; a damaged batch leaves no record behind.
+    """Turns verified batches of one buffer into columns, batch by batch. No record of a damaged batch is added.
 
-    Skipped are control batches, which are still parsed, batches that end before ``fetch_offset``, and what
-    ``aborted`` drops (``None``: read_uncommitted). The filter sees each batch in its turn, but none before ``fetch_offset``.
+    Control batches are parsed and not added. Batches that end before ``fetch_offset`` are skipped, and so is what ``aborted``
+    drops (None = read_uncommitted). The filter sees all batches in order, from the one that holds ``fetch_offset`` on.
 
-    ``arena`` = all records go through an arena, because at least one batch is compressed or of an old format, or because the
-    buffer will not live on. Records outside ``[fetch_offset, end_offset)`` are left out. No batch is begun once arena and
-    columns together need ``block_bytes``. ``max_decompressed_bytes`` bounds what a batch decompresses to and, apart from that,
-    the columns of its records: so bytes that hold nothing but empty records do not grow sevenfold without a bound.
+    ``arena``: all records are copied to an arena, because at least one batch is compressed or of an old format, or because the
+    buffer is reused. Records outside ``[fetch_offset, end_offset)`` are left out. The block ends before the batch where arena
+    and columns together have ``block_bytes``. ``max_decompressed_bytes`` bounds the decompressed bytes of a batch and also the
+    columns of its records, because the columns of empty records have seven times their bytes.
     """
 
     def __init__(
@@ -276,34 +276,28 @@ class ColumnBuilder:
     def append(self, start: int, stop: int) -> tuple[int, int]:
         """Adds the records of the batches ``[start, stop)``.
 
-        Returns the first batch not done and its fault: ``stop`` and NONE, a damaged one, or NONE where the block is full.
+        Returns the first batch that was not added, and its fault, which is NONE for ``stop`` and if the block is full.
         """
         for index in range(start, stop):
+            header = self._batches[index]
             try:
-                takes = self._takes(self._batches[index])
+                delivers = self._delivers(header)
             except BatchFault as caught:
                 return index, caught.fault
-            if not takes:
+            if not delivers:
                 continue
             if (self._arena.size if self._arena is not None else 0) + self._records * COLUMN_BYTES >= self._block_bytes:
                 return index, Fault.NONE
             before = len(self._columns)
             try:
-                self._append(self._batches[index])
+                self._append(header)
             except BatchFault as caught:
                 self._columns.truncate(before)
                 return index, caught.fault
         return stop, Fault.NONE
 
-    def _takes(self, header: BatchHeader) -> bool:
-        """Whether the application gets the records of a batch. Raises BatchFault for a control batch that does not parse."""
-        if header.last_offset < self._fetch_offset:
-            return False
-        filtered = self._aborted is not None and header.producer_id >= 0
-        aborts = header.is_control and is_abort_marker(self._data, header, self._limit, filtered=filtered)
-        if self._aborted is not None and filtered and self._aborted.drops(header, is_abort_marker=aborts):
-            return False
-        return not header.is_control
+    def _delivers(self, header: BatchHeader) -> bool:
+        return header.last_offset >= self._fetch_offset and is_delivered(self._data, header, self._limit, self._aborted)
 
     def _append(self, header: BatchHeader) -> None:
         start, end, data = header.position + BATCH_OVERHEAD, header.end, self._data
@@ -311,7 +305,7 @@ class ColumnBuilder:
             start = self._arena.size
             end = start + copy_records(self._data, header, self._arena, self._limit)
             data = self._arena.view()
-        # a count that these bytes cannot hold is damage instead, which read_records tells
+        # read_records refuses a count of records that does not fit these bytes as damage
         if header.record_count * COLUMN_BYTES > self._limit and header.record_count * MINIMAL_RECORD <= end - start:
             raise BatchFault(Fault.TOO_LARGE)
         self._records += header.record_count
@@ -324,6 +318,6 @@ class ColumnBuilder:
                 self._columns.append(offset, timestamp, timestamp_type, header.leader_epoch, record)
 
     def finish(self) -> Columns:
-        """The columns; the builder is used up."""
+        """The columns. Call it once, at the end."""
         self._columns.set_source(self._data if self._arena is None else self._arena.view())
         return self._columns

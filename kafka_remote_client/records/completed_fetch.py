@@ -1,9 +1,9 @@
-"""``CompletedFetch``: one grant's bytes to records, with everything that must hold across its ranges.
+"""``CompletedFetch`` decodes the bytes of one grant, and checks what must hold across its ranges.
 
-It does per batch what Kafka's class of this name does, in its order: next batch, verify, aborted-transaction filter, records
-from the fetch offset on, control batches never returned; an empty or completely filtered batch moves the position to its last
-offset + 1. What a broker does for its clients comes on top: batches that end before the fetch offset are skipped before the
-filter sees them, because an ABORT marker among them would end a transaction that is still to come.
+For each batch it does the same as Kafka's class, in the same order: verify, filter aborted transactions, return records from
+the fetch offset on and never control records; an empty or filtered batch moves the position to its last offset + 1. It also
+does what a broker does: batches that end before the fetch offset are skipped before the filter sees them, because an ABORT
+marker among them would end a later transaction of its producer.
 
 References: KIP-98, KIP-1254, Kafka's CompletedFetch and FetchCollector.
 """
@@ -11,11 +11,12 @@ References: KIP-98, KIP-1254, Kafka's CompletedFetch and FetchCollector.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 
 from kafka_remote_client import arguments
-from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
+from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.records._select import AbortedTransactionFilter, BatchList, ColumnBuilder, scan_batches
 from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchHeader, BatchRules
@@ -26,20 +27,17 @@ from kafka_remote_client.records.tally import TallyBlock, TallyBuilder
 __all__ = ["MAX_FEED", "CompletedFetch", "FetchState", "aborted_filter", "checked_cap"]
 
 MAX_FEED = 1 << 30
-"""Positions in a block are 32 bits wide: so much input is looked at in one go, and no cap on a batch may be larger."""
+"""The most bytes that one feed decodes, and the highest limit of a batch: positions in a block have 32 bits."""
 
 
 @attrs.define
 class FetchState:
-    """Where a read stands: position, epoch, chain and filter. Batches go in, in position order; blocks come out.
+    """The state of a read: position, epoch, chain and filter. It takes batches in the order of positions and returns blocks.
 
-    ``unneeded_bytes`` counts the consumed bytes of batches that are completely before the fetch offset or after the end offset.
-
-    ``expected_offset`` is where the next batch has to begin, ANY_OFFSET where that is not known. ``must_cover`` = the first
-    batch may not begin after ``next_fetch_offset``. A block ends early once its memory reaches ``block_bytes``: decompressed
-    data and columns.
-
-    ``tally``: blocks are tallies of their records, with or without the oldest timestamp; ``None`` = the records themselves.
+    ``unneeded_bytes``: consumed bytes of batches that are completely before the fetch offset or after the end offset.
+    ``expected_offset``: the base offset of the next batch, or ANY_OFFSET. ``must_cover``: the first batch may not begin after
+    ``next_fetch_offset``. ``block_bytes``: a block ends once its decompressed data and columns have as many bytes. ``tally``:
+    blocks are tallies of their records, with or without the oldest timestamp; None = the records themselves.
     """
 
     rules: BatchRules
@@ -59,19 +57,13 @@ class FetchState:
         batches = scan_batches(data[:MAX_FEED], self.expected_offset, self.rules)
         self.needed = batches.needed
         if len(batches) == 0 and batches.error is not None:
-            raise self._judged(batches.error)
+            error = batches.error
+            if isinstance(error, CorruptRecordError) and error.offset is not None and error.offset < self.expected_offset:
+                error.gap = False  # the batch repeats earlier offsets
+            raise error
         if len(batches) and self.must_cover and batches[0].base_offset > self.next_fetch_offset:
             raise fault_error(Fault.CHAIN, batches[0].position, batches[0].base_offset)
-        builder = self._tallies(data, batches) or ColumnBuilder(
-            data,
-            batches,
-            arena=copies or batches.needs_arena(),
-            fetch_offset=self.next_fetch_offset,
-            end_offset=self.end_offset,
-            max_decompressed_bytes=self.rules.max_decompressed_bytes,
-            block_bytes=self.block_bytes,
-            aborted=self.aborted,
-        )
+        builder = self._builder(data, batches, copies=copies)
         before = self._bytes_before(batches)
         wanted = batches.count_below(self.end_offset)
         reached, fault = builder.append(0, wanted)
@@ -87,41 +79,31 @@ class FetchState:
             self.unneeded_bytes += min(before + after, consumed)
             self.expected_offset = batches[done - 1].last_offset + 1
             self.must_cover = False
-        return self._block(builder), consumed
-
-    def _judged(self, error: DirectFetchError) -> DirectFetchError:
-        """The error of the next batch. One that begins before its place, among offsets that came already, follows no gap."""
-        if isinstance(error, CorruptRecordError) and error.offset is not None and error.offset < self.expected_offset:
-            error.gap = False
-        return error
-
-    def _tallies(self, data: memoryview, batches: BatchList) -> TallyBuilder | None:
-        if self.tally is None:
-            return None
-        return TallyBuilder(
-            data,
-            batches,
-            fetch_offset=self.next_fetch_offset,
-            end_offset=self.end_offset,
-            max_decompressed_bytes=self.rules.max_decompressed_bytes,
-            aborted=self.aborted,
-            oldest=self.tally,
-        )
-
-    def _block(self, builder: ColumnBuilder | TallyBuilder) -> RecordBlock:
         if isinstance(builder, TallyBuilder):
-            return TallyBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch)
-        return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch)
+            return TallyBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
+        return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
+
+    def _builder(self, data: memoryview, batches: BatchList, *, copies: bool) -> ColumnBuilder | TallyBuilder:
+        common: dict[str, Any] = {
+            "fetch_offset": self.next_fetch_offset,
+            "end_offset": self.end_offset,
+            "max_decompressed_bytes": self.rules.max_decompressed_bytes,
+            "aborted": self.aborted,
+        }
+        if self.tally is not None:
+            return TallyBuilder(data, batches, oldest=self.tally, **common)
+        arena = copies or batches.needs_arena()
+        return ColumnBuilder(data, batches, arena=arena, block_bytes=self.block_bytes, **common)
 
     def _bytes_before(self, batches: BatchList) -> int:
-        """Bytes of the batches at the front that end before the fetch offset: what an index entry points to begins earlier."""
+        """Bytes of the batches at the front that end before the fetch offset: a range begins at an index entry."""
         for index in range(len(batches)):
             if batches[index].last_offset >= self.next_fetch_offset:
                 return batches[index].position
         return batches[len(batches) - 1].end if len(batches) else 0
 
     def _advance(self, header: BatchHeader) -> None:
-        """``header`` is the last batch that is done, records or none."""
+        """Moves the position behind the batch of ``header``, the last one that was processed."""
         if header.last_offset < self.next_fetch_offset:
             return
         self.next_fetch_offset = min(header.last_offset + 1, self.end_offset)
@@ -129,19 +111,18 @@ class FetchState:
 
 
 class CompletedFetch:
-    """Turns the bytes of one grant into records. Ranges are fed in position order; one object per grant, never shared.
+    """Decodes the bytes of one grant into records. Feed ranges in the order of positions; do not share an object.
 
-    ``metadata`` is the segment's; every batch is checked against its offsets and leader epochs.
-    ``aborted_transactions`` is the grant's list, complete for every offset that is fed; READ_COMMITTED with ``None`` (not
-    known) raises ValueError. Records from ``end_offset`` on are not returned (``None``: no such bound).
-    ``at_segment_start`` = the first byte fed is the segment's first one, which proves that nothing lies before its first
-    batch; otherwise the first batch has to begin at or before ``fetch_offset``. ``allow_offset_gaps`` = the topic was
-    compacted at some time, so batches may be missing between others. ``max_decompressed_bytes`` bounds what one batch
-    decompresses to and the memory of its columns (48 bytes a record); a block ends once both together have reached it.
-    ``tally``: blocks are each a :class:`~kafka_remote_client.records.tally.TallyBlock` without records; whether it tells the
-    oldest timestamp. ``None`` = records.
+    ``metadata``: of the segment; every batch is checked against its offsets and leader epochs. ``aborted_transactions``: the
+    grant's list, complete for every offset that is fed; READ_COMMITTED with None (not known) raises ValueError. ``end_offset``:
+    records from it on are not returned; None = no such bound. ``at_segment_start``: the first byte fed is the first one of the
+    segment, so no batch is before it; otherwise the first batch must begin at or before ``fetch_offset``.
+    ``allow_offset_gaps``: the topic was compacted at some time, so batches may be missing. ``max_decompressed_bytes``: the most
+    bytes of one batch after decompression, and of its columns (48 bytes a record); a block ends once both together have as
+    many. ``tally``: each block is a :class:`~kafka_remote_client.records.tally.TallyBlock` without records, with the oldest
+    timestamp if True; None = records.
 
-    After an exception the state is that after the last batch delivered: the same bytes, fetched again from there, go on.
+    After an exception the state is that after the last delivered batch: the caller can feed the same bytes, fetched again.
     """
 
     def __init__(
@@ -187,26 +168,26 @@ class CompletedFetch:
 
     @property
     def needed(self) -> int:
-        """Size in bytes of the batch that the last feed found cut off, so that a caller can widen its range; 0 = not known."""
+        """Bytes of the batch that was truncated in the last feed, so that a caller can widen its range; 0 = not known."""
         return self._state.needed
 
     @property
     def unneeded_bytes(self) -> int:
-        """Consumed bytes so far of batches that are completely before the fetch offset, or after the end offset."""
+        """Bytes consumed so far of batches that are completely before the fetch offset or after the end offset."""
         return self._state.unneeded_bytes
 
     def feed(self, data: memoryview | bytes | bytearray, *, borrow: bool = False) -> tuple[RecordBlock, int]:
-        """Decodes the whole batches at the front of ``data``; returns their records and how many bytes they took.
+        """Decodes the whole batches at the front of ``data``; returns their records and the number of bytes consumed.
 
-        A batch that is cut off stays with the caller, who puts the bytes that follow after it. Nothing consumed and no
-        exception means that ``data`` holds no whole batch. When much was compressed, or records are tiny, a block ends before
-        ``data`` does: feed the rest until nothing is consumed.
+        The caller keeps a truncated batch and feeds it again with the bytes that follow. 0 bytes consumed means that ``data``
+        has no whole batch. A block may end before ``data`` does, if much was compressed or records are tiny: feed the rest
+        until 0 bytes are consumed.
 
-        The block refers to ``data`` where that is ``bytes``. Memory that its owner could change is copied, unless
-        ``borrow`` promises that it stays as it is for as long as the block lives.
+        The block refers to ``data`` if that is ``bytes``. Other memory is copied, unless ``borrow`` promises that it does not
+        change while the block exists.
 
-        Raises CorruptRecordError or UnsupportedFormatError when the first batch not yet delivered is bad. Good batches
-        before a bad one are returned first; the next feed, of the rest, raises.
+        Raises CorruptRecordError or UnsupportedFormatError if the first batch that was not delivered is invalid. Valid batches
+        before it are returned first; the next feed, of the rest, raises.
         """
         view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
         return self._state.feed(view, copies=not borrow and not isinstance(data, bytes))
@@ -215,9 +196,9 @@ class CompletedFetch:
 def aborted_filter(
     isolation_level: IsolationLevel, aborted_transactions: Sequence[AbortedTransaction] | None
 ) -> AbortedTransactionFilter | None:
-    """The filter that an isolation level asks for.
+    """The filter for an isolation level; None = read_uncommitted.
 
-    Raises ValueError for READ_COMMITTED without a list, and for what is no isolation level.
+    Raises ValueError for READ_COMMITTED without a list, and for an invalid isolation level.
     """
     if arguments.isolation_level(isolation_level) is not IsolationLevel.READ_COMMITTED:
         return None

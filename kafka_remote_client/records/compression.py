@@ -1,4 +1,4 @@
-"""The codecs of record batches, each with a hard bound on its output.
+"""The codecs of record batches, each with a hard limit on its output.
 
 ::
 
@@ -9,9 +9,9 @@
     3  | lz4    | one LZ4 frame with independent blocks
     4  | zstd   | frames, with or without a content size
 
-cramjam decompresses into memory that we hand to it, which is what bounds a bomb. The size of that memory is known exactly for
-snappy. For lz4 and zstd the block headers are walked, which bounds the output closely and believes no content size. For gzip
-the size in the last member's trailer is a first guess, then four times the input, doubled up to the cap.
+cramjam decompresses into memory of the caller, so a decompression bomb cannot grow. For snappy the size of that memory is known
+exactly. For lz4 and zstd it follows from the block headers, and not from a content size. For gzip the first attempt takes the
+size in the last member's trailer, the next four times the input, doubled up to the limit.
 
 References: KIP-110 (zstd), RFC 1952, RFC 8878, the LZ4 frame format 1.6, Kafka's CompressionType, snappy-java's SnappyCodec.
 """
@@ -32,24 +32,24 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
-_SNAPPY_MOST = 64  # a copy element of three bytes yields at most 64
+_SNAPPY_MAX_RATIO = 64  # a copy element of three bytes yields at most 64
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCK_SIZES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
-_LZ4_MOST = 256  # one length byte stands for at most 255 bytes of output
+_LZ4_MAX_RATIO = 256  # one length byte stands for at most 255 bytes of output
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # after a byte 50 to 5f
 _ZSTD_BLOCK = 1 << 17
-_DEFLATE_MOST = 1032  # a match of 258 bytes costs at least two bits
+_DEFLATE_MAX_RATIO = 1032  # a match of 258 bytes takes at least two bits
 
 
 class Arena(Protocol):
-    """Memory that grows at its end: where a block's decompressed batches lie one after another."""
+    """Memory that grows at its end and holds the decompressed batches of a block, one after another."""
 
     def reserve(self, size: int) -> memoryview:
-        """``size`` writable bytes after what was kept so far; valid until the next call."""
+        """``size`` writable bytes after the kept ones; valid until the next call."""
 
     def keep(self, size: int) -> None:
-        """Keeps the first ``size`` bytes of the last reservation and lets go of the rest."""
+        """Keeps the first ``size`` bytes of the last reservation and releases the rest."""
 
 
 class ByteArena:
@@ -74,15 +74,15 @@ class ByteArena:
         return self._size
 
     def view(self) -> memoryview:
-        """What was kept. Must be let go before the next reservation."""
+        """The kept bytes. Release the view before the next reservation."""
         return memoryview(self.data).toreadonly()[: self._size]
 
 
 def decompress_into(arena: Arena, codec: int, source: memoryview, limit: int) -> int:
     """Decompresses ``source`` to the end of ``arena`` and returns the number of bytes kept there.
 
-    Raises BatchFault with CODEC for an unknown codec, TOO_LARGE when the output would pass ``limit`` bytes, DECOMPRESSION
-    for anything that the codec refuses, trailing bytes included.
+    Raises BatchFault with CODEC for an unknown codec, TOO_LARGE for an output of more than ``limit`` bytes, DECOMPRESSION for
+    anything else that the codec refuses, also for trailing bytes.
     """
     try:
         decoder = _DECODERS[codec]
@@ -94,7 +94,7 @@ def decompress_into(arena: Arena, codec: int, source: memoryview, limit: int) ->
 
 
 def output_too_small(error: cramjam.DecompressionError) -> bool:
-    """Whether cramjam gave up because the memory was too small: the only place that knows its words for it."""
+    """Whether cramjam failed because the memory was too small. Only its message says so."""
     return "failed to write whole buffer" in str(error)
 
 
@@ -117,15 +117,15 @@ def _gzip(arena: Arena, source: memoryview, limit: int) -> int:
 
 
 def _gzip_sizes(source: memoryview, limit: int) -> Iterator[int]:
-    most = min(limit, len(source) * _DEFLATE_MOST)
-    guess = int.from_bytes(source[-4:], "little")
-    if 0 < guess <= most:
-        yield guess
+    largest = min(limit, len(source) * _DEFLATE_MAX_RATIO)
+    declared = int.from_bytes(source[-4:], "little")
+    if 0 < declared <= largest:
+        yield declared
     size = max(4 * len(source), 1024)
-    while size < most:
+    while size < largest:
         yield size
         size *= 2
-    yield most
+    yield largest
 
 
 def _snappy(arena: Arena, source: memoryview, limit: int) -> int:
@@ -136,7 +136,7 @@ def _snappy(arena: Arena, source: memoryview, limit: int) -> int:
             size = int(cramjam.snappy.decompress_raw_len(block))
         except cramjam.DecompressionError as error:
             raise BatchFault(Fault.DECOMPRESSION) from error
-        if size > len(block) * _SNAPPY_MOST:
+        if size > len(block) * _SNAPPY_MAX_RATIO:
             raise BatchFault(Fault.DECOMPRESSION)
         sizes.append(size)
     total = sum(sizes)
@@ -177,7 +177,7 @@ def _lz4(arena: Arena, source: memoryview, limit: int) -> int:
 
 
 def _lz4_bound(source: memoryview) -> int:
-    """The most that the one frame in ``source`` can hold. Refuses anything before or after it."""
+    """The largest possible output of the frame in ``source``. Raises BatchFault for bytes before or after the frame."""
     if len(source) < 7 or source[:4] != _LZ4_MAGIC:
         raise BatchFault(Fault.DECOMPRESSION)
     flags, block_size = source[4], _LZ4_BLOCK_SIZES.get(source[5] >> 4 & 7, 0)
@@ -192,7 +192,7 @@ def _lz4_bound(source: memoryview) -> int:
                 raise BatchFault(Fault.DECOMPRESSION)
             return bound
         size = word & 0x7FFFFFFF
-        bound += min(size if word >> 31 else size * _LZ4_MOST, block_size)
+        bound += min(size if word >> 31 else size * _LZ4_MAX_RATIO, block_size)
         at += size + checksum
     raise BatchFault(Fault.DECOMPRESSION)
 
@@ -202,7 +202,7 @@ def _zstd(arena: Arena, source: memoryview, limit: int) -> int:
 
 
 def _zstd_bound(source: memoryview) -> int:
-    """The most that the frames in ``source`` can hold, from their block headers."""
+    """The largest possible output of the frames in ``source``, from their block headers."""
     at, bound = 0, 0
     while at < len(source):
         if bytes(source[at + 1 : at + 4]) == _ZSTD_SKIPPABLE and source[at] >> 4 == 5:

@@ -1,6 +1,6 @@
-"""What can be wrong with a batch, as numbers that the compiled kernel and the Python twin share.
+"""The kinds of damage of a batch, as numbers that the compiled kernel and its Python twin share.
 
-Both report ``(fault, position, offset)``; the exception is made here, so that the two cannot differ in type or words.
+Both report ``(fault, position, offset)``. This module makes the exception, so that both raise the same type and text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Fault(IntEnum):
     LEGACY_OFFSET = 23
 
 
-_WORDS = {
+_TEXTS = {
     Fault.BATCH_SIZE: "its size field is smaller than its header",
     Fault.MAGIC: "its magic is not supported",
     Fault.BEYOND_SEGMENT: "its size field is larger than the whole segment",
@@ -69,8 +69,8 @@ _WORDS = {
 _UNSUPPORTED = frozenset({Fault.MAGIC, Fault.CODEC, Fault.TOO_LARGE})
 
 
-class BatchFault(Exception):  # noqa: N818 - never leaves this package: it carries a fault to the place that knows the batch
-    """Carries a fault out of the decoding of one batch."""
+class BatchFault(Exception):  # noqa: N818 - callers of this package get the exception of fault_error instead
+    """Carries a fault from the decoding of one batch to the code that knows the batch's position."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault)
@@ -78,12 +78,12 @@ class BatchFault(Exception):  # noqa: N818 - never leaves this package: it carri
 
 
 def fault_error(fault: int, position: int, offset: int) -> DirectFetchError:
-    """The exception for a batch at ``position`` of the buffer whose base offset reads ``offset``.
+    """The exception for a batch at ``position`` of the buffer whose header has the base offset ``offset``.
 
-    UnsupportedFormatError where the bytes may be sound but cannot be read here, CorruptRecordError otherwise.
+    UnsupportedFormatError if the bytes may be valid but this client cannot read them, otherwise CorruptRecordError.
     """
     kind = Fault(fault)
-    message = f"record batch at position {position} with base offset {offset}: {_WORDS[kind]}"
+    message = f"record batch at position {position} with base offset {offset}: {_TEXTS[kind]}"
     if kind in _UNSUPPORTED:
         return UnsupportedFormatError(message)
     return CorruptRecordError(message, offset=offset, position=position, gap=kind is Fault.CHAIN)

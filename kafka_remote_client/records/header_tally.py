@@ -1,12 +1,12 @@
-"""How many records batches hold, by their headers alone: the twin of the compiled kernel's function of the same name.
+"""The number of records of batches, from their headers alone: the twin of the compiled kernel's function of the same name.
 
-A header tells the number of records, and never ``lastOffsetDelta`` does: compaction leaves gaps, and batches without records.
-Some batches have to be looked at, and stop the walk::
+``recordCount`` is the number of records; ``lastOffsetDelta`` is not, because compaction leaves gaps and empty batches.
+The walk stops at a batch that must be decoded::
 
-    magic 0 and 1                    their headers tell too little
-    control batches                  their records are no application's; what they mark is in the records
-    cut by a bound of the read       some of their records do not count
-    the oldest time is asked for     baseTimestamp is that of the first record, which need not be the oldest one;
+    magic 0 and 1                    the header has no record count
+    control batch                    applications do not get its records, and the records say what it marks
+    part of it is outside the read   some of its records do not count
+    the oldest time is requested     baseTimestamp is that of the first record, which may not be the oldest one;
                                      with LogAppendTime all records have maxTimestamp
 
 References: KIP-98; :mod:`~kafka_remote_client.records.batch`.
@@ -29,11 +29,11 @@ def tally_headers(
     oldest_wanted: bool,
     aborted: AbortedTransactionFilter | None,
 ) -> tuple[int, int, int, int, int, int]:
-    """Adds up the batches from ``start`` on, up to the first one before ``stop`` that has to be looked at.
+    """Adds up the batches from ``start`` to the first one below ``stop`` that must be decoded.
 
-    ``aborted`` sees each of them in its turn, as when records are read. Returns the number of that batch, or ``stop``; how many
-    records there are in ``[fetch_offset, end_offset)``; and where there are any the first and last offset of their batches, and
-    the oldest and youngest timestamp in milliseconds; the oldest one is only right if the caller asks for it.
+    ``aborted`` is advanced by each batch. Returns the index of that batch, or ``stop``; the number of records in
+    ``[fetch_offset, end_offset)``; and, if there are any, first and last offset of their batches and oldest and youngest
+    timestamp in milliseconds. The oldest timestamp is right only with ``oldest_wanted``.
     """
     records, first, last = 0, -1, -1
     oldest, youngest = MAX_OFFSET, -MAX_OFFSET - 1

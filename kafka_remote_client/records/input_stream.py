@@ -1,4 +1,4 @@
-"""``RemoteLogInputStream``: whole batches out of bytes that lie in the remote tier, under Kafka's name for it."""
+"""``RemoteLogInputStream``, named after Kafka's class: the whole batches in bytes of a segment."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ __all__ = ["RemoteLogInputStream"]
 
 
 class RemoteLogInputStream:
-    """Iterates over the headers of the whole batches in ``data``, each verified, without looking at records.
+    """Iterates over the headers of the whole batches in ``data``. Each batch is verified; records are not decoded.
 
-    A cut-off batch at the end is left out, as Kafka's class of this name does; ``consumed`` says where it begins and
-    ``needed`` how many bytes it would have (0 when that is not known). With the default rules batches need only rise in
-    offset; ``expected_offset`` is where the first one has to begin, where that is known. Damage raises CorruptRecordError or
-    UnsupportedFormatError after the good batches before it were given.
+    A truncated batch at the end is left out, as in Kafka's class: it begins at ``consumed`` and has ``needed`` bytes (0 = not
+    known). With the default rules batches only need rising offsets. ``expected_offset``: the base offset of the first batch, if
+    known. Iteration raises CorruptRecordError or UnsupportedFormatError after the valid batches before the damage.
     """
 
     def __init__(
@@ -31,12 +30,12 @@ class RemoteLogInputStream:
 
     @property
     def batches(self) -> Sequence[BatchHeader]:
-        """The whole, valid batches, without the exception."""
+        """The whole, valid batches. This raises nothing for damage after them."""
         return self._batches
 
     @property
     def error(self) -> DirectFetchError | None:
-        """What iteration raises at its end: CorruptRecordError, UnsupportedFormatError, or None."""
+        """The exception that iteration raises at its end: CorruptRecordError, UnsupportedFormatError, or None."""
         return self._batches.error
 
     def __iter__(self) -> Iterator[BatchHeader]:
@@ -46,10 +45,10 @@ class RemoteLogInputStream:
 
     @property
     def consumed(self) -> int:
-        """Bytes of all whole, sound batches."""
+        """Bytes of all whole, valid batches."""
         return self._batches[len(self._batches) - 1].end if len(self._batches) else 0
 
     @property
     def needed(self) -> int:
-        """Size in bytes of the batch that the buffer's end cuts off, 0 when not known."""
+        """Size in bytes of the batch that the buffer's end truncates, 0 = not known."""
         return self._batches.needed

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1, which Kafka wrote before 0.11 and still keeps in old segments.
+"""Message sets of magic 0 and 1, which Kafka before 0.11 wrote and old segments still have.
 
 One message::
 
@@ -12,11 +12,11 @@ One message::
            | 4    | i32  | key size   | -1 = null, then the key
            | 4    | i32  | value size | -1 = null, then the value
 
-The value of a compressed message is a message set of its own: with absolute offsets in magic 0, relative ones in magic 1, where
-absolute = outer offset - last inner offset + inner offset. (Some old librdkafka left the outer offset 0: then the inner ones
-count from 0.) lz4 in magic 0 has a header checksum that is wrong by its own specification; Kafka ignores it there.
+The value of a compressed message is a message set: with absolute offsets in magic 0, relative ones in magic 1, where absolute =
+outer offset - last inner offset + inner offset. (An old librdkafka wrote the outer offset 0: then the inner ones count from 0.)
+lz4 in magic 0 has a header checksum that differs from the LZ4 specification; Kafka ignores it there.
 
-Such an entry is handed on as the records of a magic 2 batch with the same content, so that one decoder serves all formats.
+An entry is converted to the records of a magic 2 batch with the same content, so that one decoder serves all formats.
 
 References: KIP-31, KIP-32, KAFKA-3160 (the lz4 checksum), Kafka's LegacyRecord and AbstractLegacyRecordBatch.
 """
@@ -120,7 +120,7 @@ def _inner_messages(outer: _Message, limit: int) -> Iterator[_Message]:
         if size < minimal:
             raise BatchFault(Fault.LEGACY_MESSAGE)
         if size > len(data) - at:
-            break  # Kafka drops a cut-off message at the end without a word
+            break  # Kafka drops a truncated message at the end without an error
         message = _read_message(data[at : at + size]) if data[at + _CRC_START] == outer.magic else None
         if message is None or message.attributes & _CODEC_MASK:
             raise BatchFault(Fault.LEGACY_MESSAGE)
@@ -148,7 +148,7 @@ def as_v2_records(entry: LegacyEntry) -> bytes:
         body = Writer()
         body.int8(0)  # attributes
         body.varlong(wrap_int64(message.timestamp - entry.timestamp))
-        body.varlong(message.offset - entry.base_offset)  # too large for a varint, it is a fault of the record that is read
+        body.varlong(message.offset - entry.base_offset)  # the reader of the record refuses one that is too large for a varint
         for field in (message.key, message.value):
             body.varint(-1 if field is None else len(field))
             body.raw(field or b"")

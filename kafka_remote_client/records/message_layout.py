@@ -1,11 +1,10 @@
-"""Where ``confluent_kafka.Message`` has what in memory, found out from what its constructor does. Pure.
+"""Detects the memory layout of ``confluent_kafka.Message`` from the messages that its constructor makes. Pure.
 
-The constructor takes ten arguments apart and converts each, which is most of what a message costs. All messages of a slice
-have most of them in common, so the kernel has one made by the constructor and makes the others as copies of its memory, with
-five words replaced. No interface defines where these words are. So messages are made here whose arguments differ in one
-place, and their memory is compared: each argument must change one word and no other, words that refer to objects must hold
-their addresses, and there must be no reference but those. Where anything is not as plain as that, nothing is known, and the
-constructor makes all messages. So it does where the environment has ``KAFKA_REMOTE_CLIENT_MESSAGE_LAYOUT=0``.
+Most of a message's cost is that the constructor converts ten arguments. The messages of a slice share most of them. So the
+kernel makes one message with the constructor, and the others as copies of its memory with five words replaced. No interface
+defines these words. So this module makes messages that differ in one argument and compares their memory: each argument must
+change exactly one word, words that refer to objects must hold their addresses, and there must be no other reference. If any of
+this does not hold, or the environment has ``KAFKA_REMOTE_CLIENT_MESSAGE_LAYOUT=0``, the constructor makes all messages.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from kafka_remote_client.arguments import switched_on
 __all__ = ["MessageLayout", "layout_in_use", "message_layout"]
 
 _NO_ADDRESS = 1 << 16
-"""Nothing is mapped below: a word that holds less refers to nothing."""
+"""No memory is mapped below this address, so a smaller word is no reference."""
 
 _TOPIC, _PARTITION, _OFFSET, _KEY, _VALUE, _HEADERS, _ERROR, _TIMESTAMP, _LATENCY, _EPOCH = range(10)
 _REFERENCES = (_TOPIC, _KEY, _VALUE, _HEADERS)
 _REPLACED = (*_REFERENCES, _ERROR, _OFFSET, _TIMESTAMP)
-"""What each needs a word of its own, for a copy gets another one or another reference there."""
+"""The arguments that a copy replaces: each needs a word of its own."""
 
 
 @attrs.frozen
 class MessageLayout:
-    """Numbers of words, from the first one behind the head that all objects have; ``words`` is how many there are.
+    """Indexes of 64-bit words, counted from the end of the head that all objects have; ``words`` is their number.
 
-    ``no_key``, ``no_value`` and ``no_headers`` are what stands where there is none: 0, or the address of None.
+    ``no_key``, ``no_value`` and ``no_headers``: the word of a message without one, which is 0 or the address of None.
     """
 
     words: int
@@ -50,14 +49,14 @@ class MessageLayout:
 
 
 def message_layout(make: Callable[..., Any], image: Callable[[Any], Sequence[int]]) -> MessageLayout | None:
-    """The layout of what ``make`` makes; ``None`` = it is not plain. ``image``: the 64-bit words of one, without the head."""
+    """The layout of the objects of ``make``; None if it is not recognised. ``image``: an object's words, without the head."""
     given: list[Any] = ["topic", 77, 1 << 40, b"key", b"value", [("name", b"1")], None, (1, 1 << 41), -1.0, 88]
     others: list[Any] = ["other", 78, 1 << 42, None, None, None, KafkaError(1), (1, 1 << 43), 2.0, 89]
     first = make(*given)
     words = image(first)
 
     def changed(index: int, other: object) -> tuple[int, int] | None:
-        """The one word that another argument changes, and to what."""
+        """The index of the one word that another argument changes, and its new value; None unless it is exactly one."""
         another = make(*given[:index], other, *given[index + 1 :])
         differing = [
             (at, after) for at, (before, after) in enumerate(zip(words, image(another), strict=True)) if before != after
@@ -97,5 +96,5 @@ def message_layout(make: Callable[..., Any], image: Callable[[Any], Sequence[int
 
 
 def layout_in_use(make: Callable[..., Any], image: Callable[[Any], Sequence[int]]) -> MessageLayout | None:
-    """What the kernel goes by, found out at its import; ``None`` where the constructor is to make all messages."""
+    """The layout that the kernel uses, detected at its import; None if the constructor must make all messages."""
     return message_layout(make, image) if switched_on("KAFKA_REMOTE_CLIENT_MESSAGE_LAYOUT") else None

@@ -1,7 +1,7 @@
-"""A slice of messages that are handed out one by one, and the ``poll`` that does so; the pure twin of ``_kernel_slice.pxi``.
+"""A slice of messages, and the ``poll`` that returns them one by one; the pure twin of ``_kernel_slice.pxi``.
 
-Nearly all calls of ``poll`` are for the next message of a slice. In Python such a call costs more than to build the message,
-so there is a compiled one, with nothing but this in it.
+Nearly all calls of ``poll`` return the next message of a slice. In Python such a call costs more than to build the message, so
+the kernel has a compiled ``poll`` for this case only.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["MessageSlice", "slice_poll"]
 
 
 class MessageSlice:
-    """``messages``: all of the slice, of which ``taken`` were delivered. ``due``: the owner needs control before the next one.
+    """``messages``: all of the slice, of which ``taken`` were delivered. ``due``: the owner must run before the next one.
 
-    Each call is one step to other threads, so two of them never take the same message, and none is taken after :meth:`stop`.
+    Calls are atomic, so two threads never take the same message, and no message is taken after :meth:`stop`.
     """
 
     def __init__(self) -> None:
@@ -30,21 +30,21 @@ class MessageSlice:
 
     @property
     def taken(self) -> int:
-        """How many messages were handed out."""
+        """How many messages were delivered."""
         return len(self.messages) - len(self._waiting)
 
     def begin(self, messages: list[Message]) -> None:
-        """Replaces the slice. The list must not change from now on."""
+        """Replaces the slice. The caller must not change the list afterwards."""
         with self._step:
             self.messages, self._waiting = messages, messages[::-1]
 
     def take(self) -> Message | None:
-        """The next message; ``None`` where there is none left."""
+        """The next message; None at the end."""
         with self._step:
             return self._waiting.pop() if self._waiting else None
 
     def stop(self) -> list[Message]:
-        """Gives the messages that wait, in their order; from now on the slice is as if it had ended before them."""
+        """Removes the messages that were not taken from the slice, and returns them in order."""
         with self._step:
             waiting = self._waiting[::-1]
             self.messages, self._waiting = self.messages[: self.taken], []
@@ -52,13 +52,10 @@ class MessageSlice:
 
 
 def slice_poll(queue: str, slowly: str) -> Callable[..., Message | None]:
-    """``poll`` for a class whose objects have a :class:`MessageSlice` as ``queue`` and a method ``slowly(timeout)``.
-
-    The class names both itself, so nothing here depends on what a consumer calls its parts.
-    """
+    """``poll`` for a class with a :class:`MessageSlice` as its attribute ``queue`` and a method ``slowly(timeout)``."""
 
     def poll(self: Any, timeout: float = -1) -> Message | None:
-        """As confluent_kafka's, from both tiers in turn. Raises TypeError for a time that is no real number."""
+        """As confluent_kafka's, from both tiers in turn. Raises TypeError for a timeout that is not a real number."""
         seconds = ldexp(timeout, 0)
         handed_out: MessageSlice = getattr(self, queue)
         if not handed_out.due:

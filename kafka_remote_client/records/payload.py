@@ -1,4 +1,4 @@
-"""A batch's records as they are read: decompressed, and of old formats rewritten, at the end of an arena."""
+"""The records of a batch in the format of magic 2: decompressed, and converted from older formats, in an arena."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["copy_records"]
 
 
 def copy_records(data: memoryview, header: BatchHeader, arena: Arena, limit: int) -> int:
-    """Puts the records of the batch at ``header`` in ``data`` into ``arena``; returns their size there. Raises BatchFault."""
+    """Appends the records of the batch at ``header`` in ``data`` to ``arena``; returns their bytes there. Raises BatchFault."""
     if header.magic == 2 and header.codec:
         return decompress_into(arena, header.codec, data[header.position + BATCH_OVERHEAD : header.end], limit)
     if header.magic == 2:

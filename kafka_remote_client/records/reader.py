@@ -1,4 +1,4 @@
-"""``read_batches``: a buffer of batches to one block, for tools and tests that know nothing of the segment around it."""
+"""``read_batches`` decodes a buffer of batches into one block, for tools and tests without a segment's metadata."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def read_batches(
     aborted_transactions: Sequence[AbortedTransaction] = (),
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> RecordBlock:
-    """All records from ``fetch_offset`` on in the whole batches of ``buffer``, at most 1 GiB; a cut-off last batch is left out.
+    """All records from ``fetch_offset`` on in the whole batches of ``buffer``, at most 1 GiB, without a truncated last batch.
 
-    Batches have to rise in offset and may leave gaps. Control records are never returned. READ_COMMITTED drops what
-    ``aborted_transactions`` names, which has to be complete for the buffer. A ``bytearray`` or ``memoryview`` must not change
-    while the block lives.
+    The offsets of batches must rise and may have gaps. Control records are never returned. READ_COMMITTED drops the
+    ``aborted_transactions``, which must be complete for the buffer. A ``bytearray`` or ``memoryview`` must not change while the
+    block exists.
 
-    Raises CorruptRecordError or UnsupportedFormatError if any batch is bad, UnsupportedFormatError also when all batches
-    together decompress to more than one block can hold (1 GiB), ValueError for a buffer or a cap that is too large, and for
-    what is no offset or no isolation level.
+    Raises CorruptRecordError or UnsupportedFormatError for any invalid batch, UnsupportedFormatError also if all batches
+    together decompress to more than one block can hold (1 GiB), ValueError for a buffer or a limit that is too large, for an
+    invalid offset, and for an invalid isolation level.
     """
     fetch_offset = arguments.offset(fetch_offset, "fetch_offset")
     view = memoryview(buffer).cast("B")

@@ -57,14 +57,14 @@ def _read_varlong(data: Buffer, at: int, end: int) -> tuple[int, int]:
 
 
 def wrap_int64(value: int) -> int:
-    """``value`` as Java's long arithmetic leaves it."""
+    """``value`` as Java's long arithmetic wraps it."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def read_records(data: Buffer, position: int, end: int, count: int, last_offset_delta: int) -> Iterator[RecordView]:
     """The ``count`` records that fill ``data[position:end]`` exactly; positions are absolute in ``data``.
 
-    Raises BatchFault at the first thing that is not as the module's table says, before that record is yielded.
+    Raises BatchFault for the first record that does not match the table of the module, before it yields that record.
     """
     if count * MINIMAL_RECORD > end - position:
         raise BatchFault(Fault.RECORD_COUNT)
@@ -114,7 +114,7 @@ def _skip_header(data: Buffer, at: int, end: int) -> int:
 
 
 def read_raw_headers(data: Buffer, at: int, count: int) -> Iterator[tuple[bytes, bytes | None]]:
-    """The ``count`` headers at ``at`` of a record that was verified, names as they lie there."""
+    """The ``count`` headers at ``at`` of a verified record, names as bytes."""
     end = len(data)
     for _ in range(count):
         size, at = read_varint(data, at, end)
@@ -135,7 +135,7 @@ def read_headers(data: Buffer, at: int, count: int) -> list[tuple[str, bytes | N
 def read_message_headers(data: Buffer, at: int, count: int) -> list[tuple[str, bytes | None]]:
     """The same as a ``confluent_kafka.Message`` has them: a name ends before its first NUL.
 
-    confluent_kafka hands names to Python as C strings. Of a name that is not UTF-8 it has nothing: ``headers()`` raises
-    SystemError there; messages of this package do not.
+    confluent_kafka treats names as C strings. For a name that is not UTF-8 its ``headers()`` raises SystemError; that of a
+    message of this package does not.
     """
     return [(name.partition(b"\0")[0].decode("utf-8", "replace"), value) for name, value in read_raw_headers(data, at, count)]

@@ -1,7 +1,7 @@
-"""``TallyBuilder``: batches to a count of their records and the bounds of these, with as little decompression as possible.
+"""``TallyBuilder`` counts the records of batches, and finds their lowest and highest offset and timestamp.
 
-It takes the place of ``ColumnBuilder`` in a read, so checksums, chain, epochs and the filter of aborted transactions are those
-of every read. What headers cannot tell is decoded, batch by batch (:mod:`~kafka_remote_client.records.header_tally`).
+A read uses it instead of ``ColumnBuilder``, so checksums, chain, epochs and the filter of aborted transactions are those of
+every read. Only batches whose headers are not enough are decoded (:mod:`~kafka_remote_client.records.header_tally`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import attrs
 from kafka_remote_client.records._select import AbortedTransactionFilter, BatchList, ColumnBuilder, tally_headers
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.columns import Columns
-from kafka_remote_client.records.control import is_abort_marker
+from kafka_remote_client.records.control import is_delivered
 from kafka_remote_client.records.faults import BatchFault, Fault
 
 __all__ = ["Tally", "TallyBlock", "TallyBuilder"]
@@ -21,11 +21,11 @@ _ANY_SIZE = 2**62
 
 @attrs.frozen
 class Tally:
-    """So many records, with offsets in ``[first_offset, last_offset]``, no timestamp outside ``[oldest, youngest]``.
+    """The number of records, and bounds: offsets in ``[first_offset, last_offset]``, timestamps in ``[oldest, youngest]``.
 
-    Of batches that were told by their headers the offsets are those of the batch, of which compaction may have taken the
-    record. Timestamps are in milliseconds, -1 for records without; ``oldest`` is ``None`` unless it was asked for. All of them
-    are ``None`` where there is no record.
+    For a batch that was counted by its header the bounds are the offsets of the batch; compaction may have removed the records
+    at them. Timestamps are in milliseconds, -1 for records without one. ``oldest`` is None unless it was requested. All bounds
+    are None without records.
     """
 
     records: int = 0
@@ -35,7 +35,7 @@ class Tally:
     youngest: int | None = None
 
     def __add__(self, later: Tally) -> Tally:
-        """Both, of which ``later`` has the larger offsets."""
+        """The tally of both; ``later`` has the higher offsets."""
         if not (self.records and later.records):
             return self if self.records else later
         oldest = None if self.oldest is None or later.oldest is None else min(self.oldest, later.oldest)
@@ -44,7 +44,7 @@ class Tally:
 
 
 class TallyBlock(RecordBlock):
-    """The tally of some batches in the place of their records: ``len()`` counts them, and no single one can be asked for."""
+    """The tally of batches instead of their records: ``len()`` is the number of records, and no record can be read."""
 
     __slots__ = ("tally",)
 
@@ -57,7 +57,7 @@ class TallyBlock(RecordBlock):
 
 
 class TallyBuilder:
-    """Takes batches as ``ColumnBuilder`` does, and keeps nothing of them. ``oldest``: finds the oldest timestamp too."""
+    """Has the methods of ``ColumnBuilder`` and keeps no record. ``oldest``: also finds the oldest timestamp."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class TallyBuilder:
         self._tally = Tally()
 
     def append(self, start: int, stop: int) -> tuple[int, int]:
-        """Adds the batches ``[start, stop)``. Returns the first one that is not done and its fault: ``stop`` and NONE."""
+        """Adds the batches ``[start, stop)``. Returns the first one that was not added, and its fault; ``stop`` and NONE."""
         while True:
             start, records, first, last, oldest, youngest = tally_headers(
                 self._batches, start, stop, self._fetch_offset, self._end_offset, self._oldest, self._aborted
@@ -90,7 +90,7 @@ class TallyBuilder:
             if start == stop:
                 return stop, Fault.NONE
             try:
-                fault = self._look_at(start)
+                fault = self._decode(start)
             except BatchFault as caught:
                 fault = caught.fault
             if fault:
@@ -101,14 +101,9 @@ class TallyBuilder:
         """The tally of what was added."""
         return self._tally
 
-    def _look_at(self, index: int) -> int:
-        """Adds one batch that its header does not tell enough of; its fault. Raises BatchFault for a bad control batch."""
-        header = self._batches[index]
-        filtered = self._aborted is not None and header.producer_id >= 0
-        aborts = header.is_control and is_abort_marker(self._data, header, self._limit, filtered=filtered)
-        if self._aborted is not None and filtered and self._aborted.drops(header, is_abort_marker=aborts):
-            return Fault.NONE
-        if header.is_control:
+    def _decode(self, index: int) -> int:
+        """Adds one batch whose header is not enough; returns its fault. Raises BatchFault for a malformed control batch."""
+        if not is_delivered(self._data, self._batches[index], self._limit, self._aborted):
             return Fault.NONE
         builder = ColumnBuilder(
             self._data,

@@ -1,13 +1,13 @@
-"""The aborted transactions that a reader of a range of offsets needs, complete or with the word that it is not.
+"""The aborted transactions that a reader of a range of offsets needs, and whether the list is complete.
 
-A reader of ``[a, b)`` needs exactly the aborted transactions that began below ``b`` and whose ABORT marker lies at or after
-``a``. Markers may lie in later segments, or still on the broker's disk. The search walks the segments from the one that holds
-``a`` on and stops as soon as nothing that follows can matter:
+A reader of ``[a, b)`` needs the aborted transactions that began below ``b`` and have their ABORT marker at or after ``a``.
+Markers may be in later segments, or only in the broker's local log. The search walks the segments, from the one that holds
+``a``, and stops if later segments cannot change the result:
 
-- an index entry says so: its last stable offset is at or above ``b``, so all that began below ``b`` was decided before it;
-- the segment's producer snapshot says so: no transaction that began below ``b`` is open where the segment ends.
+- an index entry has a last stable offset at or above ``b``, so all transactions that began below ``b`` ended before it;
+- the segment's producer snapshot has no open transaction that began below ``b``.
 
-Reached the tier's end without either, a marker may still be local, and only the broker knows.
+If the search reaches the end of the tier without either, a marker may be in the local log: only the broker has it.
 
 References: KIP-98; Kafka's RemoteLogManager.collectAbortedTransactions, TransactionIndex.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import attrs
 
 from kafka_remote_client.errors import RemoteLogError
-from kafka_remote_client.model import AbortedTransaction
+from kafka_remote_client.model import AbortedTransaction, in_offset_order
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.prefetch import Prefetch
 from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
@@ -28,7 +28,7 @@ __all__ = ["CollectedTransactions", "collect_aborted_transactions", "is_decided_
 
 @attrs.frozen
 class CollectedTransactions:
-    """``searched_end`` is the first offset that was not searched: the end of the unbroken tier where it is not complete."""
+    """The result. ``searched_end``: the first offset that was not searched; if incomplete, the end of the unbroken tier."""
 
     aborted: tuple[AbortedTransaction, ...]
     is_complete: bool
@@ -37,7 +37,7 @@ class CollectedTransactions:
 
 @attrs.frozen
 class _SegmentSearch:
-    """What one segment tells. ``is_complete``: no other has to be asked. ``undecided``: as undecided_transactions has it."""
+    """The result of one segment. ``is_complete``: no other segment is needed. ``undecided``: see undecided_transactions."""
 
     aborted: frozenset[AbortedTransaction]
     is_complete: bool
@@ -52,10 +52,10 @@ def collect_aborted_transactions(
     tail: TransactionIndex | None = None,
     prefetch: Prefetch | None = None,
 ) -> CollectedTransactions:
-    """What a reader of ``[fetch_offset, upper_bound)`` needs, in the order of first offsets.
+    """The transactions that a reader of ``[fetch_offset, upper_bound)`` needs, in the order of first offsets.
 
-    ``tail`` is the transaction index of the segments after the tier's end, if known. ``prefetch`` reads the files
-    of several segments at once. Raises CorruptIndexError, or what the store raises.
+    ``tail``: the transaction index of the segments after the tier's end, if known. ``prefetch`` reads the files of several
+    segments at once. Raises CorruptIndexError, and the errors of the store.
     """
     found: set[AbortedTransaction] = set()
     undecided: tuple[AbortedTransaction, ...] | None = None
@@ -66,16 +66,16 @@ def collect_aborted_transactions(
         found |= search.aborted
         undecided = search.undecided
         if search.is_complete:
-            return CollectedTransactions(_ordered(found), is_complete=True, searched_end=end)
+            return CollectedTransactions(in_offset_order(found), is_complete=True, searched_end=end)
     if tail is None:
-        return CollectedTransactions(_ordered(found), is_complete=False, searched_end=end)
+        return CollectedTransactions(in_offset_order(found), is_complete=False, searched_end=end)
     result = tail.collect_aborted_txns(fetch_offset, upper_bound)
     found.update(entry.transaction for entry in result.aborted_transactions)
     decided = {entry.transaction for entry in tail}
     complete = result.is_complete or (
         undecided is not None and _none_below(tuple(t for t in undecided if t not in decided), upper_bound)
     )
-    return CollectedTransactions(_ordered(found), is_complete=complete, searched_end=end)
+    return CollectedTransactions(in_offset_order(found), is_complete=complete, searched_end=end)
 
 
 def is_decided_within(indexes: RemoteIndexCache, segment: TieredSegment, fetch_offset: int, upper_bound: int) -> bool:
@@ -87,10 +87,10 @@ def is_decided_within(indexes: RemoteIndexCache, segment: TieredSegment, fetch_o
 
 
 def undecided_transactions(indexes: RemoteIndexCache, segment: TieredSegment) -> tuple[AbortedTransaction, ...] | None:
-    """The transactions that are open where ``segment`` ends; None = not known.
+    """The transactions that are open at the end of ``segment``; None = not known.
 
-    Not known where the lineage leaves the segment before its end, and where the snapshot is missing or damaged: then others
-    have to be asked, nothing is wrong with the records.
+    They are unknown if the lineage leaves the segment before its end, and if the snapshot is missing or damaged. The records
+    are valid then, and later segments have the answer.
     """
     if not segment.is_whole:
         return None
@@ -118,7 +118,3 @@ def _of_segment(indexes: RemoteIndexCache, segment: TieredSegment) -> Transactio
 
 def _none_below(transactions: tuple[AbortedTransaction, ...], upper_bound: int) -> bool:
     return all(transaction.first_offset >= upper_bound for transaction in transactions)
-
-
-def _ordered(transactions: set[AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
-    return tuple(sorted(transactions, key=lambda t: (t.first_offset, t.producer_id)))

@@ -1,15 +1,15 @@
-"""A store that is not asked while it fails: reads of small objects behind a circuit breaker.
+"""A store behind a circuit breaker, for reads of small objects: while it fails it gets no requests.
 
 ::
 
-    the read                                    | what happens
-    fails with a time-out, a cut or a 5xx       | it counts as a failure; enough of them within 10 s open the breaker
-    has not ended after ``hang_seconds``        | the same, although it cannot be ended
-    ends in any other way, also with a 404      | the store is well
-    is refused with 503 or 429                  | neither: the store answers
-    comes while the breaker is open             | RemoteStorageUnavailableError at once; the store is not asked
+    the read                                            | effect
+    fails with a time-out, a lost connection or a 5xx   | a failure; enough failures within 10 s open the breaker
+    lasts for ``hang_seconds``                          | a failure, although the read cannot be ended
+    ends in any other way, also with a 404              | a success
+    is refused with 503 or 429                          | neither: the store answers
+    begins while the breaker is open                    | RemoteStorageUnavailableError at once, without a request
 
-After the reset time one read may try. So a dead store costs a look-up no time. A look-up that needs no read does not notice.
+After the reset time one read may try. So a dead store costs a look-up no time.
 
 References: :mod:`kafka_remote_client.breaker`.
 """
@@ -60,7 +60,7 @@ def guarded_store(
 
 
 class _Health:
-    """What reads came to. Thread safe."""
+    """The breaker and the running reads. Thread safe."""
 
     def __init__(self, clock: Clock, health: StoreHealth, hang_seconds: float) -> None:
         self._clock = clock
@@ -69,10 +69,10 @@ class _Health:
         self._lock = threading.Lock()
         self._numbers = count()
         self._under_way: dict[int, float] = {}
-        """When each read began, in that order. Those that have counted as hanging are not here."""
+        """The times when reads began, in that order, without reads that have counted as hanging."""
 
-    def ask(self, read: Callable[[], _T]) -> _T:
-        """What ``read`` returns; raises what it raises.
+    def run(self, read: Callable[[], _T]) -> _T:
+        """Returns the result of ``read``, or raises its error.
 
         Raises RemoteStorageUnavailableError while the breaker is open, NotKeptError in :func:`kept_only`.
         """
@@ -125,23 +125,23 @@ class _Health:
 
 
 class _Store:
-    """A RemoteObjectStore behind its health."""
+    """A RemoteObjectStore behind the breaker."""
 
     def __init__(self, store: RemoteObjectStore, health: _Health) -> None:
         self._store = store
         self._health = health
 
     def get(self, key: str) -> bytes:
-        return self._health.ask(lambda: self._store.get(key))
+        return self._health.run(lambda: self._store.get(key))
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        return self._health.ask(lambda: self._store.get_range(key, start, end))
+        return self._health.run(lambda: self._store.get_range(key, start, end))
 
     def size(self, key: str) -> int:
-        return self._health.ask(lambda: self._store.size(key))
+        return self._health.run(lambda: self._store.size(key))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Listings are not look-ups: they are always requested, and do not count."""
+        """Lists the store, also while the breaker is open; failures of listings do not count."""
         return self._store.list(prefix)
 
     def close(self) -> None:
@@ -156,4 +156,4 @@ class _VersionedStore(_Store):
         self._versions = versions
 
     def etag(self, key: str) -> str | None:
-        return self._health.ask(lambda: self._versions.etag(key))
+        return self._health.run(lambda: self._versions.etag(key))

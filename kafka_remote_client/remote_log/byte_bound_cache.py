@@ -1,4 +1,4 @@
-"""Values by key, those used last, up to a bound in bytes and for a bounded time."""
+"""An LRU cache with a limit in bytes and a time to live."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka_remote_client.metrics import CacheStatistics
 __all__ = ["DEFAULT_TTL_SECONDS", "ByteBoundCache"]
 
 DEFAULT_TTL_SECONDS = 3600.0
-"""What is kept never goes stale; this bounds how long a deleted segment's leavings, or a data key, stay in memory."""
+"""Values never become wrong; this limits how long those of a deleted segment, or a data key, stay in memory."""
 
 _ENTRY_OVERHEAD = 256
 
@@ -29,13 +29,13 @@ class _Entry(Generic[_V]):
 
 
 class ByteBoundCache(Generic[_V]):
-    """Thread safe. ``max_bytes`` bounds the sizes given to :meth:`put`; the newest entry stays whatever its size."""
+    """Thread safe. ``max_bytes``: the most bytes of all values, by the sizes of :meth:`put`; the newest value always stays."""
 
     def __init__(self, max_bytes: int, *, ttl_seconds: float = DEFAULT_TTL_SECONDS, clock: Clock | None = None) -> None:
         self._max_bytes = max_bytes
         self._ttl = ttl_seconds
         self._clock = clock or SystemClock()
-        # Ordered by last use; all live equally long, but not from the same moment.
+        # In the order of the last use
         self._entries: OrderedDict[object, _Entry[_V]] = OrderedDict()
         self._nbytes = self._hits = self._misses = self._evictions = 0
         self._lock = threading.Lock()
@@ -46,12 +46,12 @@ class ByteBoundCache(Generic[_V]):
         return self._nbytes
 
     def statistics(self) -> CacheStatistics:
-        """What was found and not found since the beginning, and what is held now."""
+        """Hits, misses and evictions since the beginning, and the bytes held now."""
         with self._lock:
             return CacheStatistics(self._hits, self._misses, self._evictions, self._nbytes)
 
     def get(self, key: object) -> _V | None:
-        """The value, which counts as used now; None when it is not there, or was there too long."""
+        """The value, and counts a use or a miss; None if there is none or it has expired."""
         with self._lock:
             entry = self._fresh(key)
             if entry is None:
@@ -62,24 +62,24 @@ class ByteBoundCache(Generic[_V]):
             return entry.value
 
     def peek(self, key: object) -> _V | None:
-        """What :meth:`get` would give, which counts as nothing at all."""
+        """As :meth:`get`, without counting a use or a miss."""
         with self._lock:
             entry = self._fresh(key)
             return None if entry is None else entry.value
 
     def note_miss(self) -> None:
-        """Counts a value that has to be read before anybody asks for it."""
+        """Counts a miss for a value that is read ahead."""
         with self._lock:
             self._misses += 1
 
     def put(self, key: object, value: _V, nbytes: int) -> None:
-        """Keeps a value of about ``nbytes``. One that is there already stays."""
+        """Keeps a value of about ``nbytes``, unless the key has a value."""
         with self._lock:
             if key not in self._entries:
                 size = nbytes + _ENTRY_OVERHEAD
                 self._entries[key] = _Entry(value, size, self._clock.monotonic() + self._ttl)
                 self._nbytes += size
-            # The newest stays even when it alone is above the bound: it is being used.
+            # The newest value is in use, so it stays even if it alone exceeds the limit.
             while self._nbytes > self._max_bytes and len(self._entries) > 1:
                 self._remove(next(iter(self._entries)))
 

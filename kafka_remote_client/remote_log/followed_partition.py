@@ -1,4 +1,4 @@
-"""How far one partition of ``__remote_log_metadata`` was read, and whether what was read can be trusted. Pure.
+"""The position in one partition of ``__remote_log_metadata``, and whether its events can be trusted. Pure.
 
 Theory of operation::
 
@@ -6,16 +6,16 @@ Theory of operation::
       ▲   └──────────────── doubt ──────► DISTRUSTED ◄──── doubt ───┘
       └──────────────── read again ───────────┘
 
-Only a READY partition may be used: before, a segment that is already deleted can still look alive. A doubt is a record that
-does not parse, one that no broker writes, or a hole in the offsets: an event that we do not know may have changed anything, so
-what this metadata partition says is used no more, until all of it was read again from its first offset.
+Only a READY partition may be used: before, a deleted segment can still look alive. A doubt is a malformed record, a record that
+no broker writes, or a gap in the offsets. An unknown event may have changed anything, so the partition is not used until it was
+read again from its first offset.
 
-A compacted topic (KIP-1266) has holes. Compaction removes all records without a key and keeps the last record of each key, so
-what was compacted is followed by a record with a key. A hole before the first record with a key is a doubt: events are lost.
+A compacted topic (KIP-1266) has gaps. Compaction removes all records without a key and keeps the last record of each key, so
+after compacted offsets there is a record with a key. A gap before the first record with a key is a doubt: events are lost.
 
-A partition that continues from a snapshot reads the record before the stored offset again. The same offset in the same leader
-epoch means the same records up to there. Any other epoch is a doubt: an unclean election truncated the log below that offset.
-librdkafka does not check this when it begins at an offset. No such record is a doubt, too: compaction may have removed it.
+A partition that continues from a snapshot reads the record before the stored offset again. The same offset with the same leader
+epoch means the same records up to there. Another epoch is a doubt: an unclean election truncated the log below that offset.
+librdkafka does not check this when it begins at an offset. A missing record is a doubt too: compaction may have removed it.
 
 References: Kafka's ConsumerTask (UserTopicIdPartition.isInitialized), LogCleaner; KIP-101; KIP-405; KIP-1266.
 """
@@ -39,7 +39,7 @@ class FollowState(Enum):
 
 
 class FollowEvent(Enum):
-    """What moves a partition from one state to another."""
+    """An event of a partition."""
 
     CAUGHT_UP = "caught up"
     DOUBT = "doubt"
@@ -60,7 +60,7 @@ TRANSITIONS: dict[tuple[FollowState, FollowEvent], FollowState] = {
 
 
 class FollowedPartition:
-    """One metadata partition, to be read from ``start`` and ready at ``end`` (exclusive): its offsets when reading began.
+    """One metadata partition: read from ``start``, and ready at ``end`` (exclusive), its end offset when reading began.
 
     ``leader_epoch``: of the record before ``next_offset``, -1 = unknown.
     """
@@ -73,7 +73,7 @@ class FollowedPartition:
 
     @classmethod
     def continued(cls, next_offset: int, end: int, leader_epoch: int) -> FollowedPartition:
-        """All before ``next_offset`` is known from a snapshot, if the record before it still has ``leader_epoch``.
+        """A partition whose events below ``next_offset`` come from a snapshot, if the last of them has ``leader_epoch``.
 
         ``next_offset`` is at most ``end``. Reading begins one record before it.
         """
@@ -83,7 +83,7 @@ class FollowedPartition:
         return partition
 
     def read_anew(self, start: int, end: int) -> None:
-        """Reading begins again, at what are the partition's offsets now. What was read of it before counts no more."""
+        """Begins to read the partition again, with its current first and end offset. Earlier events do not count."""
         self._end = end
         self._compacted = False
         self._unconfirmed = False
@@ -93,10 +93,10 @@ class FollowedPartition:
         self._reached(start)
 
     def record(self, offset: int, leader_epoch: int = UNKNOWN_EPOCH, *, keyed: bool = False) -> bool:
-        """The record at ``offset`` arrived, with a key or without; False = the snapshot has its event already.
+        """Takes the record at ``offset``, with or without a key. False = its event is in the snapshot.
 
-        Raises RemoteLogMetadataError when it is not the next one, unless it or one before it has a key and it comes later; and
-        when it is not the one that the snapshot ends with.
+        Raises RemoteLogMetadataError unless it is the next record, or a later one and this or an earlier record has a key; and
+        if it is not the last record of the snapshot.
         """
         known, self.leader_epoch = self.leader_epoch, leader_epoch
         expected, self.next_offset = self.next_offset, offset + 1
@@ -111,20 +111,20 @@ class FollowedPartition:
         return not confirms
 
     def applied(self) -> None:
-        """What arrived last has taken effect."""
+        """Records that the event of the last record was applied."""
         self._reached(self.next_offset)
 
     def end_of_partition(self, offset: int) -> None:
-        """The broker has nothing at or after ``offset`` at the moment.
+        """Records that the partition ends at ``offset`` at the moment.
 
-        Raises RemoteLogMetadataError if the record that a snapshot ends with did not come before.
+        Raises RemoteLogMetadataError if the last record of the snapshot did not arrive before.
         """
         if self._unconfirmed:
             raise RemoteLogMetadataError(f"no record at offset {self.next_offset}, it was compacted away or truncated")
         self._reached(offset)
 
     def doubt(self) -> None:
-        """From here on this partition says nothing."""
+        """Distrusts the partition until it was read again."""
         self.state = TRANSITIONS[self.state, FollowEvent.DOUBT]
 
     def _reached(self, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""The tier as the metadata topic describes it, for the shim and for clients that follow the topic."""
+"""The tier according to the metadata topic, for the shim and for clients that follow the topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FollowedTier"]
 
 
 class FollowedTier:
-    """Thread safe. ``ready`` tells whether all metadata of a partition up to now has been read: before, nothing is said."""
+    """Thread safe. ``ready``: whether all metadata of a partition has been read. Until then there is no location."""
 
     def __init__(
         self, store: RemoteLogMetadataStore, resolver: RemoteSegmentResolver, ready: Callable[[TopicIdPartition], bool]
@@ -25,9 +25,9 @@ class FollowedTier:
         self._ready = ready
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
-        """Where the offset lies in the log ``[log_start_offset, end_offset)``, as RemoteSegmentResolver has it.
+        """As :meth:`RemoteSegmentResolver.resolve`, with the further reason ``metadata-not-ready``.
 
-        Further reasons: ``metadata-not-ready``. Raises RemoteLogError or RemoteStorageError.
+        Raises RemoteLogError or RemoteStorageError.
         """
         ready, cache = self._cache(question.topic_id_partition)
         if not ready:
@@ -53,5 +53,5 @@ class FollowedTier:
         if not self._ready(tip):
             return False, None
         cache = self._store.cache(tip)
-        # Between the two questions the metadata partition may have started again: then the cache has a part of it.
+        # If the metadata partition was read again between the two checks, the cache has only a part of it.
         return (True, cache) if self._ready(tip) else (False, None)

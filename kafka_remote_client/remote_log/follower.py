@@ -1,17 +1,17 @@
 """Follows ``__remote_log_metadata`` and keeps a :class:`RemoteLogMetadataStore` up to date.
 
-One thread with one consumer: no group, no commits, all partitions from the beginning. librdkafka reconnects and retries by
-itself; what is decided here is when a partition's events are complete (``followed_partition``), and what follows a failure::
+One thread with one consumer: no group, no commits, all partitions from the beginning. librdkafka reconnects and retries. This
+module decides when a partition's events are complete (``followed_partition``), and what to do after a failure::
 
-    what happens                                    | what is lost until it was read again     | pauses
-    an invalid record, lost records, a damaged part | what its metadata partition says         | 1 s to 5 min
+    failure                                         | not ready until it is read again         | pauses
+    an invalid record, lost records, a damaged part | the metadata partition                   | 1 s to 5 min
     of a snapshot                                   |                                          |
-    any other exception, in the thread or librdkafka| everything; a new consumer is made       | 1 s to 1 min
+    any other exception, in the thread or librdkafka| all partitions; with a new consumer      | 1 s to 1 min
 
-With snapshots, reading begins one record before the offsets of the last one (``metadata_snapshots``), once for each follower:
-what follows a failure does not depend on it.
+With a snapshot, reading begins one record before its offsets (``metadata_snapshots``), but only at the start of the follower
+and not after a failure.
 
-Both are logged and counted. What is not ready is never used: its partitions are read through the broker meanwhile.
+Failures are logged and counted. While a metadata partition is not ready, its user partitions are read through the broker.
 
 References: Kafka's ConsumerTask, ConsumerManager; KIP-405.
 """
@@ -67,12 +67,11 @@ _LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET
 
 
 class RemoteLogMetadataFollower:
-    """``config`` is librdkafka's: ``bootstrap.servers`` and how to connect. Begins with :meth:`start`, ends with :meth:`close`.
+    """Begins with :meth:`start`, ends with :meth:`close`. ``config``: librdkafka's ``bootstrap.servers`` and security settings.
 
-    The principal needs READ and DESCRIBE on the metadata topic, and nothing else. ``bad_records`` counts records that made
-    their partition distrusted, ``rereads`` partitions that were read again for that, ``restarts`` failures of all of it.
-    ``recovers``: false for a caller that looks once, and must not lose what it sees; then a failure is for good.
-    ``snapshots``: where to begin, and where to store what is known; closed with the follower.
+    The principal needs READ and DESCRIBE on the metadata topic. ``bad_records`` counts records that made their partition
+    distrusted, ``rereads`` partitions that were read again, ``restarts`` failures of the whole follower. ``recovers``: False
+    for a caller that reads the metadata once and keeps it after a failure. ``snapshots``: closed with the follower.
     """
 
     def __init__(
@@ -101,13 +100,13 @@ class RemoteLogMetadataFollower:
         self.bad_records = self.rereads = self.restarts = 0
 
     def start(self) -> None:
-        """Begins to read, once. Raises KafkaException for a configuration that librdkafka refuses."""
+        """Starts the thread; call it once. Raises KafkaException for a configuration that librdkafka refuses."""
         consumer = Consumer(self._config)
         self._thread = threading.Thread(target=self._run, args=(consumer,), name="remote-log-metadata", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stops the thread; from then on nothing is ready. May be called twice."""
+        """Stops the thread; afterwards no partition is ready. May be called twice."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -115,30 +114,30 @@ class RemoteLogMetadataFollower:
             self._snapshots.close()
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
-        """Whether the store holds all that the metadata topic said of this partition when reading began, and no doubt."""
+        """Whether the store has all events of this partition up to the time when reading began, without a doubt."""
         with self._changed:
             return not self._stop.is_set() and self._state(topic_id_partition) is FollowState.READY
 
     def wait_ready(self, topic_id_partition: TopicIdPartition, seconds: float) -> bool:
-        """:meth:`ready`, at most ``seconds`` later: as soon as that is so, or can no longer become so."""
+        """Waits until the partition is ready, distrusted or closed, for at most ``seconds``; returns :meth:`ready`."""
         with self._changed:
             self._changed.wait_for(lambda: self._stop.is_set() or self._state(topic_id_partition) in _DECIDED, seconds)
             return self.ready(topic_id_partition)
 
     def wait_settled(self, seconds: float) -> bool:
-        """Waits until every metadata partition is ready or distrusted, or reading has ended; False when time ran out."""
+        """Waits until every metadata partition is ready or distrusted, or reading has ended; False after ``seconds``."""
         with self._changed:
             return self._changed.wait_for(self._settled, seconds)
 
     def not_ready(self) -> list[int] | None:
-        """The metadata partitions that are not read to their end, or not trusted; None while none is known."""
+        """The metadata partitions that are not ready; None while none is known."""
         with self._changed:
             if not self._partitions or self._stop.is_set():
                 return None
             return [n for n, partition in self._partitions.items() if partition.state is not FollowState.READY]
 
     def distrusted(self) -> list[int]:
-        """The metadata partitions that are not trusted until they were read again."""
+        """The metadata partitions that are distrusted, until they were read again."""
         with self._changed:
             return [n for n, partition in self._partitions.items() if partition.state is FollowState.DISTRUSTED]
 
@@ -156,7 +155,7 @@ class RemoteLogMetadataFollower:
             try:
                 consumer = consumer or Consumer(self._config)
                 self._follow(consumer)
-            except Exception:  # noqa: BLE001 - any defect: it must not end direct reads for good
+            except Exception:  # noqa: BLE001 - a defect must not end direct reads forever
                 self._failed()
             finally:
                 if consumer is not None:
@@ -187,7 +186,7 @@ class RemoteLogMetadataFollower:
             self._snapshots.write(positions, self._store.contents())
 
     def _failed(self) -> None:
-        """Called while an exception is handled: nothing is ready from here on; then waits for the next attempt."""
+        """Called while an exception is handled: makes all partitions not ready, and waits for the next attempt."""
         with self._changed:
             self._partitions = {}
             self.restarts += 1
@@ -203,7 +202,7 @@ class RemoteLogMetadataFollower:
         self._clock.wait(self._stop, pause)
 
     def _read_anew(self, consumer: Consumer) -> None:
-        """Begins again with the distrusted partitions whose pause is over."""
+        """Reads distrusted partitions again whose pause is over."""
         for number in self.distrusted():
             if not self._pauses[number].waiting:
                 self._begin_again(consumer, number)
@@ -216,7 +215,7 @@ class RemoteLogMetadataFollower:
             pause = self._pauses[number].failed()
             _log.warning("reading %s-%d from the start failed, retrying in %.1f s: %s", self._topic, number, pause, error)
             return
-        # Not by a seek: librdkafka refuses it for a partition whose place it has lost.
+        # Not by a seek: librdkafka refuses it for a partition whose position it has lost.
         consumer.incremental_unassign([place])
         consumer.incremental_assign([place])
         _log.warning("reading %s-%d from offset %d to %d", self._topic, number, place.offset, high)
@@ -228,7 +227,7 @@ class RemoteLogMetadataFollower:
             self._changed.notify_all()
 
     def _assign(self, consumer: Consumer) -> bool:
-        """Waits for the topic and its offsets, then begins at the beginning; False when closed meanwhile."""
+        """Waits for the topic and its offsets, then assigns all partitions; False if the follower was closed."""
         while not self._stop.is_set():
             try:
                 consumer.poll(0)  # serves callbacks, such as the one that fetches a token for the first connection
@@ -247,7 +246,7 @@ class RemoteLogMetadataFollower:
         return False
 
     def _begun(self, found: dict[int, tuple[int, int]]) -> dict[int, FollowedPartition]:
-        """The partitions at the end of the snapshot, which is put into the store, else at their first offsets."""
+        """The partitions at the end of the snapshot, whose contents go to the store, or at their first offsets."""
         begun = {number: FollowedPartition(low, high) for number, (low, high) in sorted(found.items())}
         if self._snapshots is None:
             return begun
@@ -263,7 +262,7 @@ class RemoteLogMetadataFollower:
         }
 
     def _watermarks(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
-        """First and end offset of each partition; empty when the topic does not exist (yet)."""
+        """First and end offset of each partition; empty if the topic does not exist yet."""
         topic = consumer.list_topics(self._topic, timeout=_REQUEST_SECONDS).topics[self._topic]
         found = {}
         for number in topic.partitions:
@@ -312,7 +311,7 @@ class RemoteLogMetadataFollower:
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, f"the record at offset {offset}: {error}")
             return
-        except Exception as error:  # noqa: BLE001 - a defect here: what the record says is unknown as well
+        except Exception as error:  # noqa: BLE001 - after a defect here the event is unknown too
             _log.exception("applying the record at offset %d of %s-%d failed", offset, self._topic, number)
             self._doubt(number, partition, f"the record at offset {offset}: {type(error).__name__}")
             return

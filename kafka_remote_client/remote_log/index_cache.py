@@ -1,7 +1,7 @@
-"""The small objects of segments, parsed and kept: indexes, checkpoints, snapshots, and single batch headers.
+"""A cache of the small objects of segments, parsed: indexes, checkpoints, snapshots, and single batch headers.
 
-Segments never change once they are copied, so nothing here goes stale; what was used last stays, up to a bound in bytes. Only
-finished segments may be asked for: of a half-copied one a missing transaction index would be remembered as empty.
+A finished segment never changes, so entries never become wrong; the least recently used ones are dropped. Use it only for
+finished segments: the missing transaction index of a half-copied one would be cached as empty.
 
 References: Kafka's RemoteIndexCache.
 """
@@ -37,12 +37,12 @@ _Parse: TypeAlias = Callable[[bytes, RemoteLogSegmentMetadata], tuple[_T, int]]
 
 
 class RemoteIndexCache:
-    """Thread safe. What several threads ask for at once is read once; a failure reaches all of them and is not remembered."""
+    """Thread safe. Threads that need the same object at once share one read; its failure reaches all and is not cached."""
 
     def __init__(self, store: RemoteObjectStore, layout: ObjectLayout, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._store = store
         self._layout = layout
-        # Whether an object has a protocol takes longer to find out than a whole look-up in the cache.
+        # isinstance() of a protocol takes longer than a look-up in the cache.
         self._versions = store if isinstance(store, VersionedObjectStore) else None
         self._in_one_object = layout if isinstance(layout, IndexesInOneObject) else None
         self._logs = layout.original_logs(store)
@@ -55,24 +55,24 @@ class RemoteIndexCache:
         return self._entries.nbytes
 
     def statistics(self) -> CacheStatistics:
-        """What was kept and what had to be read."""
+        """Hits and misses."""
         return self._entries.statistics()
 
     def offset_index(self, metadata: RemoteLogSegmentMetadata) -> OffsetIndex:
-        """Raises ObjectNotFoundError, CorruptIndexError, or what the store raises; so do all methods below."""
+        """The methods that read raise ObjectNotFoundError, CorruptIndexError, and the errors of the store."""
         return self._object(metadata, ObjectKind.OFFSET_INDEX, _offset_index)
 
     def time_index(self, metadata: RemoteLogSegmentMetadata) -> TimeIndex:
         return self._object(metadata, ObjectKind.TIME_INDEX, _time_index)
 
     def transaction_index(self, metadata: RemoteLogSegmentMetadata) -> TransactionIndex:
-        """Empty where the metadata says so, and where there is none: Kafka writes none for an empty index."""
+        """Empty if the metadata says so or there is no object: Kafka writes none for an empty index."""
         if metadata.txn_index_empty:
             return TransactionIndex()
         return self._object(metadata, ObjectKind.TRANSACTION_INDEX, _transaction_index)
 
     def leader_epochs(self, metadata: RemoteLogSegmentMetadata) -> LeaderEpochLineage:
-        """The uploader's lineage up to the segment's end."""
+        """The lineage up to the segment's end, of the leader that uploaded it."""
         return self._object(metadata, ObjectKind.LEADER_EPOCH, _leader_epochs)
 
     def open_transactions(self, metadata: RemoteLogSegmentMetadata) -> tuple[AbortedTransaction, ...]:
@@ -80,17 +80,17 @@ class RemoteIndexCache:
         return self._object(metadata, ObjectKind.PRODUCER_SNAPSHOT, _open_transactions)
 
     def batch_header(self, metadata: RemoteLogSegmentMetadata, position: int) -> BatchHeader:
-        """The batch that begins at ``position``. Raises CorruptIndexError when none can."""
+        """The header of the batch at ``position``. Raises CorruptIndexError if no batch can begin there."""
         return self._kept(*self._header_load(metadata, position))
 
     def kept_batch_header(self, metadata: RemoteLogSegmentMetadata, position: int) -> BatchHeader | None:
-        """The same if it is kept, without a read."""
+        """The same from the cache only; None if it is not cached."""
         return self._entries.peek(self._header_load(metadata, position)[0])  # type: ignore[return-value] # as in _kept
 
     def position_of(self, metadata: RemoteLogSegmentMetadata, offset: int, position: int) -> int:
-        """Where the first batch begins that ends at or after ``offset``; the segment's size when there is none.
+        """The position of the first batch that ends at or after ``offset``; the segment's size if there is none.
 
-        Batches are walked from ``position`` on, where one begins.
+        The search walks the batches from ``position`` on, where one begins.
         """
         log = self.log(metadata)
 
@@ -101,18 +101,18 @@ class RemoteIndexCache:
         return self._kept((log.key, position, offset), find)
 
     def etag(self, metadata: RemoteLogSegmentMetadata) -> str | None:
-        """Which version of the segment's log there was when it was first asked for; None where the store does not tell."""
+        """The version of the segment's log at its first use; None if the store has no versions."""
         load = self._etag_load(metadata)
         return None if load is None else self._kept(*load)[0]
 
     def log(self, metadata: RemoteLogSegmentMetadata) -> SegmentLog:
-        """The segment's log as Kafka wrote it; nothing of it is kept here."""
+        """The segment's log as Kafka wrote it; reads of it are not cached."""
         return SegmentLog.of(self._logs, self._layout.object_key(metadata, ObjectKind.LOG), metadata)
 
     def offer_objects(self, metadata: RemoteLogSegmentMetadata, kinds: Iterable[ObjectKind]) -> Iterator[Callable[[], None]]:
         """Reads of a segment's indexes that a thread pool may begin, see :meth:`LoadingCache.offer`.
 
-        None for what is kept or being read already, or known to be empty.
+        There is none for an index that is cached, being read, or known to be empty.
         """
         wanted = [kind for kind in kinds if not (kind is ObjectKind.TRANSACTION_INDEX and metadata.txn_index_empty)]
         if self._in_one_object is not None:
@@ -123,7 +123,7 @@ class RemoteIndexCache:
             yield from self._offered(*self._object_load(metadata, kind, _PARSERS[kind]))
 
     def keeps(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bool:
-        """Whether that index is kept. Raises RemoteLogError where the segment's objects have no names."""
+        """Whether that index is cached. Raises RemoteLogError if the segment's objects have no names."""
         return self._entries.peek(self._object_key(metadata, kind)) is not None
 
     def offer_batch_header(self, metadata: RemoteLogSegmentMetadata, position: int) -> Iterator[Callable[[], None]]:
@@ -145,7 +145,7 @@ class RemoteIndexCache:
         if versions is None:
             return None
         key = self._layout.object_key(metadata, ObjectKind.LOG)
-        # In a tuple, because what is kept cannot be None.
+        # In a tuple, because a cached value cannot be None.
         return (key, "etag"), lambda: ((versions.etag(key),), 2 * _ITEM_SIZE)
 
     def _object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> object:

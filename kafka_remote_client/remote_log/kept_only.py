@@ -1,13 +1,13 @@
-"""Look-ups of what is kept: in a thread that says so, nothing is read and no read of another thread is waited for.
+"""Look-ups in the caches only: such a thread reads nothing and waits for no read of another thread.
 
 ::
 
-    with kept_only():             | what a look-up needs is
-    gives its answer              | all kept in the caches
-    raises NotKeptError           | not all there; the same look-up is made again where it may wait for the store
+    with kept_only():             | the objects that the look-up needs
+    returns its answer            | are all cached
+    raises NotKeptError           | are not all cached; the caller repeats the look-up in a thread that may wait for the store
 
-So a look-up of what was read before never waits behind those that wait for the store. Whatever reads, or waits for a read,
-calls :func:`about_to_read` first.
+So a look-up of cached objects never waits behind look-ups that wait for the store. Code that reads, or waits for a read, calls
+:func:`about_to_read` first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _here = threading.local()
 
 
 class NotKeptError(Exception):
-    """The look-up needs a read. Not a failure: it says nothing about the store, and only the look-up handles it."""
+    """The look-up needs a read. This is no failure of the store, and only the caller of the look-up handles it."""
 
 
 @contextmanager
 def kept_only(*, on: bool = True) -> Iterator[None]:
-    """In this thread, reads raise NotKeptError; with ``on`` False they are allowed again."""
+    """Makes reads in this thread raise NotKeptError; ``on`` False allows them again."""
     before = is_kept_only()
     _here.kept_only = on
     try:
@@ -37,11 +37,11 @@ def kept_only(*, on: bool = True) -> Iterator[None]:
 
 
 def is_kept_only() -> bool:
-    """Whether this thread may give only what is kept."""
+    """Whether this thread may use cached objects only."""
     return getattr(_here, "kept_only", False)
 
 
 def about_to_read() -> None:
-    """Raises NotKeptError where nothing may be read."""
+    """Raises NotKeptError if this thread may not read."""
     if is_kept_only():
         raise NotKeptError

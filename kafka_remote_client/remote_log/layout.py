@@ -1,14 +1,14 @@
-"""Where the objects of a segment lie in a store, and which segments a store holds: all that the author of a layout must read.
+"""The interface of layouts: which segments a store has, and which objects they consist of. Authors of layouts need this module.
 
-A layout stands between the metadata (which never names an object, except in custom metadata) and a
-:class:`~kafka_remote_client.plugin.RemoteObjectStore`. It knows names, which object holds what, and how a log that is not
-stored as Kafka wrote it becomes that again. Of the formats inside the indexes it knows nothing.
+A layout connects the metadata (which never has object keys, except in custom metadata) with a
+:class:`~kafka_remote_client.plugin.RemoteObjectStore`. It knows keys, the contents of each object, and how to restore a log
+that is not stored as Kafka wrote it. It does not know the formats of indexes.
 
-A layout is found by its name in the entry-point group ``kafka_remote_client.layouts``. The entry is called with
-:class:`LayoutOptions` and returns an :class:`ObjectLayout`, which subclasses nothing. A layout whose segments are not stored as
-Kafka wrote them announces a storage format, which a plugin of the group ``kafka_remote_client.storage_formats`` restores
-(:class:`~kafka_remote_client.plugin.StorageFormat`). Prove a layout with ``kafka_remote_client.testing.ObjectLayoutTests``; a
-worked example is in docs/extending.md.
+A layout has a name in the entry-point group ``kafka_remote_client.layouts``. The entry is called with :class:`LayoutOptions`
+and returns an :class:`ObjectLayout`, which subclasses nothing. A layout whose segments are not stored as Kafka wrote them
+announces a storage format, which a plugin of the group ``kafka_remote_client.storage_formats`` restores
+(:class:`~kafka_remote_client.plugin.StorageFormat`). Test a layout with ``kafka_remote_client.testing.ObjectLayoutTests``;
+docs/extending.md has a worked example.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ObjectKind(Enum):
 
 
 REQUIRED = frozenset(ObjectKind) - {ObjectKind.TRANSACTION_INDEX}
-"""Every segment has these; one that lacks any was not copied to its end, or is being deleted."""
+"""Every segment has these. A segment without one of them was not copied completely, or is being deleted."""
 
 
 UPLOAD_ORDER = (
@@ -73,7 +73,7 @@ UPLOAD_ORDER = (
 
 @attrs.frozen
 class LayoutOptions:
-    """What a user may say about a tier besides its layout's name. ``encryption_keys``: files of private keys by key id."""
+    """A user's options for a layout. ``encryption_keys``: files of private keys by key id."""
 
     key_prefix: str = ""
     encryption_keys: Mapping[str, str] = attrs.field(factory=dict)
@@ -81,9 +81,9 @@ class LayoutOptions:
 
 @attrs.frozen
 class ListedSegment:
-    """What a listing shows of a segment: its identity, where it starts, and the size of each object in bytes.
+    """A segment in a listing: its id, its start offset, and the size of each object in bytes.
 
-    Where several kinds lie in one object, each has the size of that object.
+    If one object has several kinds, each kind has the size of that object.
     """
 
     remote_log_segment_id: RemoteLogSegmentId
@@ -96,16 +96,16 @@ class ListedSegment:
 
     @property
     def missing(self) -> frozenset[ObjectKind]:
-        """The required objects that are not there: not empty for a half-copied or half-deleted segment."""
+        """The required objects that are missing: not empty for a half-copied or half-deleted segment."""
         return REQUIRED - self.sizes.keys()
 
 
 @attrs.frozen
 class LocatedRange:
-    """Bytes ``range`` of the segment lie in bytes ``object_range`` of the object that ``location`` names.
+    """Bytes ``range`` of the segment are in bytes ``object_range`` of the object of ``location``.
 
-    The two are equal where the log is stored as Kafka wrote it. ``location`` says all that is needed to make one of the other.
-    ``first_offset``: no record of the range is below it; None = not known. A layout leaves it to the caller.
+    Both are equal if the log is stored as Kafka wrote it; otherwise ``location`` has what is needed to restore the range.
+    ``first_offset``: no record of the range is below it; None = not known. The caller of the layout sets it.
     """
 
     range: ByteRange
@@ -116,14 +116,14 @@ class LocatedRange:
 
 @attrs.frozen
 class LocatedSegment:
-    """In which storage format a window of a segment is announced, and its ranges, which tile the window."""
+    """The storage format of a window of a segment, and its ranges, which tile the window."""
 
     format: str
     ranges: tuple[LocatedRange, ...]
 
     @property
     def has_data_key(self) -> bool:
-        """Whether any location holds the key that the segment is encrypted with."""
+        """Whether any location has the key of an encrypted segment."""
         return any(one.location.data_key is not None for one in self.ranges)
 
 
@@ -141,48 +141,48 @@ def segment_order(segment_id: RemoteLogSegmentId, start_offset: int) -> tuple[ob
 
 @runtime_checkable
 class ObjectLayout(Protocol):
-    """How a KIP-405 plugin lays segments out as objects. One instance may serve many threads.
+    """How a KIP-405 plugin stores segments as objects. One instance may serve many threads.
 
-    All methods that take a store raise what the store raises, ObjectNotFoundError for an object that is not there, and another
-    RemoteLogError kind for one that is not what it should be.
+    All methods that take a store raise the errors of the store, ObjectNotFoundError for a missing object, and another
+    RemoteLogError kind for a malformed one.
     """
 
     @property
     def name(self) -> str:
-        """What users call it: ``local-tiered-storage``."""
+        """The name for users, such as ``local-tiered-storage``."""
 
     @property
     def format_name(self) -> str:
-        """The storage format that a reader of all its segments has to understand: ORIGINAL_FORMAT = as Kafka wrote them."""
+        """The storage format that a reader of its segments must support: ORIGINAL_FORMAT = as Kafka wrote them."""
 
     def prefix_of(self, topic: str | None = None) -> str:
-        """What the keys of all objects begin with (those of a topic name, perhaps others, too); "" = anything."""
+        """The common prefix of all keys, or of a topic name's keys (others may have it too); "" = none."""
 
     def topic_of(self, key: str) -> str | None:
-        """The topic whose objects lie where ``key`` does, segment or not; None for a key that belongs to no topic."""
+        """The topic of the directory of ``key``, which need not belong to a segment; None if it is not a topic's directory."""
 
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
-        """The key of one object of a segment. Kinds that lie in one object have one key."""
+        """The key of one object of a segment. Kinds in the same object have the same key."""
 
     def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
         """The segments in the store (of one topic name), by partition and start offset; half-copied ones included."""
 
     def stored_metadata(self, store: RemoteObjectStore, segment: ListedSegment) -> RemoteLogSegmentMetadata | None:
-        """Metadata from an object of the segment itself, in state COPY_SEGMENT_STARTED; None where no object does."""
+        """The metadata that an object of the segment has, in state COPY_SEGMENT_STARTED; None if no object has it."""
 
     def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
-        """One index as Kafka wrote it (any kind but the log); no bytes for a transaction index that was never there."""
+        """One index as Kafka wrote it (any kind but the log); no bytes for a transaction index that does not exist."""
 
     def original_logs(self, store: RemoteObjectStore) -> RemoteObjectStore:
-        """The same store, but each log reads as Kafka wrote it: ``get_range`` takes positions of the original segment."""
+        """A store that returns logs as Kafka wrote them: ``get_range`` takes positions of the original segment."""
 
     def locate(
         self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, ranges: Sequence[ByteRange]
     ) -> LocatedSegment:
-        """Where ``ranges`` of the original segment, which tile, are to be read. They may be cut at other places within."""
+        """The locations of ``ranges`` of the original segment, which tile. The result may have other cuts between them."""
 
     def manifest_statistics(self) -> CacheStatistics:
-        """What the layout keeps of the segments' manifests; all zero where there are none."""
+        """Hits and misses of cached manifests; all zero if there are none."""
 
 
 def topic_in_directory(key: str, prefix: str, directory: re.Pattern[str]) -> str | None:
@@ -194,15 +194,15 @@ def topic_in_directory(key: str, prefix: str, directory: re.Pattern[str]) -> str
 
 @runtime_checkable
 class IndexesInOneObject(Protocol):
-    """What an ObjectLayout may have besides where all indexes of a segment lie in one object: a way to read that ahead.
+    """An optional method of an ObjectLayout with all indexes of a segment in one object: it reads that object ahead.
 
-    Without it, each index is read ahead by itself.
+    Without it, each index is read ahead separately.
     """
 
     def offer_indexes(
         self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, *, missing: bool
     ) -> Iterator[Callable[[], None]]:
-        """Reads that a thread pool may begin, and of which ``read_index`` and ``locate`` make use. They raise no Exception.
+        """Reads that a thread pool may begin, whose results ``read_index`` and ``locate`` use. They raise no Exception.
 
-        None for what is kept or being read already. ``missing``: an index of the segment is about to be asked for.
+        There is none for an object that is cached or being read. ``missing``: an index of the segment is needed and not cached.
         """

@@ -1,4 +1,4 @@
-"""The layouts that ``--layout`` and ``remote.storage.store.layout`` can name: those of the entry-point group."""
+"""Layouts by the names of ``--layout`` and ``remote.storage.store.layout``, from the entry-point group."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["LayoutOptions", "encryption_key_files", "layout_named"]
 _log = logging.getLogger(__name__)
 
 _OLD_SPELLINGS = {"local": "local-tiered-storage"}
-"""Names of the release before this one, which the next one drops."""
+"""Deprecated names, which the next release removes."""
 
 
 def layout_named(name: str, options: LayoutOptions | None = None) -> ObjectLayout:
     """A new layout, by the name of its entry point.
 
-    Raises ConfigurationError, with the names that exist, for another name, for options that the layout does not have, and for
-    keys that cannot be read; MissingExtraError where a package that is needed is missing.
+    Raises ConfigurationError for an unknown name (with the known ones), for options that the layout does not support, and for
+    keys that cannot be read; MissingExtraError if a needed package is missing.
     """
     if name in _OLD_SPELLINGS:
         _warn_once(name)
@@ -39,7 +39,7 @@ def _warn_once(name: str) -> None:
 
 
 def encryption_key_files(pairs: Iterable[str], option: str) -> dict[str, str]:
-    """Reads ``KEYID=PRIVATE_KEY_FILE`` texts. Raises ConfigurationError for one that is not so, and for an id given twice."""
+    """Parses ``KEYID=PRIVATE_KEY_FILE`` texts. Raises ConfigurationError for a malformed one, and for an id given twice."""
     keys: dict[str, str] = {}
     for pair in pairs:
         key_id, separator, path = pair.partition("=")

@@ -1,4 +1,4 @@
-"""The leader epoch checkpoint: a log's lineage as text.
+"""The leader epoch checkpoint: the lineage of a log as text.
 
 ::
 
@@ -7,7 +7,7 @@
     0 0                     epoch, first offset
     4 1020
 
-A tiered segment carries *all* entries that its uploader knew up to the segment's end, not only its own.
+A tiered segment has *all* entries up to its end, not only those of its own offsets.
 
 References: Kafka's LeaderEpochCheckpointFile, CheckpointFile.
 """
@@ -28,10 +28,9 @@ _ENTRY = re.compile(r"([0-9]{1,10}) ([0-9]{1,19})", re.ASCII)
 
 
 def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochLineage:
-    """The lineage that the file holds.
+    """The lineage in the file.
 
-    Raises CorruptIndexError for another version, a count that does not match, a line that does not parse, and entries out of
-    order.
+    Raises CorruptIndexError for another version, a wrong count, a malformed line, and entries out of order.
     """
     try:
         lines = data.decode("ascii").splitlines()

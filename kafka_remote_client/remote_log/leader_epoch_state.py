@@ -1,11 +1,11 @@
-"""The segments of one leader epoch of one partition, so that an offset of that epoch finds its segment.
+"""The segments of one leader epoch of one partition: finds the segment of an offset.
 
 Theory of operation. Two leaders may upload the same offsets (the new one does not know how far the old one got). Within an
-epoch each offset is to be answered by one segment, so a segment that was finished later and covers more *evicts* the earlier
-ones from the map: they are never read. Only readable segments are here. Kafka also lists the others, to delete them.
+epoch each offset has one segment, so a segment that was finished later and covers more *evicts* the earlier ones: they are
+never read. Only readable segments are here. Kafka also lists the others, to delete them.
 
-Two sorted lists are kept up to date with every event, so that no look-up visits the segments one by one: start offsets, and
-where segments end. A partition has a hundred thousand segments, and each grant asks.
+Each event updates two sorted lists, start offsets and ends of segments, so that a look-up is a binary search. A partition may
+have a hundred thousand segments, and each grant needs a look-up.
 
 References: Kafka's RemoteLogLeaderEpochState.
 """
@@ -20,7 +20,7 @@ __all__ = ["RemoteLogLeaderEpochState"]
 
 
 class RemoteLogLeaderEpochState:
-    """Not thread safe: :class:`RemoteLogMetadataCache` guards it."""
+    """Not thread safe: :class:`RemoteLogMetadataCache` has the lock."""
 
     __slots__ = ("_by_end", "_ends", "_highest", "_ids", "_starts")
 
@@ -35,7 +35,7 @@ class RemoteLogLeaderEpochState:
     def restored(
         cls, highest_offset: int, starts: list[int], ids: list[RemoteLogSegmentId], ends: list[int]
     ) -> RemoteLogLeaderEpochState:
-        """The state with these readable segments. ``starts`` rises, ``ends``: where all of each segment ends."""
+        """The state with these readable segments. ``starts`` rises; ``ends``: the end offsets of whole segments."""
         state = cls()
         state._starts = starts
         state._ids = dict(zip(starts, ids, strict=True))
@@ -55,7 +55,7 @@ class RemoteLogLeaderEpochState:
         return self._highest
 
     def referenced(self) -> list[tuple[int, RemoteLogSegmentId]]:
-        """The segments that can be read, each with the first of its offsets in this epoch, in the order of these."""
+        """The readable segments, each with its first offset in this epoch, in the order of offsets."""
         return [(start, self._ids[start]) for start in self._starts]
 
     def floor(self, offset: int) -> RemoteLogSegmentId | None:
@@ -74,13 +74,13 @@ class RemoteLogLeaderEpochState:
         return bool(self._starts)
 
     def newest(self) -> RemoteLogSegmentId | None:
-        """The readable segment that ends last; of those that end together the one that starts first."""
+        """The readable segment with the highest end offset; of equal ones the one that starts first."""
         return self._ids[-self._by_end[-1][1]] if self._by_end else None
 
     def copy_finished(
         self, start_offset: int, segment_id: RemoteLogSegmentId, end_offset: int, segment_end: int | None = None
     ) -> None:
-        """``[start_offset, end_offset]`` is what the segment holds of this epoch; ``segment_end``: where all of it ends."""
+        """Adds a segment with the offsets ``[start_offset, end_offset]`` of this epoch. ``segment_end``: its own end offset."""
         while self._starts and self._starts[-1] > start_offset and self._highest <= end_offset:
             self._remove(self._starts[-1])
         if start_offset in self._ids:

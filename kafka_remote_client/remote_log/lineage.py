@@ -1,8 +1,8 @@
-"""Which leader epoch wrote which offsets of the log as it stands today.
+"""The lineage of a log: which leader epoch wrote which offsets.
 
-A log's lineage is a list of (epoch, first offset), rising in both. The leader keeps it on its disk, and every tiered segment
-carries the uploader's copy up to its own end. Segments of an older leader that were truncated away by an unclean election
-are in the tier, too; they disagree with the lineage, and what disagrees is not part of the log.
+A lineage is a list of (epoch, first offset), rising in both. The leader has it on its disk, and every tiered segment has a copy
+up to its own end. The tier may also have segments of an older leader that an unclean election truncated. Their epochs differ
+from the lineage, and these offsets are not part of the log.
 
 References: Kafka's LeaderEpochFileCache, RemoteLogManager.isRemoteSegmentWithinLeaderEpochs; KIP-101.
 """
@@ -18,7 +18,7 @@ __all__ = ["LeaderEpochLineage"]
 
 
 class LeaderEpochLineage:
-    """An immutable lineage. An epoch without offsets of its own (the next one starts where it does) is left out."""
+    """An immutable lineage, without epochs that have no offsets (the next epoch has the same start)."""
 
     __slots__ = ("_entries", "_starts")
 
@@ -60,15 +60,12 @@ class LeaderEpochLineage:
         return max(0, bisect_right(self._starts, offset) - 1)
 
     def next_start(self, offset: int) -> int | None:
-        """Where the epoch after the one of ``offset`` begins; None in the last one."""
+        """The start offset of the epoch after the one of ``offset``; None in the last one."""
         at = bisect_right(self._starts, offset)
         return self._starts[at] if at < len(self._starts) else None
 
     def agreed_end(self, metadata: RemoteLogSegmentMetadata, offset: int) -> int:
-        """The first offset from ``offset`` on where the segment's epochs differ from the lineage, else its end + 1.
-
-        ``offset`` itself when they differ there already.
-        """
+        """The first offset at or after ``offset`` where the segment's epochs differ from the lineage, else its end + 1."""
         at = offset
         while at <= metadata.end_offset and metadata.epoch_for_offset(at) == self.epoch_for_offset(at):
             boundaries = [entry.start_offset for entry in metadata.segment_leader_epochs if entry.start_offset > at]

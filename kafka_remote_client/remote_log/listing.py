@@ -1,8 +1,8 @@
-"""The tier as far as a store's listing shows it: no metadata topic, no broker.
+"""The tier from a store's listing, without metadata topic and broker.
 
-Names give topic, partition, segment and start offset, the listing the sizes. The rest is read from the objects themselves, and
-only for partitions that are asked for: from the one that describes the segment, where the layout has such an object, else a few
-small pieces per segment:
+Keys have topic, partition, segment and start offset, the listing has the sizes. The rest is read from the objects, and only for
+partitions that are used: from the object that describes the segment, if the layout has one, otherwise from a few small pieces
+per segment:
 
 ================== ==============================================================================================
 end offset         the last batch of the log, walked to from the last entry of the offset index
@@ -10,12 +10,12 @@ leader epochs      the leader epoch checkpoint, cut to the segment
 highest timestamp  the last entry of the time index
 ================== ==============================================================================================
 
-A segment that lacks an object, or whose log does not end with a whole batch, was not copied to its end or is being deleted:
-it is listed and never read. Only the producer snapshot may be missing: topics of old brokers have none, and what it tells can
-be found out by reading the log. Which of two segments with the same offsets counts is decided as the broker decides it: they
-are fed to a :class:`RemoteLogMetadataCache` in the order in which leaders must have uploaded them.
+A segment without one of its objects, or whose log does not end with a whole batch, was not copied completely or is being
+deleted: it is listed and never read. Only the producer snapshot may be missing: topics of old brokers have none, and the log
+has the same facts. Of two segments with the same offsets the broker's rule chooses one: a :class:`RemoteLogMetadataCache` gets
+them in the order in which leaders uploaded them.
 
-What a listing cannot know: DeleteRecords (the log may start inside a segment), and what is still on the brokers' disks.
+A listing does not show DeleteRecords (the log may start inside a segment) and the brokers' local logs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _READERS = 8
 
 @attrs.frozen
 class _ReadSegment:
-    """A segment's metadata, and the leader epoch of its uploader; ``listed`` is what they were read for."""
+    """A segment in the listing, its metadata, and the leader epoch of its uploader."""
 
     listed: ListedSegment
     metadata: RemoteLogSegmentMetadata
@@ -76,10 +76,10 @@ class _Partition:
 
 
 class TierListing:
-    """One look at a store (at one topic of it). Thread safe; :meth:`cache` reads a partition when it is first asked for.
+    """One listing of a store, or of one topic in it. Thread safe; :meth:`cache` reads a partition at its first use.
 
-    Several segments are read at a time, and partitions do not wait for each other. ``previous`` is an earlier look at the same
-    store: what it read of segments that have not changed is not read again.
+    Several segments are read in parallel, and partitions do not wait for each other. ``previous``: an earlier listing of the
+    same store, whose segments are not read again unless they have changed.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TierListing:
         *,
         previous: TierListing | None = None,
     ) -> None:
-        """Lists the store. Raises what the store raises."""
+        """Lists the store. Raises the errors of the store."""
         self._store = store
         self._layout = layout
         read_before = {} if previous is None else previous.read_segments()
@@ -109,11 +109,11 @@ class TierListing:
         return sorted((t for t in self._segments if topic in {None, t.topic}), key=lambda t: (t.topic, t.topic_id, t.partition))
 
     def topic_ids(self, topic: str) -> list[UUID]:
-        """The ids of the topics of that name: more than one after it was deleted and created again."""
+        """The ids of the topics of that name: more than one after the topic was deleted and created again."""
         return sorted({tip.topic_id for tip in self._segments if tip.topic == topic})
 
     def segments(self, topic_id_partition: TopicIdPartition) -> list[ListedSegment]:
-        """Everything listed for a partition, half-copied segments included, by start offset."""
+        """All listed segments of a partition, also half-copied ones, by start offset."""
         return self._segments.get(topic_id_partition, [])
 
     def unreadable(self, topic_id_partition: TopicIdPartition) -> dict[RemoteLogSegmentId, str]:
@@ -121,19 +121,19 @@ class TierListing:
         return dict(self._partition(topic_id_partition).damaged)
 
     def superseded(self, topic_id_partition: TopicIdPartition) -> dict[RemoteLogSegmentId, str]:
-        """The sound segments that no reader of the partition gets anything of, each with the reason."""
+        """The valid segments that no reader of the partition uses, each with the reason."""
         return dict(self._partition(topic_id_partition).superseded)
 
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache:
-        """The readable segments of a partition, with metadata as far as it can be known. Raises what the store raises.
+        """The readable segments of a partition, with their metadata. Raises the errors of the store.
 
-        Broker ids and event times are -1; the highest timestamp is -1 where there is no time index. In :func:`kept_only` raises
+        Broker ids and event times are -1; the highest timestamp is -1 without a time index. In :func:`kept_only` it raises
         NotKeptError for a partition that was not read yet.
         """
         return self._partition(topic_id_partition).cache
 
     def read_segments(self) -> dict[RemoteLogSegmentId, _ReadSegment]:
-        """What was read so far, for the next look."""
+        """The segments that were read so far, for the next listing."""
         with self._lock:
             return dict(self._read_before)
 
@@ -179,7 +179,7 @@ class TierListing:
         try:
             checkpoint = self._layout.read_index(self._store, newest, ObjectKind.LEADER_EPOCH)
             log = TieredLog(cache, parse_leader_epoch_checkpoint(checkpoint))
-        except RemoteLogError:  # a reader will be told why; who only lists needs no key
+        except RemoteLogError:  # a reader gets this error; a listing needs no private key
             hidden = (segment for segment in segments if not _answers(cache, segment))
             return {segment.remote_log_segment_id: "another copy is used" for segment in hidden}
         live = {one.metadata.remote_log_segment_id for one in log.all_segments()}
@@ -203,9 +203,9 @@ class TierListing:
             raise ObjectNotFoundError(f"{', '.join(sorted(kind.value for kind in missing))} of the segment")
         stored = self._layout.stored_metadata(self._store, segment)
         if stored is not None:
-            # The lineage of an upload ends where its segment does, so its last epoch is the uploader's.
+            # The lineage of an upload ends with its segment, so its last epoch is the uploader's.
             return stored, stored.segment_leader_epochs[-1].epoch
-        # Keys depend on nothing that is not known yet.
+        # Keys depend only on fields that are known by now.
         draft = _metadata(segment, segment.start_offset, (EpochEntry(0, segment.start_offset),), _NO_TIME)
         end_offset = self._end_offset(segment, draft)
         lineage = parse_leader_epoch_checkpoint(self._layout.read_index(self._store, draft, ObjectKind.LEADER_EPOCH))
@@ -242,7 +242,7 @@ class TierListing:
         kind: ObjectKind,
         tail_size: Callable[[int], int | None],
     ) -> bytes:
-        # A layout without an object that describes the segment keeps each index by itself: its last bytes are enough.
+        # A layout without an object that describes the segment has each index in its own object: its last bytes are enough.
         size = segment.sizes[kind]
         tail = tail_size(size)
         if tail is None:
@@ -251,7 +251,7 @@ class TierListing:
 
 
 def _answers(cache: RemoteLogMetadataCache, segment: RemoteLogSegmentMetadata) -> bool:
-    """Whether any offset of the segment, in the epoch that the segment has for it, is found in this very segment."""
+    """Whether a look-up of any offset of the segment, with its epoch in the segment, gives this segment."""
     found = (cache.remote_log_segment_metadata(e.epoch, e.start_offset) for e in segment.segment_leader_epochs)
     return segment.remote_log_segment_id in {one.remote_log_segment_id for one in found if one is not None}
 
@@ -266,10 +266,9 @@ def _why_not_read(log: TieredLog, dead: RemoteLogSegmentMetadata) -> str:
 def cache_of_uploads(
     topic_id_partition: TopicIdPartition, found: Iterable[tuple[RemoteLogSegmentMetadata, int]]
 ) -> RemoteLogMetadataCache:
-    """The segments of a partition, each with the leader epoch of its uploader, as if their events had been followed.
+    """The cache that the events of these uploads would make. ``found``: segments and the leader epochs of their uploaders.
 
-    A later leader uploads later; of one leader's attempts the one that reaches further, and of those the longer one.
-    ``found`` are in state COPY_SEGMENT_STARTED.
+    Uploads are ordered by leader epoch, then by end offset, then by length. The segments are in state COPY_SEGMENT_STARTED.
     """
     cache = RemoteLogMetadataCache(topic_id_partition)
     for metadata, _ in sorted(found, key=lambda pair: (pair[1], pair[0].end_offset, -pair[0].start_offset)):
@@ -300,7 +299,7 @@ def _metadata(
 
 
 def _cut(lineage: LeaderEpochLineage, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
-    """The lineage inside ``[start_offset, end_offset]``, the first entry moved to its start; empty if that is below."""
+    """The lineage within ``[start_offset, end_offset]``, whose first entry begins there; empty if the lineage begins later."""
     first = lineage.epoch_for_offset(start_offset)
     if first == UNKNOWN_EPOCH:
         return ()

@@ -1,15 +1,18 @@
-"""A cache that loads what it does not have: once, however many threads ask for it at the same time.
+"""A cache that loads missing values, each once for all threads that need it at the same time.
 
 ::
 
-    thread | key is kept | is being loaded     | load is offered      | not there
-    any    | the value   | waits for that load | loads it by that one | loads it, tells all who wait, keeps it
+    the key    | a caller
+    is cached  | gets the value
+    is loading | waits for that load
+    is offered | runs the offered load
+    is missing | loads it, for all threads that wait, and the value is cached
 
-A load that fails fails for all callers that waited for it, and is not kept: the next caller tries again. A load must not
-ask its own cache for the key that it is loading.
+A load that fails raises in all callers that wait for it, and is not cached: the next caller tries again. A load must not get
+its own key from the cache.
 
-An offer is a load that a thread pool may begin. A caller that asks for the key before a thread of the pool is free loads it
-itself, so no caller waits for a place in the pool's queue.
+An offer is a load that a thread pool may begin. A caller that needs the key before a thread of the pool is free runs the load
+itself, so no caller waits in the pool's queue.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class SingleFlight(Generic[_V]):
         self._lock = threading.Lock()
 
     def do(self, key: object, work: Callable[[], _V]) -> _V:
-        """What ``work`` gives or raises, here or in the thread that came first; of an offer, what the offered work does.
+        """Returns the result of ``work``, or of a call for the same key that is running or offered; raises its error.
 
         Raises NotKeptError in :func:`kept_only`.
         """
@@ -63,13 +66,13 @@ class SingleFlight(Generic[_V]):
                 return self._fly(key, flight)
             try:
                 return flight.result.result()
-            except CancelledError:  # the thread that was at it was interrupted, which is its own affair
+            except CancelledError:  # the thread that made the call was interrupted
                 continue
 
     def offer(self, key: object, work: Callable[[], _V]) -> Callable[[], None] | None:
-        """A call of ``work`` that any thread may begin, or none; None = there is one for the key.
+        """Offers a call of ``work``; None = the key has a call already.
 
-        The function that is returned begins it unless :meth:`do` has. It raises no Exception: that is for callers of ``do``.
+        The returned function begins the call, unless :meth:`do` has. It raises no Exception; callers of ``do`` get it.
         """
         with self._lock:
             if key in self._flights:
@@ -124,13 +127,13 @@ class LoadingCache(Generic[_V]):
         return self._entries.nbytes
 
     def statistics(self) -> CacheStatistics:
-        """As of the cache below. Each offer is a miss, and a caller that waited for another's load counts as one too."""
+        """Hits and misses. Each offer is a miss, and so is a caller that waits for another's load."""
         return self._entries.statistics()
 
     def get(self, key: object, load: Callable[[], tuple[_V, int]]) -> _V:
-        """The value of ``key``; ``load`` gives it and its size in bytes. Raises what ``load`` raises.
+        """The value of ``key``; ``load`` returns it and its size in bytes. Raises the errors of ``load``.
 
-        In :func:`kept_only` raises NotKeptError where it is not kept, which is no miss: the caller comes again.
+        In :func:`kept_only` it raises NotKeptError for a value that is not cached. That is no miss: the caller tries again.
         """
         if is_kept_only() and self.peek(key) is None:
             raise NotKeptError
@@ -138,13 +141,13 @@ class LoadingCache(Generic[_V]):
         return known if known is not None else self._flights.do(key, lambda: self._load(key, load))
 
     def peek(self, key: object) -> _V | None:
-        """The value if it is kept. Counts as nothing at all."""
+        """The value if it is cached. Counts no hit and no miss."""
         return self._entries.peek(key)
 
     def offer(self, key: object, load: Callable[[], tuple[_V, int]]) -> Callable[[], None] | None:
-        """A load that a thread pool may begin; None where the value is kept, or a load is offered or begun already.
+        """A load that a thread pool may begin; None if the value is cached, or a load is offered or running.
 
-        The function that is returned raises no Exception: callers that ask for the value meanwhile get what the load raises.
+        The returned function raises no Exception: callers that need the value get the errors of the load.
         """
         if self.has(key):
             return None
@@ -152,12 +155,12 @@ class LoadingCache(Generic[_V]):
         return self._flights.offer(key, lambda: self._load(key, load))
 
     def has(self, key: object) -> bool:
-        """Whether the value is kept, or a load of it is offered or begun. Counts as nothing at all."""
-        # A load keeps its value before it ends: asked the other way round, it might be missed in both.
+        """Whether the value is cached, or a load of it is offered or running. Counts no hit and no miss."""
+        # A load caches its value before it ends. In the other order both checks could miss it.
         return self._flights.has(key) or self.peek(key) is not None
 
     def _load(self, key: object, load: Callable[[], tuple[_V, int]]) -> _V:
-        # Another load may have ended between our look into the cache and the beginning of this one.
+        # Another load may have ended between the look-up in the cache and the beginning of this one.
         known = self._entries.peek(key)
         if known is not None:
             return known

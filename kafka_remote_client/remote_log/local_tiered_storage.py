@@ -5,9 +5,9 @@
     kafka-tiered-storage/<topic>-<partition>-<topic id>/<start offset>-<segment id><suffix>
                           any     decimal     22          20 digits      22
 
-Topic names and ids may hold ``-`` and ``_``, so both names are parsed from the right, by the widths that are fixed. Files are
-copied in the order log, index, timeindex, txnindex, leader epoch checkpoint, snapshot, under their final names: a listing can
-meet a segment that is half there.
+Topic names and ids may have ``-`` and ``_``, so both names are parsed from the right, by the fixed widths. Files are copied in
+the order log, index, timeindex, txnindex, leader epoch checkpoint, snapshot, with their final names: a listing may show a
+segment that is half copied.
 
 References: Kafka's LocalTieredStorage, RemoteTopicPartitionDirectory, RemoteLogSegmentFileset.
 """
@@ -56,7 +56,7 @@ _FILE = re.compile(r"(?P<start>[0-9]{20})-(?P<id>[A-Za-z0-9_-]{22})(?P<suffix>\.
 
 
 class LocalTieredStorageLayout:
-    """The names below ``root``, which is the store's key of Kafka's own directory."""
+    """The layout below ``root``, the key of Kafka's directory in the store."""
 
     name = "local-tiered-storage"
     format_name = ORIGINAL_FORMAT
@@ -66,7 +66,7 @@ class LocalTieredStorageLayout:
 
     @classmethod
     def of_options(cls, options: LayoutOptions) -> LocalTieredStorageLayout:
-        """The layout as users name it. Raises ConfigurationError for options, which it does not have."""
+        """The layout for a user's options. Raises ConfigurationError for any option: it supports none."""
         if options != LayoutOptions():
             raise ConfigurationError(f"the layout {cls.name} supports no key prefix and no encryption keys; remove them")
         return cls()
@@ -113,7 +113,7 @@ class LocalTieredStorageLayout:
         return CacheStatistics()
 
     def _parse(self, info: ObjectInfo) -> tuple[RemoteLogSegmentId, int, ObjectKind, int] | None:
-        """None for an object that is no part of a segment."""
+        """Segment id, start offset, kind and size; None for an object of no segment."""
         directory, _, name = info.key.removeprefix(self.prefix).partition("/")
         of_directory, of_file = _DIRECTORY.fullmatch(directory), _FILE.fullmatch(name)
         if of_directory is None or of_file is None or of_file["suffix"] not in _KINDS:

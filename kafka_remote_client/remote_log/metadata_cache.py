@@ -1,17 +1,16 @@
-"""The segments of one partition, as the events of ``__remote_log_metadata`` tell them.
+"""The segments of one partition, from the events of ``__remote_log_metadata``.
 
-Theory of operation. Each copy attempt of a segment has an id of its own and goes through these states; every other step is
-refused::
+Theory of operation. Each attempt to copy a segment has its own id and these states; every other transition is refused::
 
     none ──► COPY_SEGMENT_STARTED ──► COPY_SEGMENT_FINISHED ──► DELETE_SEGMENT_STARTED ──► DELETE_SEGMENT_FINISHED
                      └──────────────────────────────────────────────────▲          (any state may be repeated)
 
-A compacted topic (KIP-1266) has lost steps between, so events with a key may skip states, but not go back. A segment that is
-first described by a whole record may have any state. An update of a segment that no record describes is dropped: it does not
-say where the segment begins. A tombstone removes its segments.
+Events of a compacted topic (KIP-1266) may be missing, so events with a key may skip states, but not go back. The first event of
+a segment with all its fields may have any state. An update of an unknown segment is dropped, because it has no start offset. A
+tombstone removes its segments.
 
-Only a finished copy can be read. It is looked up by leader epoch and offset, because after an unclean election two segments
-may hold different records under the same offsets: which of them belongs to the log is known by the epoch alone.
+Only a finished copy can be read. A look-up needs leader epoch and offset, because after an unclean election two segments may
+have different records with the same offsets, and only the epoch tells them apart.
 
 References: Kafka's RemoteLogMetadataCache; KIP-405, "RemoteLogSegmentState".
 """
@@ -49,7 +48,7 @@ TRANSITIONS: dict[RemoteLogSegmentState | None, frozenset[RemoteLogSegmentState]
     _DELETING: frozenset({_DELETING, _DELETED}),
     _DELETED: frozenset({_DELETED}),
 }
-"""From a segment's state (None: not known yet) to those that may follow."""
+"""The states that may follow a segment's state (None = unknown segment)."""
 
 COMPACTED_TRANSITIONS: dict[RemoteLogSegmentState | None, frozenset[RemoteLogSegmentState]] = {
     None: frozenset({_COPYING, _COPIED, _DELETING, _DELETED}),
@@ -58,12 +57,12 @@ COMPACTED_TRANSITIONS: dict[RemoteLogSegmentState | None, frozenset[RemoteLogSeg
     _DELETING: frozenset({_DELETING, _DELETED}),
     _DELETED: frozenset({_DELETED}),
 }
-"""The same for events with a key: those between may have been compacted away."""
+"""The same for events with a key, because events between two of them may have been compacted."""
 
 
 @attrs.frozen
 class EpochContents:
-    """The readable segments of one leader epoch: their first offsets in it, rising, their ids, and where all of each ends."""
+    """The readable segments of one leader epoch: their first offsets in it, rising, their ids, and their end offsets."""
 
     leader_epoch: int
     highest_offset: int
@@ -74,7 +73,7 @@ class EpochContents:
 
 @attrs.frozen
 class CacheContents:
-    """All that a cache knows. The lists are the holder's own, their items are immutable."""
+    """The contents of a cache. The owner may change the lists; their items are immutable."""
 
     topic_id_partition: TopicIdPartition
     segments: list[RemoteLogSegmentMetadata]
@@ -82,7 +81,7 @@ class CacheContents:
 
 
 class RemoteLogMetadataCache:
-    """Thread safe. ``version`` rises with every change, so that what was derived from the cache can be kept until then."""
+    """Thread safe. ``version`` rises with every change, so that derived values can be cached until then."""
 
     def __init__(self, topic_id_partition: TopicIdPartition) -> None:
         self.topic_id_partition = topic_id_partition
@@ -95,7 +94,7 @@ class RemoteLogMetadataCache:
 
     @classmethod
     def restored(cls, contents: CacheContents) -> RemoteLogMetadataCache:
-        """A cache with these contents, which are its own from here on."""
+        """A cache with these contents. The caller must not change them afterwards."""
         cache = cls(contents.topic_id_partition)
         cache._segments = {one.remote_log_segment_id.id.int: one for one in contents.segments}
         for one in contents.epochs:
@@ -109,13 +108,13 @@ class RemoteLogMetadataCache:
         return self._version
 
     def contents(self) -> CacheContents:
-        """All that is known now. Copies references only, so that look-ups wait for it as briefly as possible."""
+        """The current contents. It copies references only, so that look-ups wait only briefly."""
         with self._lock:
             epochs = [EpochContents(epoch, *state.contents()) for epoch, state in self._epochs.items()]
             return CacheContents(self.topic_id_partition, list(self._segments.values()), epochs)
 
     def add_copy_in_progress_segment(self, metadata: RemoteLogSegmentMetadata, *, keyed: bool = False) -> bool:
-        """A copy begins. False = dropped, because the segment is already past that state.
+        """Adds a segment whose copy begins. False = dropped, because the segment is already past that state.
 
         ``keyed``: the event has a key, so the segment may have any state. Raises RemoteLogMetadataError for any state but
         COPY_SEGMENT_STARTED without a key.
@@ -143,7 +142,7 @@ class RemoteLogMetadataCache:
             return True
 
     def remove_segment(self, segment_id: UUID) -> bool:
-        """A tombstone says that no record describes the segment any more. False: none did."""
+        """Removes a segment because of a tombstone. False = the segment was unknown."""
         with self._lock:
             known = self._segments.get(segment_id.int)
             if known is None:
@@ -165,7 +164,7 @@ class RemoteLogMetadataCache:
             return sum(map(self.remove_segment, gone)) > 0
 
     def update_remote_log_segment_metadata(self, update: RemoteLogSegmentMetadataUpdate, *, keyed: bool = False) -> bool:
-        """A segment enters another state. False = dropped: an unknown segment, or a step that the table does not have.
+        """Changes the state of a segment. False = dropped: an unknown segment, or a transition that is not in the table.
 
         Raises RemoteLogMetadataError for COPY_SEGMENT_STARTED, which no update may carry.
         """
@@ -184,7 +183,7 @@ class RemoteLogMetadataCache:
             return True
 
     def _enter(self, known: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
-        """Brings the epochs of a segment up to date with its new state, and forgets it once it is deleted."""
+        """Updates the epochs of a segment for its new state, and forgets a deleted segment."""
         segment_id = known.remote_log_segment_id  # one object for all events of the segment
         if state is not _COPYING:
             for index, entry in enumerate(known.segment_leader_epochs):
@@ -210,14 +209,14 @@ class RemoteLogMetadataCache:
             return metadata if offset <= _end_of_epoch(metadata, leader_epoch) else None
 
     def next_remote_log_segment_metadata(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
-        """The readable segment whose part of ``leader_epoch`` begins at or after ``offset``, the nearest one."""
+        """The first readable segment whose offsets of ``leader_epoch`` begin at or after ``offset``."""
         with self._lock:
             state = self._epochs.get(leader_epoch)
             segment_id = state.ceiling(offset) if state else None
             return None if segment_id is None else self._segments[segment_id.id.int]
 
     def list_all_remote_log_segments(self) -> list[RemoteLogSegmentMetadata]:
-        """All segments that are not gone, whatever their state, in the order of their start offsets."""
+        """All segments that are not deleted, in any state, in the order of their start offsets."""
         with self._lock:
             return sorted(self._segments.values(), key=lambda m: (m.start_offset, m.end_offset))
 
@@ -233,7 +232,7 @@ class RemoteLogMetadataCache:
             return list(self._readable)
 
     def newest_segment(self) -> RemoteLogSegmentMetadata | None:
-        """The readable segment at the end of the highest epoch: its uploader knew most of the log's lineage."""
+        """The last readable segment of the highest epoch, which has the most of the log's lineage."""
         with self._lock:
             newest = self._epochs[self._readable[-1]].newest() if self._readable else None
             return None if newest is None else self._segments[newest.id.int]
@@ -248,7 +247,7 @@ class RemoteLogMetadataCache:
 
 
 def _updated(known: RemoteLogSegmentMetadata, update: RemoteLogSegmentMetadataUpdate) -> RemoteLogSegmentMetadata:
-    """Without ``attrs.evolve``, which is slower: a shim that starts updates each segment at least once."""
+    """Does not use ``attrs.evolve``, which is slower: a shim that starts updates each segment at least once."""
     return RemoteLogSegmentMetadata(
         remote_log_segment_id=known.remote_log_segment_id,
         start_offset=known.start_offset,

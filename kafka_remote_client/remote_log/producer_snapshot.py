@@ -21,8 +21,8 @@ offset size type  field
 38     8    int64 currentTxnFirstOffset, -1 = no open transaction
 ====== ==== ===== =====================
 
-Here it answers which transactions were still open where the tier ends, and which producers there were. A transaction that is
-not open there, and began below, has its marker in the tier.
+It has the transactions that are open at the end of the tier, and the producers. A transaction that began below the end and is
+not open there has its marker in the tier.
 
 References: Kafka's ProducerStateManager, ProducerSnapshot.json.
 """
@@ -35,7 +35,7 @@ from collections.abc import Iterator
 import crc32c
 
 from kafka_remote_client.errors import CorruptIndexError
-from kafka_remote_client.model import AbortedTransaction
+from kafka_remote_client.model import AbortedTransaction, in_offset_order
 
 __all__ = ["open_transactions", "producer_ids"]
 
@@ -47,13 +47,12 @@ _NO_TRANSACTION = -1
 
 
 def open_transactions(data: bytes) -> tuple[AbortedTransaction, ...]:
-    """Producer and first offset of each transaction that is open at the snapshot's offset, in the order of these offsets.
+    """The transactions that are open at the snapshot's offset, in the order of first offsets. They are open, not aborted.
 
-    They are not aborted (yet); the type only says what it holds. Raises CorruptIndexError for another version, a wrong
-    checksum, and a count that does not match.
+    Raises CorruptIndexError for another version, a wrong checksum, and a wrong count.
     """
-    found = [AbortedTransaction(producer_id, first) for producer_id, *_, first in _entries(data) if first != _NO_TRANSACTION]
-    return tuple(sorted(found, key=lambda t: (t.first_offset, t.producer_id)))
+    entries = ((producer_id, first) for producer_id, *_, first in _entries(data) if first != _NO_TRANSACTION)
+    return in_offset_order(AbortedTransaction(producer_id, first) for producer_id, first in entries)
 
 
 def producer_ids(data: bytes) -> list[int]:

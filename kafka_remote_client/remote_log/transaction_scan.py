@@ -1,13 +1,13 @@
-"""The transactions that are open where the tier ends: by the last producer snapshot, else by reading the log.
+"""The transactions that are open at the end of the tier: from the last producer snapshot, or from the log.
 
 A snapshot may be missing (topics of old brokers have none) or damaged, and a lineage may leave a segment before its end, where
-no snapshot was taken. Then the batches themselves tell, from the last segment whose snapshot is sound on::
+no snapshot was taken. Then the batches after the last valid snapshot are read::
 
-    snapshot n   sound                    the transactions open at the end of segment n
-    segments n+1 ... the tier's end       a transactional batch opens its producer's transaction, an end marker closes it
+    snapshot n, valid                 the transactions open at the end of segment n
+    segments n+1 to the tier's end    a transactional batch opens its producer's transaction, an end marker closes it
 
-Without any sound snapshot the scan begins where the last unbroken chain of segments does. What began before that has no record
-there, or shows itself by its first one; so the scan always decides, unless a batch cannot be read.
+Without a valid snapshot the scan begins at the last unbroken chain of segments. A transaction that began before it either has
+no record in the chain, or its first record there opens it. So the scan always gives a result, unless a batch cannot be read.
 
 References: KIP-98; Kafka's ProducerStateManager.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_remote_client.errors import CorruptIndexError
-from kafka_remote_client.model import AbortedTransaction
+from kafka_remote_client.model import AbortedTransaction, in_offset_order
 from kafka_remote_client.records import RemoteLogInputStream
 from kafka_remote_client.records.batch import BatchHeader, BatchRules
 from kafka_remote_client.remote_log.aborted_transactions import undecided_transactions
@@ -30,10 +30,10 @@ _PIECE = 4 << 20
 
 
 def open_transactions_at_end(indexes: RemoteIndexCache, log: TieredLog) -> tuple[AbortedTransaction, ...]:
-    """Producer and first offset of each, in the order of these offsets; empty for an empty tier.
+    """The transactions in the order of first offsets; empty for an empty tier. They are open, not aborted.
 
-    They are not aborted (yet); the type only says what it holds. Raises CorruptRecordError, UnsupportedFormatError or
-    RemoteLogError when neither a snapshot nor the log tells, and what the store raises.
+    Raises CorruptRecordError, UnsupportedFormatError or RemoteLogError if neither a snapshot nor the log is readable, and the
+    errors of the store.
     """
     chain = _last_chain(log)
     end = log.end_offset()
@@ -53,8 +53,7 @@ def open_transactions_at_end(indexes: RemoteIndexCache, log: TieredLog) -> tuple
                 opened.pop(header.producer_id, None)
             elif header.is_transactional:
                 opened.setdefault(header.producer_id, header.base_offset)
-    found = (AbortedTransaction(producer_id, first) for producer_id, first in opened.items())
-    return tuple(sorted(found, key=lambda one: (one.first_offset, one.producer_id)))
+    return in_offset_order(AbortedTransaction(producer_id, first) for producer_id, first in opened.items())
 
 
 def _last_chain(log: TieredLog) -> list[TieredSegment]:

@@ -1,16 +1,15 @@
-"""What a scan reads from the brokers: the rest that is not tiered, and what the tier should have but cannot give.
+"""The part of a scan that the brokers deliver: records that are not tiered, and records that the tier cannot deliver.
 
 ::
 
-    the tier's part of a split ends because   | live | on_fallback  | what follows
+    the tier's part of a split ends because   | live | on_fallback  | next
     it was read to the split's end            |      |              | nothing
     the rest is not tiered, or not decided    | yes  |              | the brokers continue at the exact next offset
     there, or the log begins below the tier   |      |              |
     anything else                             |      | BROKER       | a WARNING, then the same
     anything else                             |      | FAIL         | TierUnavailableError
 
-Which of both is read is decided where a split is read, not where it is planned. So an export that goes on later reads from the
-tier what has been tiered meanwhile.
+The read of a split decides this, not its plan. So an export that continues later reads newly tiered records from the tier.
 
 References: docs/tables.md, "With the brokers".
 """
@@ -81,12 +80,12 @@ class BrokerPart:
         self._topic_ids: dict[str, UUID] = {}
 
     def knows_topic(self, topic: str, topic_id: UUID) -> None:
-        """Records of the topic are only read if it has this id; zeros = not known. Without this call it is the tier's id."""
+        """Reads records of the topic only if it has this id; zeros = not known. Without this call it is the tier's id."""
         self._topic_ids[topic] = topic_id
 
     @property
     def replaces_the_tier(self) -> bool:
-        """Whether a plan needs nothing of the tier: the brokers give the bounds and all records."""
+        """Whether a plan does not need the tier: the brokers have the bounds and all records."""
         return self._live and self._takes_over
 
     def continues(self, partition: TopicPartition, ended: ReadEnd) -> bool:
@@ -96,7 +95,7 @@ class BrokerPart:
             return True
         if self._takes_over:
             found = ended.fallback(*partition)
-            # Without an error a scan has less than the tier should have, too.
+            # A scan without an error also lacks records that the tier should have.
             missing = TierUnavailableError(f"the tier has no record at offset {ended.next_offset} ({ended.reason})")
             self.fell_back(attrs.evolve(found, error=found.error or missing))
         return self._takes_over

@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Self
+from typing import Self, TypeVar
 from uuid import UUID
 
 import attrs
@@ -45,6 +45,8 @@ from kafka_remote_client.scanning.tier_survey import partitions_of, survey
 __all__ = ["OpenScan", "SegmentBounds"]
 
 _MOST_THREADS = 8
+
+_T = TypeVar("_T")
 
 
 @attrs.frozen
@@ -158,11 +160,7 @@ class OpenScan:
         limit = self.scan.limit
         if limit == 0:
             return
-        lanes: list[Callable[[], Generator[pa.RecordBatch, None, None]]] = [
-            partial(self._of_partition, list(splits))
-            for _, splits in groupby(self.plan.splits, key=lambda split: split.topic_partition)
-        ]
-        with closing(interleaved(lanes, 1 if limit is not None else self._threads)) as batches:
+        with closing(interleaved(self._by_partition(self._of_partition), 1 if limit is not None else self._threads)) as batches:
             for records in batches:
                 if limit is None:
                     yield records
@@ -178,11 +176,7 @@ class OpenScan:
         If the predicate is true for a whole split, batch headers give the number. Only batches that the split's bounds cut, and
         those of old formats, are decompressed. For other splits the predicate's columns are decoded.
         """
-        lanes: list[Callable[[], Generator[int, None, None]]] = [
-            partial(self._counts, list(splits))
-            for _, splits in groupby(self.plan.splits, key=lambda split: split.topic_partition)
-        ]
-        with closing(interleaved(lanes, self._threads)) as counts:
+        with closing(interleaved(self._by_partition(self._counts), self._threads)) as counts:
             total = sum(counts)
         return total if self.scan.limit is None else min(total, self.scan.limit)
 
@@ -197,6 +191,13 @@ class OpenScan:
                 part = split.part(start, end)
                 tally = self._tally(part, oldest=oldest)
                 yield SegmentBounds(*split.topic_partition, start, end, tally)
+
+    def _by_partition(
+        self, read: Callable[[list[Split]], Generator[_T, None, None]]
+    ) -> list[Callable[[], Generator[_T, None, None]]]:
+        """A call of ``read`` for each partition, with its splits."""
+        groups = groupby(self.plan.splits, key=lambda split: split.topic_partition)
+        return [partial(read, list(splits)) for _, splits in groups]
 
     def _counts(self, splits: list[Split]) -> Generator[int, None, None]:
         for split in splits:

@@ -35,14 +35,14 @@ class TopicIds:
         if tagged.version >= fetch.FIRST_VERSION_WITH_TOPIC_IDS:
             return tagged.topic.topic_id
         async with self._asking:
-            self._known = await self._told() if self._known is None else self._known
+            self._known = await self._request_ids() if self._known is None else self._known
         if tagged.topic.topic not in self._known:
             raise NotGrantedError("unknown-topic")
         return self._known[tagged.topic.topic]
 
-    async def _told(self) -> Mapping[str, UUID]:
+    async def _request_ids(self) -> Mapping[str, UUID]:
         topics = tuple(metadata.MetadataRequestTopic(name) for name in self._names)
         request = metadata.MetadataRequest(topics, allow_auto_topic_creation=False)
         body = await self._ask(ApiKey.METADATA, _METADATA_VERSION, metadata.encode_request(request, _METADATA_VERSION))
-        told = metadata.decode_response(body, _METADATA_VERSION).topics
-        return {one.name: one.topic_id for one in told if one.name and not one.error_code and one.topic_id != ZERO_UUID}
+        found = metadata.decode_response(body, _METADATA_VERSION).topics
+        return {one.name: one.topic_id for one in found if one.name and not one.error_code and one.topic_id != ZERO_UUID}

@@ -102,8 +102,8 @@ def _built_in_python(
 
 
 class _TakesControlBatches(columns.ColumnBuilder):
-    def _takes(self, header: BatchHeader) -> bool:
-        return header.is_control or super()._takes(header)
+    def _delivers(self, header: BatchHeader) -> bool:
+        return header.is_control or super()._delivers(header)
 
 
 class _DropsNothing(AbortedTransactionFilter):

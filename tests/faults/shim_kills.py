@@ -4,9 +4,9 @@
 
 ::
 
-    consumer | bootstrap.servers | locations from | after kill -9 it gets records again
-    beside   | the broker        | the shim       | from the broker, within 1.5 s
-    behind   | the shim          | the shim       | within 1.5 s after the restarted shim listens
+    consumer         | bootstrap.servers | locations from | after kill -9 it gets records again
+    to the broker    | the broker        | the shim       | from the broker, within 1.5 s
+    through the shim | the shim          | the shim       | within 1.5 s after the restarted shim listens
 
 Each consumer reads the topic from its beginning to its end again and again. A violation is a record that is missing, repeated,
 out of order or wrong. The exit status is 0 only without a violation, without a produce that failed, and with all pauses in
@@ -55,7 +55,7 @@ _CLOCK = SystemClock()
 
 @attrs.frozen
 class Found:
-    """What a run found. ``beside`` and ``behind`` are the consumers' longest pauses in seconds, one for each kill."""
+    """What a run found. The pauses are the longest ones of each consumer in seconds, one for each kill."""
 
     records: int
     from_store: int
@@ -63,8 +63,8 @@ class Found:
     produced: int
     failed_produces: int
     violations: tuple[str, ...]
-    beside: tuple[float, ...]
-    behind: tuple[float, ...]
+    pauses_to_broker: tuple[float, ...]
+    pauses_through_shim: tuple[float, ...]
 
 
 def _value(offset: int) -> bytes:
@@ -189,17 +189,19 @@ def kill_under_load(broker: KafkaBroker, directory: Path, name: str, seconds: fl
     _fill(broker, topic)
     broker.create_topic(written, segment_bytes=1 << 20, tiered=False)
     dice, pause = random.Random(seed), threading.Event()
-    beside_pauses: list[float] = []
-    behind_pauses: list[float] = []
+    pauses_to_broker: list[float] = []
+    pauses_through_shim: list[float] = []
     with ExitStack() as stack:
         shim = stack.enter_context(KillableShim(broker, directory / "shim.log"))
-        beside = _Reader("beside", topic, broker.bootstrap_servers, shim)
-        behind = _Reader("behind", topic, shim.bootstrap_servers, shim)
+        to_broker = _Reader("to the broker", topic, broker.bootstrap_servers, shim)
+        through_shim = _Reader("through the shim", topic, shim.bootstrap_servers, shim)
         writer = _Writer(written, shim)
-        for thread in (beside, behind, writer):
+        for thread in (to_broker, through_shim, writer):
             thread.start()
             stack.callback(thread.stop)
-        wait_until(lambda: min(beside.records, behind.records) > _RECORDS, "both consumers to read all records", seconds=120)
+        wait_until(
+            lambda: min(to_broker.records, through_shim.records) > _RECORDS, "both consumers to read all records", seconds=120
+        )
         for _ in range(max(1, round(seconds / _EVERY_SECONDS))):
             gone = dice.uniform(SHORTEST_SECONDS, _LONGEST_SECONDS)
             pause.wait(_EVERY_SECONDS - gone)
@@ -208,21 +210,21 @@ def kill_under_load(broker: KafkaBroker, directory: Path, name: str, seconds: fl
             pause.wait(gone)
             shim.start()
             listens = _CLOCK.monotonic()
-            beside_pauses.append(beside.longest_pause(killed, listens))
-            wait_until(partial(behind.got_records_since, listens), "records behind the restarted shim", seconds=60)
-            behind_pauses.append(behind.longest_pause(listens, listens + _BOUND_SECONDS))
+            pauses_to_broker.append(to_broker.longest_pause(killed, listens))
+            wait_until(partial(through_shim.got_records_since, listens), "records through the restarted shim", seconds=60)
+            pauses_through_shim.append(through_shim.longest_pause(listens, listens + _BOUND_SECONDS))
         # The consumers must not run on when the shim is gone.
-        for thread in (beside, behind, writer):
+        for thread in (to_broker, through_shim, writer):
             thread.stop()
     return Found(
-        records=beside.records + behind.records,
-        from_store=beside.from_store + behind.from_store,
-        from_broker=beside.from_broker + behind.from_broker,
+        records=to_broker.records + through_shim.records,
+        from_store=to_broker.from_store + through_shim.from_store,
+        from_broker=to_broker.from_broker + through_shim.from_broker,
         produced=writer.produced,
         failed_produces=writer.failed,
-        violations=(*beside.violations, *behind.violations),
-        beside=tuple(beside_pauses),
-        behind=tuple(behind_pauses),
+        violations=(*to_broker.violations, *through_shim.violations),
+        pauses_to_broker=tuple(pauses_to_broker),
+        pauses_through_shim=tuple(pauses_through_shim),
     )
 
 
@@ -232,15 +234,15 @@ def report(found: Found, seconds: float, seed: int) -> None:
         "shim-kills",
         seconds=round(seconds),
         seed=seed,
-        kills=len(found.beside),
+        kills=len(found.pauses_to_broker),
         records=found.records,
         from_store=found.from_store,
         from_broker=found.from_broker,
         produced=found.produced,
         failed_produces=found.failed_produces,
         violations=len(found.violations),
-        longest_pause_beside_ms=round(1000 * max(found.beside)),
-        longest_pause_behind_ms=round(1000 * max(found.behind)),
+        longest_pause_to_broker_ms=round(1000 * max(found.pauses_to_broker)),
+        longest_pause_through_shim_ms=round(1000 * max(found.pauses_through_shim)),
     )
 
 
@@ -260,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             broker.destroy()
     report(found, asked.seconds, seed)
     print(*found.violations[:20], sep="\n")
-    late = max(*found.beside, *found.behind) > _BOUND_SECONDS
+    late = max(*found.pauses_to_broker, *found.pauses_through_shim) > _BOUND_SECONDS
     return int(bool(found.violations or found.failed_produces or late))
 
 

@@ -43,6 +43,11 @@ DIRECT_READ = (
     "kafka_remote_client/shim",
 )
 """The code of a direct read: the consumer with everything below it, and the shim."""
+_RENAMED_COUNTS = {
+    "longest_pause_beside_ms": "longest_pause_to_broker_ms",
+    "longest_pause_behind_ms": "longest_pause_through_shim_ms",
+}
+"""The names of counts in old entries, and today's."""
 _SOURCES = frozenset({".py", ".pyx", ".pxi", ".h"})
 
 
@@ -63,7 +68,8 @@ class RunEntry:
     def from_json(cls, line: str) -> RunEntry:
         """Raises TypeError for a field that is missing or unknown, ValueError for what is not JSON."""
         fields = json.loads(line)
-        return cls(**{**fields, "describes": tuple(fields["describes"])})
+        counts = {_RENAMED_COUNTS.get(name, name): value for name, value in fields["counts"].items()}
+        return cls(**{**fields, "describes": tuple(fields["describes"]), "counts": counts})
 
     def to_json(self) -> str:
         return json.dumps({name: value for name, value in attrs.asdict(self).items() if value is not None})

@@ -56,6 +56,11 @@ def test_entry_is_the_same_after_json() -> None:
         RunEntry.from_json(json.dumps({**json.loads(entry.to_json()), "surprise": 1}))
 
 
+def test_counts_of_old_entries_have_todays_names() -> None:
+    entry = RunEntry("shim-kills", "2026-11-25T00:00:00Z", "0123abc", ("fetchers",), {"longest_pause_behind_ms": 5, "kills": 1})
+    assert RunEntry.from_json(entry.to_json()).counts == {"longest_pause_through_shim_ms": 5, "kills": 1}
+
+
 @pytest.mark.parametrize("change", ["content", "name", "new file", "removed file", "removed folder"])
 def test_run_is_older_than_code_that_changed(tmp_path: Path, change: str) -> None:
     root = _tree(tmp_path)

@@ -1,14 +1,14 @@
-"""Where the chunks of a log lie: in the segment as Kafka wrote it, and in the object as it is stored.
+"""The positions of a log's chunks: in the segment as Kafka wrote it, and in the stored object.
 
 ::
 
     original  |-- chunk size --|-- chunk size --|-- rest --|
     object    |- stored -|--- stored ---|- stored -|           back to back
 
-A manifest has one of two kinds, which differ in how they store sizes:
+A manifest has one of two types of chunk index, which store sizes differently:
 
-``fixed``     one size for all chunks but the last, and that of the last
-``variable``  all of them: base64 of one zstd frame around
+``fixed``     one size for all chunks but the last, and the size of the last
+``variable``  the size of each chunk: base64 of one zstd frame around
 
     size        | type       | field
     4           | i32        | count
@@ -17,9 +17,9 @@ A manifest has one of two kinds, which differ in how they store sizes:
     (count-1)·w | u8, …, u32 | value - base, of all but the last
     4           | i32        | the last value
 
-    count 1: the last value follows the count, and nothing else is there
+    count 1: only the count and the last value
 
-An index of the fixed kind stays two numbers, however many chunks it has: its starts are a ``range``.
+A fixed index takes the same memory for any number of chunks: its starts are a ``range``.
 
 References: FixedSizeChunkIndex, VariableSizeChunkIndex and ChunkSizesBinaryCodec of Aiven-Open/tiered-storage-for-apache-kafka.
 """
@@ -48,7 +48,7 @@ MAX_SIZE = 2**31 - 1
 """Kafka's and the plugin's sizes are int32."""
 
 _MAX_CHUNKS = 1 << 20
-"""Of a log whose chunks have a size each: 2 GiB in chunks of 2 KiB. A frame of a few bytes can hold any number of sizes."""
+"""The most chunks of a variable index: 2 GiB in chunks of 2 KiB. A frame of a few bytes can have any number of sizes."""
 _COUNT = struct.Struct(">i")
 _HEAD = struct.Struct(">iiB")
 _LAST = struct.Struct(">i")
@@ -56,7 +56,7 @@ _LAST = struct.Struct(">i")
 
 @attrs.frozen
 class ChunkEncoding:
-    """What was done to each chunk of a log: compressed as one zstd frame, then encrypted with AES-256-GCM."""
+    """How each chunk of a log is stored: compressed as one zstd frame, then encrypted with AES-256-GCM."""
 
     compressed: bool = False
     encrypted: bool = False
@@ -67,12 +67,11 @@ class ChunkEncoding:
         return not (self.compressed or self.encrypted)
 
     def check(self, original: int, stored: int) -> None:
-        """Raises RemoteLogMetadataError when ``original`` bytes cannot have become ``stored`` bytes."""
+        """Raises RemoteLogMetadataError if ``original`` bytes cannot be stored as ``stored`` bytes."""
         body = stored - AES_OVERHEAD if self.encrypted else stored
-        # What does not compress grows by less than one byte in a hundred. Twice as much leaves room, and keeps a table from
-        # sending us after gigabytes.
-        sound = 1 <= body <= 2 * original + 1024 if self.compressed else body == original
-        if not sound or stored > MAX_SIZE:
+        # Incompressible data grows by less than 1 %. Twice the size is a safe limit, so that a wrong table cannot request GiBs.
+        valid = 1 <= body <= 2 * original + 1024 if self.compressed else body == original
+        if not valid or stored > MAX_SIZE:
             raise RemoteLogMetadataError(f"a chunk of {original} bytes cannot be stored as {stored} bytes ({self})")
 
 
@@ -96,9 +95,9 @@ class Chunk:
 
 @attrs.frozen
 class ChunkIndex:
-    """Consecutive chunks of one log: all of it, or a part cut out by :meth:`select`.
+    """Consecutive chunks of one log: all of them, or those of :meth:`select`.
 
-    ``starts`` are the chunks' positions in the object. Made by :meth:`fixed` and :meth:`of_sizes`, which check everything.
+    ``starts``: the chunks' positions in the object. Use :meth:`fixed` and :meth:`of_sizes`, which check all sizes.
     """
 
     chunk_size: int
@@ -111,7 +110,7 @@ class ChunkIndex:
     def fixed(
         cls, encoding: ChunkEncoding, *, chunk_size: int, file_size: int, stored_size: int, last_stored_size: int
     ) -> ChunkIndex:
-        """A whole log. Raises RemoteLogMetadataError for sizes that do not fit together."""
+        """The chunks of a whole log. Raises RemoteLogMetadataError for contradictory sizes."""
         count = chunk_count(chunk_size, file_size)
         if count > 1:
             encoding.check(chunk_size, stored_size)
@@ -185,14 +184,14 @@ class ChunkIndex:
 
 
 def chunk_count(chunk_size: int, size: int) -> int:
-    """How many chunks ``size`` bytes make; none at all make one, which is empty. Raises RemoteLogMetadataError."""
+    """The number of chunks of ``size`` bytes; 0 bytes have one empty chunk. Raises RemoteLogMetadataError for invalid sizes."""
     if not 1 <= chunk_size <= MAX_SIZE or not 0 <= size <= MAX_SIZE:
         raise RemoteLogMetadataError(f"the sizes are invalid: {size} bytes in chunks of {chunk_size}")
     return max(1, -(-size // chunk_size))
 
 
 def aligned(ranges: Sequence[ByteRange], chunks: ChunkIndex) -> tuple[ByteRange, ...]:
-    """The same bytes as ``ranges``, which tile, cut where chunks end: no chunk is read for two of them."""
+    """The same bytes as ``ranges``, which tile, cut at ends of chunks, so that no chunk is in two ranges."""
     end = ranges[-1].end
     bounds = [ranges[0].start]
     for one in ranges:
@@ -205,8 +204,8 @@ def aligned(ranges: Sequence[ByteRange], chunks: ChunkIndex) -> tuple[ByteRange,
 def decode_sizes(text: str, count: int) -> list[int]:
     """The ``count`` stored sizes in ``transformedChunks``.
 
-    Raises RemoteLogMetadataError for text that is not that, for another number of sizes, for more of them than a reader takes
-    on, and for a frame that holds more than so many sizes can take.
+    Raises RemoteLogMetadataError for malformed text, another number of sizes, more than 1,048,576 sizes, and a frame with more
+    bytes than the sizes need.
     """
     if count > _MAX_CHUNKS:
         raise RemoteLogMetadataError(f"a chunk index of {count} chunks, more than {_MAX_CHUNKS}")

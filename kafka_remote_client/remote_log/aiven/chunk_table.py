@@ -31,14 +31,14 @@ CHUNKED_FORMAT = "AivenTieredStorageV1"
 """The storage format of a log whose chunks have to be restored, with the chunk table of its location."""
 
 MAX_CHUNK_BYTES = 64 * 1024 * 1024
-"""Original bytes of a chunk that a reader takes on: it has to hold whole ones. The plugin's makers recommend 4 MiB."""
+"""The most original bytes of a chunk: a reader needs memory for whole chunks. The plugin's authors recommend 4 MiB."""
 
 _COMPRESSED, _ENCRYPTED = 1, 2
 
 
 @attrs.frozen
 class ChunkTable:
-    """Chunks, and all that is public about how to restore them.
+    """Chunks and how to restore them, without the data key.
 
     Raises RemoteLogMetadataError for chunks of more than MAX_CHUNK_BYTES.
     """
@@ -67,7 +67,7 @@ class ChunkTable:
 
     @classmethod
     def decode(cls, data: bytes) -> ChunkTable:
-        """Any bytes at all give a table that tiles or RemoteLogMetadataError."""
+        """The table in ``data``; its chunks tile. Raises RemoteLogMetadataError for any other bytes."""
         reader = Reader(data, flexible=True, what="a chunk table", error=RemoteLogMetadataError)
         flags = reader.uvarint()
         if flags & ~(_COMPRESSED | _ENCRYPTED):
@@ -89,7 +89,7 @@ class ChunkTable:
         return cls(chunks, encoding, aad)
 
     def transform(self, data_key: bytes | None) -> ChunkTransform:
-        """What restores these chunks. Raises DataKeyError, MissingExtraError."""
+        """The transform that restores these chunks. Raises DataKeyError without a needed key, MissingExtraError."""
         if self.aad is None:
             return ChunkTransform(self.encoding, None)
         if data_key is None:

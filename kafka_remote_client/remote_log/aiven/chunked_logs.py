@@ -1,7 +1,7 @@
-"""A store whose logs read as Kafka wrote them, over one that keeps them in chunks.
+"""A store that returns logs as Kafka wrote them, over one that has them in chunks.
 
-For readers that look at parts of a log: batch headers at the ends of a window, a walk after a time. The chunks that were
-restored last are kept, because the next look is mostly into the same one. Whole windows are read by
+It is for reads of small parts of a log: batch headers at the ends of a window, a search for a timestamp. It caches the chunks
+that were restored last, because the next read is mostly in the same chunk. Whole windows are read by
 :class:`~kafka_remote_client.fetch.chunked_fetcher.ChunkedFetcher`.
 """
 
@@ -24,7 +24,7 @@ _MAX_BYTES = 10 * 1024 * 1024
 class ChunkedLogs:
     """A RemoteObjectStore of logs. Keys are those of ``.log`` objects, positions those of the original segments. Thread safe.
 
-    Reading raises RemoteLogError kinds and what the store raises.
+    Reads raise RemoteLogError kinds and the errors of the store.
     """
 
     def __init__(self, store: RemoteObjectStore, manifests: ManifestCache, *, max_bytes: int = _MAX_BYTES) -> None:
@@ -53,24 +53,24 @@ class ChunkedLogs:
         return self._manifests.manifest(self._store, key).chunks.original_end
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """As the store lists them: names, and sizes of what is stored."""
+        """The listing of the store: keys and stored sizes."""
         return self._store.list(prefix)
 
     def close(self) -> None:
-        """Leaves the store to its owner."""
+        """Does nothing: the owner closes the store."""
 
     def _chunks(self, key: str, log: StoredLog, numbers: range) -> Sequence[memoryview]:
         kept = ((number, self._restored.get((key, number))) for number in numbers)
         known = {number: chunk for number, chunk in kept if chunk is not None}
         missing = [number for number in numbers if number not in known]
         if missing:
-            # One read from the first to the last: chunks that are known between them are few and cheap.
+            # One read from the first to the last missing chunk, although it may include a few known chunks.
             needed = range(missing[0], missing[-1] + 1)
             known |= self._reads.do((key, needed), lambda: self._read(key, log, needed))
         return [known[number] for number in numbers]
 
     def _read(self, key: str, log: StoredLog, numbers: range) -> dict[int, memoryview]:
-        # Another read may have ended between our look at what is kept and the beginning of this one.
+        # Another read may have ended between the look-up in the cache and the beginning of this one.
         kept = {number: known for number in numbers if (known := self._restored.peek((key, number))) is not None}
         if len(kept) == len(numbers):
             return kept

@@ -1,6 +1,6 @@
-"""What Aiven's plugin writes into a segment's custom metadata, if it is configured to (``custom.metadata.fields.include``).
+"""The custom metadata that Aiven's plugin writes for a segment, if ``custom.metadata.fields.include`` is set.
 
-A tagged-field section and nothing else::
+It is one section of tagged fields::
 
     uvarint field count, then per field in rising tag order: uvarint tag | uvarint size | value
 
@@ -9,7 +9,7 @@ A tagged-field section and nothing else::
     1   | OBJECT_PREFIX | COMPACT_STRING                  | key.prefix at the time of the upload
     2   | OBJECT_KEY    | COMPACT_STRING                  | the path without prefix and without suffix
 
-Unknown tags are skipped. No bytes are no fields.
+Unknown tags are skipped. Empty metadata has no fields.
 
 References: KIP-405 (custom metadata), KIP-482; SegmentCustomMetadataField and SegmentCustomMetadataSerde of the plugin.
 """
@@ -57,7 +57,7 @@ class AivenCustomMetadata:
 
     @classmethod
     def decode(cls, data: bytes | None) -> AivenCustomMetadata:
-        """Any bytes at all give the fields or RemoteLogMetadataError."""
+        """The fields in ``data``. Raises RemoteLogMetadataError for malformed bytes."""
         if not data:
             return cls()
         reader = _reader(data)

@@ -1,4 +1,4 @@
-"""What the extra ``[aiven]`` brings, asked for only where a segment is encrypted."""
+"""The packages of the extra ``[aiven]``, which only encrypted segments need."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ INSTALL = "pip install 'kafka-remote-client[aiven]'"
 
 
 def can_decrypt() -> bool:
-    """Whether chunks can be decrypted here, once their data key is known."""
+    """Whether the package that decrypts chunks is installed."""
     return find_spec("cryptography") is not None
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtraError:
-    """The error to raise where one of its packages cannot be imported: it has the pip command."""
+    """The error for a package of the extra that cannot be imported, with the pip command."""
     return MissingExtraError(f"encrypted segments need {error.name}: {INSTALL}")

@@ -1,8 +1,7 @@
-"""The private keys that data keys of segments are wrapped for.
+"""The private keys that decrypt the data keys of segments.
 
-A manifest holds ``<key id>:<base64>``: the segment's data key under RSA-OAEP with SHA3-512, MGF1 with SHA3-512 as well, and an
-empty label. Key files are unencrypted PKCS#8, as PEM, whose label is not looked at, or as DER. Old keys stay on the ring for
-old segments.
+A manifest has ``<key id>:<base64>``: the segment's data key, encrypted with RSA-OAEP with SHA3-512, MGF1 with SHA3-512, and an
+empty label. Key files are unencrypted PKCS#8, as PEM with any label or as DER. Old segments need old keys.
 
 References: RsaEncryptionProvider, RsaKeyReader of Aiven-Open/tiered-storage-for-apache-kafka; RFC 8017 7.1, RFC 5958, RFC 7468.
 """
@@ -25,7 +24,7 @@ __all__ = ["KeyRing"]
 
 _PEM = re.compile(rb"-----BEGIN ([^-\r\n]+)-----(.+?)-----END \1-----", re.DOTALL)
 _MAX_FILE = 64 * 1024
-_MIN_BITS = 1296  # two SHA3-512 digests, the data key's 32 bytes and two more have to fit
+_MIN_BITS = 1296  # two SHA3-512 digests, the data key's 32 bytes and two more bytes
 
 
 class _Decryptor(Protocol):
@@ -33,10 +32,10 @@ class _Decryptor(Protocol):
 
 
 class KeyRing:
-    """Private keys by id. Thread safe; shows the ids and nothing else."""
+    """Private keys by id. Thread safe. Its repr has the ids only."""
 
     def __init__(self, keys: Mapping[str, bytes] | None = None) -> None:
-        """``keys``: what their files hold. Raises ConfigurationError for what is no RSA private key, MissingExtraError."""
+        """``keys``: contents of key files. Raises ConfigurationError unless they are RSA private keys, MissingExtraError."""
         self._keys = {key_id: _decryptor(key_id, data) for key_id, data in (keys or {}).items()}
 
     @classmethod
@@ -46,11 +45,11 @@ class KeyRing:
 
     @property
     def key_ids(self) -> frozenset[str]:
-        """Which keys there are."""
+        """The ids of the keys."""
         return frozenset(self._keys)
 
     def unwrap(self, key_id: str, wrapped: bytes) -> bytes:
-        """The data key. Raises DataKeyError when there is no such key, or it is not the one that was used."""
+        """The data key. Raises DataKeyError if the private key is missing or cannot decrypt it."""
         key = self._keys.get(key_id)
         if key is None:
             known = ", ".join(sorted(self._keys)) or "none"

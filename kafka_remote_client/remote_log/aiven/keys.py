@@ -7,8 +7,8 @@
 
     suffix: log | indexes | rsm-manifest, uploaded in this order
 
-The prefix is put in front as it is: a ``/`` at its end is the operator's business. Topic names and ids may hold ``-`` and
-``_``, so names are parsed from the right, by the widths that are fixed.
+The prefix is used as configured; it may lack a ``/`` at its end. Topic names and ids may have ``-`` and ``_``, so names are
+parsed from the right, by the fixed widths.
 
 References: ObjectKeyFactory of Aiven-Open/tiered-storage-for-apache-kafka.
 """
@@ -38,7 +38,7 @@ _MAX_OFFSET, _MAX_PARTITION = 2**63 - 1, 2**31 - 1
 
 @attrs.frozen
 class SegmentObjectKey:
-    """What the name of an object says."""
+    """The parts of an object's name."""
 
     remote_log_segment_id: RemoteLogSegmentId
     start_offset: int
@@ -46,14 +46,14 @@ class SegmentObjectKey:
 
 
 def main_path(segment_id: RemoteLogSegmentId, start_offset: int) -> str:
-    """The part that a segment's objects have in common, without the prefix."""
+    """The common part of the keys of a segment's objects, without the prefix."""
     tip = segment_id.topic_id_partition
     directory = f"{tip.topic}-{uuid_to_text(tip.topic_id)}/{tip.partition}"
     return f"{directory}/{start_offset:020d}-{uuid_to_text(segment_id.id)}"
 
 
 def with_suffix(log_key: str, suffix: str) -> str:
-    """The key of another object of the segment whose log is ``log_key``. Raises ValueError when that is no log's key."""
+    """The key of another object of the segment whose log is ``log_key``. Raises ValueError unless that is the key of a log."""
     main, dot, found = log_key.rpartition(".")
     if not dot or found != LOG:
         raise ValueError("not the key of a log object")
@@ -61,7 +61,7 @@ def with_suffix(log_key: str, suffix: str) -> str:
 
 
 def parse_key(key: str, prefix: str) -> SegmentObjectKey | None:
-    """None for an object below ``prefix`` (or beside it) that is no part of a segment."""
+    """The parts of ``key``; None if it does not begin with ``prefix`` or is not the key of a segment's object."""
     if not key.startswith(prefix):
         return None
     directory, _, rest = key[len(prefix) :].partition("/")

@@ -4,15 +4,15 @@
 object            holds
 ================= =================================================================================
 ``.log``          the segment, in chunks that may be compressed and encrypted, or as Kafka wrote it
-``.indexes``      all index files, one behind the other; each encrypted by itself where the log is
-``.rsm-manifest`` which of that is so for this very segment, and where each index and chunk lies
+``.indexes``      all index files, one after the other; each is encrypted separately if the log is encrypted
+``.rsm-manifest`` the encoding of this segment, and the position of each index and chunk
 ================= =================================================================================
 
-The manifest is uploaded last: a segment without one was not copied to its end, was deleted, lies under another prefix, or is
-kept as an Iceberg table. Each of these means: no location.
+The plugin uploads the manifest last. A segment without one was not copied completely, was deleted, has another prefix, or is an
+Iceberg table. In all these cases it has no location.
 
-Keys come from the custom metadata if the plugin is configured to write them there, else from the configured prefix and the
-segment's identity.
+Keys come from the custom metadata if the plugin is configured to write them there, otherwise from the configured prefix and the
+segment's id.
 
 References: Aiven-Open/tiered-storage-for-apache-kafka; docs/aiven.md.
 """
@@ -34,7 +34,6 @@ from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT
 from kafka_remote_client.remote_log.aiven.chunked_logs import ChunkedLogs
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
-from kafka_remote_client.remote_log.aiven.manifest import SegmentManifest
 from kafka_remote_client.remote_log.aiven.manifest_cache import ManifestCache, StoredLog
 from kafka_remote_client.remote_log.layout import (
     LayoutOptions,
@@ -54,7 +53,7 @@ _DIRECTORY = re.compile(r"(?P<topic>.+)-[A-Za-z0-9_-]{22}", re.ASCII)
 
 
 class AivenLayout:
-    """The objects below ``key_prefix``, which is put in front of every name as it is. ``key_ring`` opens encrypted segments."""
+    """The objects whose keys begin with ``key_prefix``. ``key_ring``: the private keys for encrypted segments."""
 
     name = "aiven"
     format_name = CHUNKED_FORMAT
@@ -67,7 +66,7 @@ class AivenLayout:
 
     @classmethod
     def of_options(cls, options: LayoutOptions) -> AivenLayout:
-        """The layout as users name it. Raises ConfigurationError for keys that cannot be read, MissingExtraError."""
+        """The layout for a user's options. Raises ConfigurationError for keys that cannot be read, MissingExtraError."""
         return cls(options.key_prefix, KeyRing.of_files(options.encryption_keys))
 
     def prefix_of(self, topic: str | None = None) -> str:
@@ -77,14 +76,12 @@ class AivenLayout:
         return topic_in_directory(key, self.prefix, _DIRECTORY)
 
     def object_key(self, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> str:
-        """Raises RemoteLogMetadataError for custom metadata that does not parse."""
-        told = AivenCustomMetadata.decode(metadata.custom_metadata)
-        prefix = self.prefix if told.object_prefix is None else told.object_prefix
-        main = (
-            keys.main_path(metadata.remote_log_segment_id, metadata.start_offset)
-            if told.object_key is None
-            else told.object_key
-        )
+        """Raises RemoteLogMetadataError for malformed custom metadata."""
+        custom = AivenCustomMetadata.decode(metadata.custom_metadata)
+        prefix = self.prefix if custom.object_prefix is None else custom.object_prefix
+        main = custom.object_key
+        if main is None:
+            main = keys.main_path(metadata.remote_log_segment_id, metadata.start_offset)
         return f"{prefix}{main}.{keys.LOG if kind is ObjectKind.LOG else keys.INDEXES}"
 
     def list_segments(self, store: RemoteObjectStore, topic: str | None = None) -> Iterator[ListedSegment]:
@@ -102,17 +99,17 @@ class AivenLayout:
     def stored_metadata(self, store: RemoteObjectStore, segment: ListedSegment) -> RemoteLogSegmentMetadata | None:
         main = keys.main_path(segment.remote_log_segment_id, segment.start_offset)
         manifest = self._manifests.manifest(store, f"{self.prefix}{main}.{keys.LOG}")
-        told = manifest.segment_metadata()
-        if (told.remote_log_segment_id, told.start_offset) != (segment.remote_log_segment_id, segment.start_offset):
-            raise RemoteLogMetadataError(f"the manifest describes segment {told.remote_log_segment_id}")
+        described = manifest.segment_metadata()
+        if (described.remote_log_segment_id, described.start_offset) != (segment.remote_log_segment_id, segment.start_offset):
+            raise RemoteLogMetadataError(f"the manifest describes segment {described.remote_log_segment_id}")
         sizes = segment.sizes[ObjectKind.LOG], segment.sizes[ObjectKind.OFFSET_INDEX]
-        wanted = manifest.chunks.object_end, max(piece.position + piece.size for piece in manifest.indexes.values())
-        if sizes != wanted:
-            raise RemoteLogMetadataError(f"log and indexes have {sizes} bytes; the manifest says {wanted}")
-        return told
+        expected = manifest.chunks.object_end, max(piece.position + piece.size for piece in manifest.indexes.values())
+        if sizes != expected:
+            raise RemoteLogMetadataError(f"log and indexes have {sizes} bytes; the manifest says {expected}")
+        return described
 
     def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
-        """Raises DataKeyError as well, where the segment is encrypted and its key cannot be had."""
+        """Also raises DataKeyError, if the segment is encrypted and its key is not available."""
         stored = self._stored_log(store, metadata)
         piece = stored.manifest.indexes.get(kind)
         if piece is None or not piece.size:
@@ -132,7 +129,7 @@ class AivenLayout:
     def offer_indexes(
         self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, *, missing: bool
     ) -> Iterator[Callable[[], None]]:
-        """The manifest and, where an index is missing, all indexes as they are stored: neither has to wait for the other."""
+        """Reads of the manifest and, if an index is missing, of all indexes as they are stored. They can run in parallel."""
         offered = [self._manifests.offer_manifest(store, self.object_key(metadata, ObjectKind.LOG))]
         if missing:
             key = self.object_key(metadata, ObjectKind.OFFSET_INDEX)
@@ -145,7 +142,7 @@ class AivenLayout:
     def locate(
         self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, ranges: Sequence[ByteRange]
     ) -> LocatedSegment:
-        """Ranges of a log in chunks are cut where chunks end, and each location holds what restores its own chunks."""
+        """The ranges of a chunked log end at ends of chunks, and each location has the chunk table of its own chunks."""
         key = self.object_key(metadata, ObjectKind.LOG)
         stored = self._stored_log(store, metadata)
         if stored.manifest.encoding.is_plain:
@@ -161,23 +158,19 @@ class AivenLayout:
         return self._manifests.statistics()
 
     def _stored_bytes(self, store: RemoteObjectStore, key: str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)`` of an ``.indexes`` object: from the whole one where that was offered, else by themselves."""
+        """Bytes ``[start, end)`` of an ``.indexes`` object: from the whole object if its read was offered, else these only."""
         if self._whole_indexes.has((store, key)):
             return self._whole_indexes.get((store, key), lambda: _sized(store.get(key)))[start:end]
         return store.get_range(key, start, end)
 
     def _stored_log(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata) -> StoredLog:
         stored = self._manifests.stored_log(store, self.object_key(metadata, ObjectKind.LOG))
-        _check_size(stored.manifest, metadata)
+        size = stored.manifest.chunks.original_end
+        if size != metadata.segment_size_in_bytes:
+            raise RemoteLogMetadataError(
+                f"segment {metadata.remote_log_segment_id} has {metadata.segment_size_in_bytes} bytes, its manifest says {size}"
+            )
         return stored
-
-
-def _check_size(manifest: SegmentManifest, metadata: RemoteLogSegmentMetadata) -> None:
-    if manifest.chunks.original_end != metadata.segment_size_in_bytes:
-        raise RemoteLogMetadataError(
-            f"segment {metadata.remote_log_segment_id} has {metadata.segment_size_in_bytes} bytes, "
-            f"its manifest says {manifest.chunks.original_end}"
-        )
 
 
 def _sized(data: bytes) -> tuple[bytes, int]:
@@ -185,7 +178,7 @@ def _sized(data: bytes) -> tuple[bytes, int]:
 
 
 def _sizes(objects: dict[str, int]) -> dict[ObjectKind, int]:
-    """By kind; a manifest that is missing is found out when it is read."""
+    """Sizes by kind. A missing manifest is detected when it is read."""
     sizes = {kind: objects[keys.INDEXES] for kind in ObjectKind if keys.INDEXES in objects}
     sizes.pop(ObjectKind.LOG, None)
     return sizes | ({ObjectKind.LOG: objects[keys.LOG]} if keys.LOG in objects else {})

@@ -1,8 +1,8 @@
-"""The ``.rsm-manifest`` object of a segment: plain JSON, the only place that says how the other objects are stored.
+"""The ``.rsm-manifest`` object of a segment: plain JSON that describes how the other objects are stored.
 
 ::
 
-    version                                          "1"; any other is refused
+    version                                          "1"; any other version is an error
     chunkIndex.type                                  "fixed" or "variable"
     chunkIndex.originalChunkSize, .originalFileSize  int32
     chunkIndex.transformedChunkSize, .finalTransformedChunkSize   int32, of fixed
@@ -11,10 +11,10 @@
                                                      slices of the .indexes object; transaction may be null
     compression                                      whether the log's chunks are zstd frames; may differ by segment
     encryption.dataKey, .aad                         "<key id>:<base64>", base64; absent or null = not encrypted
-    remoteLogSegmentMetadata                         what __remote_log_metadata says as well; not needed to read the segment
+    remoteLogSegmentMetadata                         the same as in __remote_log_metadata; not needed to read the segment
 
-Unknown fields are skipped. Everything else that is not exactly so is a RemoteLogMetadataError, which means: no location, the
-broker serves. A segment that is kept as an Iceberg table has no manifest at all.
+Unknown fields are skipped. Any other deviation is a RemoteLogMetadataError: the segment has no location, and the broker serves
+its records. A segment that is stored as an Iceberg table has no manifest.
 
 References: SegmentManifestV1 and its serde of Aiven-Open/tiered-storage-for-apache-kafka.
 """
@@ -61,7 +61,7 @@ _INDEXES = {
 
 @attrs.frozen
 class Encryption:
-    """The wrapped data key, for whom it is wrapped, and the additional data that every tag covers, too."""
+    """The encrypted data key, the id of the key that decrypts it, and the additional data (AAD) of every tag."""
 
     key_id: str
     wrapped_key: bytes = attrs.field(repr=lambda value: f"<{len(value)} bytes>")
@@ -70,7 +70,7 @@ class Encryption:
 
 @attrs.frozen
 class IndexSlice:
-    """Where an index lies in the ``.indexes`` object; of size 0 it has no bytes there, not even encrypted."""
+    """The bytes of an index in the ``.indexes`` object. An index of size 0 has no bytes there, also if it is encrypted."""
 
     position: int
     size: int
@@ -78,7 +78,7 @@ class IndexSlice:
 
 @attrs.frozen
 class SegmentManifest:
-    """A manifest that has been checked. ``described`` is its part for people and disaster recovery, as it stands there."""
+    """A verified manifest. ``described``: its unverified field ``remoteLogSegmentMetadata``, which reads do not need."""
 
     chunks: ChunkIndex
     encoding: ChunkEncoding
@@ -88,19 +88,19 @@ class SegmentManifest:
 
     def segment_metadata(self) -> RemoteLogSegmentMetadata:
         """The segment's metadata from the manifest, in state COPY_SEGMENT_STARTED. Raises RemoteLogMetadataError."""
-        told = _object(self.described, "remoteLogSegmentMetadata")
-        start, end = _integer(told, "startOffset", _MAX_INT64), _integer(told, "endOffset", _MAX_INT64)
-        epochs = _epochs(_object(told.get("segmentLeaderEpochs"), "segmentLeaderEpochs"))
+        fields = _object(self.described, "remoteLogSegmentMetadata")
+        start, end = _integer(fields, "startOffset", _MAX_INT64), _integer(fields, "endOffset", _MAX_INT64)
+        epochs = _epochs(_object(fields.get("segmentLeaderEpochs"), "segmentLeaderEpochs"))
         if end < start or not epochs or epochs[0].start_offset != start or epochs[-1].start_offset > end:
             raise RemoteLogMetadataError(f"a manifest has the invalid leader epochs {epochs} for offsets {start} to {end}")
         transactions = self.indexes.get(ObjectKind.TRANSACTION_INDEX)
         return RemoteLogSegmentMetadata(
-            remote_log_segment_id=_segment_id(_object(told.get("remoteLogSegmentId"), "remoteLogSegmentId")),
+            remote_log_segment_id=_segment_id(_object(fields.get("remoteLogSegmentId"), "remoteLogSegmentId")),
             start_offset=start,
             end_offset=end,
-            max_timestamp_ms=_integer(told, "maxTimestampMs", _MAX_INT64, low=-1),
-            broker_id=_integer(told, "brokerId", MAX_SIZE, low=-1),
-            event_timestamp_ms=_integer(told, "eventTimestampMs", _MAX_INT64, low=-1),
+            max_timestamp_ms=_integer(fields, "maxTimestampMs", _MAX_INT64, low=-1),
+            broker_id=_integer(fields, "brokerId", MAX_SIZE, low=-1),
+            event_timestamp_ms=_integer(fields, "eventTimestampMs", _MAX_INT64, low=-1),
             segment_leader_epochs=epochs,
             segment_size_in_bytes=self.chunks.original_end,
             state=RemoteLogSegmentState.COPY_SEGMENT_STARTED,
@@ -109,11 +109,11 @@ class SegmentManifest:
 
 
 def parse_manifest(data: bytes) -> SegmentManifest:
-    """Any bytes at all give a manifest or RemoteLogMetadataError."""
+    """The manifest in ``data``. Raises RemoteLogMetadataError for any other bytes."""
     if len(data) > MAX_MANIFEST_BYTES:
         raise RemoteLogMetadataError(f"a manifest has more than {MAX_MANIFEST_BYTES} bytes")
     try:
-        # RecursionError: brackets in brackets. ValueError: no JSON, no UTF-8, or a number without end.
+        # RecursionError: nested too deeply. ValueError: not JSON, not UTF-8, or a number with too many digits.
         parsed = json.loads(data)
     except (ValueError, RecursionError):
         raise RemoteLogMetadataError("a manifest is not JSON") from None
@@ -134,56 +134,56 @@ def parse_manifest(data: bytes) -> SegmentManifest:
     )
 
 
-def _chunks(told: Mapping[str, Any], encoding: ChunkEncoding) -> ChunkIndex:
-    kind = told.get("type")
-    chunk_size = _integer(told, "originalChunkSize", MAX_SIZE, low=1)
-    file_size = _integer(told, "originalFileSize", MAX_SIZE)
+def _chunks(fields: Mapping[str, Any], encoding: ChunkEncoding) -> ChunkIndex:
+    kind = fields.get("type")
+    chunk_size = _integer(fields, "originalChunkSize", MAX_SIZE, low=1)
+    file_size = _integer(fields, "originalFileSize", MAX_SIZE)
     if kind == "fixed":
         return ChunkIndex.fixed(
             encoding,
             chunk_size=chunk_size,
             file_size=file_size,
-            stored_size=_integer(told, "transformedChunkSize", MAX_SIZE),
-            last_stored_size=_integer(told, "finalTransformedChunkSize", MAX_SIZE),
+            stored_size=_integer(fields, "transformedChunkSize", MAX_SIZE),
+            last_stored_size=_integer(fields, "finalTransformedChunkSize", MAX_SIZE),
         )
     if kind == "variable":
-        sizes = decode_sizes(_text(told, "transformedChunks"), chunk_count(chunk_size, file_size))
+        sizes = decode_sizes(_text(fields, "transformedChunks"), chunk_count(chunk_size, file_size))
         return ChunkIndex.of_sizes(encoding, sizes, chunk_size=chunk_size, original_start=0, original_end=file_size)
     raise RemoteLogMetadataError("a manifest has a chunk index of an unknown type")
 
 
-def _indexes(told: Mapping[str, Any]) -> dict[ObjectKind, IndexSlice]:
+def _indexes(fields: Mapping[str, Any]) -> dict[ObjectKind, IndexSlice]:
     slices = {}
     for name, kind in _INDEXES.items():
-        if kind is ObjectKind.TRANSACTION_INDEX and told.get(name) is None:
+        if kind is ObjectKind.TRANSACTION_INDEX and fields.get(name) is None:
             continue
-        one = _object(told.get(name), f"segmentIndexes.{name}")
+        one = _object(fields.get(name), f"segmentIndexes.{name}")
         slices[kind] = IndexSlice(_integer(one, "position", MAX_SIZE), _integer(one, "size", MAX_SIZE))
     return slices
 
 
-def _encryption(told: Mapping[str, Any]) -> Encryption:
-    key_id, colon, wrapped = _text(told, "dataKey").partition(":")
+def _encryption(fields: Mapping[str, Any]) -> Encryption:
+    key_id, colon, wrapped = _text(fields, "dataKey").partition(":")
     if not colon or not key_id.strip() or ":" in wrapped:
         raise RemoteLogMetadataError("a manifest has a data key without a key id")
-    return Encryption(key_id, _binary(wrapped, "dataKey"), _binary(_text(told, "aad"), "aad"))
+    return Encryption(key_id, _binary(wrapped, "dataKey"), _binary(_text(fields, "aad"), "aad"))
 
 
-def _segment_id(told: Mapping[str, Any]) -> RemoteLogSegmentId:
-    of_topic = _object(told.get("topicIdPartition"), "topicIdPartition")
+def _segment_id(fields: Mapping[str, Any]) -> RemoteLogSegmentId:
+    of_topic = _object(fields.get("topicIdPartition"), "topicIdPartition")
     named = _object(of_topic.get("topicPartition"), "topicPartition")
     try:
-        topic_id, segment_id = uuid_from_text(_text(of_topic, "topicId")), uuid_from_text(_text(told, "id"))
+        topic_id, segment_id = uuid_from_text(_text(of_topic, "topicId")), uuid_from_text(_text(fields, "id"))
     except ValueError:
         raise RemoteLogMetadataError("a manifest has an invalid Uuid") from None
     tip = TopicIdPartition(topic_id, _text(named, "topic"), _integer(named, "partition", MAX_SIZE))
     return RemoteLogSegmentId(tip, segment_id)
 
 
-def _epochs(told: Mapping[str, Any]) -> tuple[EpochEntry, ...]:
-    if not all(_EPOCH.fullmatch(epoch) for epoch in told):
+def _epochs(fields: Mapping[str, Any]) -> tuple[EpochEntry, ...]:
+    if not all(_EPOCH.fullmatch(epoch) for epoch in fields):
         raise RemoteLogMetadataError("a manifest has a leader epoch that is not a number")
-    entries = [EpochEntry(int(epoch), _integer(told, epoch, _MAX_INT64)) for epoch in sorted(told, key=int)]
+    entries = [EpochEntry(int(epoch), _integer(fields, epoch, _MAX_INT64)) for epoch in sorted(fields, key=int)]
     if any(before.start_offset >= after.start_offset for before, after in pairwise(entries)):
         raise RemoteLogMetadataError("a manifest has leader epochs whose offsets do not increase")
     return tuple(entries)

@@ -1,6 +1,6 @@
-"""Manifests, read once, and how to restore the chunks that they describe.
+"""A cache of manifests and data keys.
 
-What is unwrapped stays unwrapped: a manifest may be written again for another private key, its data key stays the same.
+A decrypted data key stays valid: the manifest may be written again for another private key, with the same data key.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _MAX_BYTES = 32 * 1024 * 1024
 
 @attrs.frozen(eq=False)
 class StoredLog:
-    """A segment's manifest and, where the segment is encrypted, its data key, which is not shown."""
+    """A segment's manifest and, if the segment is encrypted, its data key, which the repr hides."""
 
     manifest: SegmentManifest
     data_key: bytes | None = attrs.field(default=None, repr=False)
 
     def cipher(self) -> ChunkCipher | None:
-        """What decrypts its chunks and indexes; None where nothing is encrypted."""
+        """The cipher of its chunks and indexes; None if the segment is not encrypted."""
         encryption = self.manifest.encryption
         if encryption is None:
             return None
@@ -39,7 +39,7 @@ class StoredLog:
         return ChunkCipher(self.data_key, encryption.aad)
 
     def transform(self) -> ChunkTransform:
-        """What restores its chunks."""
+        """The transform that restores its chunks."""
         return ChunkTransform(self.manifest.encoding, self.cipher())
 
     def table(self, start: int, end: int) -> ChunkTable:
@@ -50,7 +50,7 @@ class StoredLog:
 
 
 class ManifestCache:
-    """Thread safe. Raises what the store raises, RemoteLogMetadataError, and DataKeyError where a key is asked for."""
+    """Thread safe. Raises the errors of the store, RemoteLogMetadataError, and DataKeyError where it needs a key."""
 
     def __init__(self, keys: KeyRing, *, max_bytes: int = _MAX_BYTES) -> None:
         self._keys = keys
@@ -58,16 +58,16 @@ class ManifestCache:
         self._data_keys: LoadingCache[bytes] = LoadingCache(max_bytes)
 
     def manifest(self, store: RemoteObjectStore, log_key: str) -> SegmentManifest:
-        """The manifest of the segment whose log is ``log_key``. No private key is needed."""
-        # One layout may serve several stores, whose keys are the same by chance.
+        """The manifest of the segment whose log is ``log_key``. It needs no private key."""
+        # One layout may serve several stores with equal object keys.
         return self._manifests.get((store, log_key), lambda: _read(store, log_key))
 
     def offer_manifest(self, store: RemoteObjectStore, log_key: str) -> Callable[[], None] | None:
-        """A read of it that a thread pool may begin, see :meth:`LoadingCache.offer`."""
+        """A read of the manifest that a thread pool may begin, see :meth:`LoadingCache.offer`."""
         return self._manifests.offer((store, log_key), lambda: _read(store, log_key))
 
     def stored_log(self, store: RemoteObjectStore, log_key: str) -> StoredLog:
-        """The same with the data key."""
+        """The manifest and the data key."""
         manifest = self.manifest(store, log_key)
         if manifest.encryption is None:
             return StoredLog(manifest)
@@ -75,7 +75,7 @@ class ManifestCache:
         return StoredLog(manifest, self._data_keys.get(wrapped, lambda: self._unwrap(*wrapped)))
 
     def statistics(self) -> CacheStatistics:
-        """Which manifests were kept and which had to be read."""
+        """Hits and misses of manifests."""
         return self._manifests.statistics()
 
     def _unwrap(self, key_id: str, wrapped_key: bytes) -> tuple[bytes, int]:

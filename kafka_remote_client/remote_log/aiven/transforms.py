@@ -1,4 +1,4 @@
-"""From stored bytes back to what Kafka wrote, chunk by chunk: decrypt, then decompress, then check the size.
+"""Restores the bytes that Kafka wrote, chunk by chunk: decrypt, then decompress, then check the size.
 
 ::
 
@@ -6,8 +6,8 @@
                                └─ one zstd frame ─┘
     index            the same without zstd: an index is never compressed
 
-The tag is checked before a byte is used. It does not say which chunk of the segment this is: chunks that changed places are
-found by the batches in them, whose offsets then do not follow each other.
+The tag is checked before any byte is used. It does not identify the chunk: chunks in a wrong order are detected by their
+batches, whose offsets then do not follow each other.
 
 References: EncryptionChunkEnumeration, DecompressionChunkEnumeration of Aiven-Open/tiered-storage-for-apache-kafka; RFC 8878.
 """
@@ -34,7 +34,7 @@ _IV_SIZE = 12
 
 
 class ChunkCipher:
-    """AES-256-GCM under the data key of one segment. Thread safe; shows nothing of the key."""
+    """AES-256-GCM with the data key of one segment. Thread safe. Its repr hides the key."""
 
     def __init__(self, data_key: bytes, aad: bytes) -> None:
         """Raises DataKeyError unless the key has 32 bytes, MissingExtraError without the package that decrypts."""
@@ -44,7 +44,7 @@ class ChunkCipher:
         self._aad = aad
 
     def decrypt(self, stored: bytes | bytearray | memoryview) -> bytes:
-        """The plain bytes. Raises CorruptChunkError when the tag does not prove them."""
+        """The decrypted bytes. Raises CorruptChunkError if the tag does not match."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - needs an extra, which is there by now
 
         if len(stored) < AES_OVERHEAD:
@@ -60,17 +60,17 @@ class ChunkCipher:
 
 
 class ChunkTransform:
-    """Undoes what was done to the chunks of one segment. Thread safe."""
+    """Decrypts and decompresses the chunks of one segment. Thread safe."""
 
     def __init__(self, encoding: ChunkEncoding, cipher: ChunkCipher | None) -> None:
-        """``cipher`` is needed where the encoding is encrypted: raises DataKeyError without."""
+        """Raises DataKeyError for an encrypted encoding without ``cipher``."""
         if encoding.encrypted and cipher is None:
             raise DataKeyError("the segment is encrypted and the location has no data key")
         self._compressed = encoding.compressed
         self._cipher = cipher if encoding.encrypted else None
 
     def restore(self, stored: bytes | bytearray | memoryview, target: memoryview) -> None:
-        """Fills ``target``, which has the original size, with the chunk. Raises CorruptChunkError for any other bytes."""
+        """Fills ``target``, which has the original size, with the restored chunk. Raises CorruptChunkError for damage."""
         data = stored if self._cipher is None else self._cipher.decrypt(stored)
         if not self._compressed:
             if len(data) != len(target):
@@ -95,7 +95,7 @@ class _Target:
         return self.memory[:size]
 
     def keep(self, size: int) -> None:
-        """All of it is the caller's."""
+        """Does nothing: the caller owns the memory."""
 
 
 def _aes_gcm(key: bytes) -> AESGCM:

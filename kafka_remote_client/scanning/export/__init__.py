@@ -3,9 +3,9 @@
 ::
 
     job (options, splits)  ->  split writer  ->  split records  ->  commit plan  ->  published files, or commits of a table
-    written first, once        attempts            what counts        written once     renamed, copied, or named in a snapshot
+    written first, once        attempts            which attempt      written once     renamed, copied, or named in a snapshot
 
-Whatever is killed, the next run of the same job goes on behind the last thing that was written as a whole.
+After a crash at any point, the next run of the same job continues after the last record that was written completely.
 
 References: docs/tables.md, "Export".
 """

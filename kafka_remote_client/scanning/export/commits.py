@@ -1,11 +1,11 @@
-"""The commits of a job to a table that keeps a log of them: pieces of a fixed order, each at most once.
+"""The commits of a job to a table with a transaction log: pieces in a fixed order, each at most once.
 
 ::
 
     splits       |----- 5,000 -----|----- 5,000 -----|--- rest ---|
     sequence     0                 1                 2               job and sequence are in each commit
 
-A run looks for what an earlier run committed, and goes on behind that. The pieces are the same for each run, because the commit
+A run finds the commits of earlier runs and continues after them. The pieces are the same in each run, because the commit
 plan is fixed.
 
 References: docs/tables.md, "Export".
@@ -21,14 +21,14 @@ from kafka_remote_client.scanning.export.written_files import WrittenFile, Writt
 __all__ = ["JOB", "MOST_SPLITS", "SEQUENCE", "commit_pieces", "pieces"]
 
 MOST_SPLITS = 5_000
-"""In one commit."""
+"""The most splits of one commit."""
 JOB = "kafka-remote.job"
 SEQUENCE = "kafka-remote.sequence"
 _ATTEMPTS = 5
 
 
 def pieces(written: Sequence[WrittenSplit], size: int = MOST_SPLITS) -> Iterator[tuple[int, list[WrittenFile]]]:
-    """The number and the files of each piece; pieces without files are none."""
+    """The number and the files of each piece that has files."""
     for number, first in enumerate(range(0, len(written), size)):
         files = [file for split in written[first : first + size] for file in split.files]
         if files:
@@ -44,10 +44,10 @@ def commit_pieces(
     table: str,
     size: int = MOST_SPLITS,
 ) -> None:
-    """Commits what is not committed yet. ``committed``: the pieces that the table has; it reads the table again.
+    """Commits the pieces that are not committed yet. ``committed``: reads the table again, and returns its pieces.
 
-    A commit that fails with one of ``conflicts`` is tried again, after a look at whether it was made. Raises ExportError where
-    it fails five times.
+    A commit that fails with one of ``conflicts`` is tried again, unless the table has it. Raises ExportError after five
+    failures.
     """
     known = committed()
     for number, files in pieces(written, size):

@@ -66,7 +66,7 @@ def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: S
     if not identifier.rpartition(".")[0]:
         raise ConfigurationError(f"the table name {identifier!r} must have the form NAMESPACE.TABLE")
     found = _catalog(catalog)
-    with _telling(f"open table {identifier}"):
+    with _export_errors(f"open table {identifier}"):
         return _opened(found, identifier, schema, by)
 
 
@@ -104,7 +104,7 @@ def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[Par
 
 def known_job(catalog: Catalog | str, identifier: str, filesystem: pa.fs.FileSystem | None, job: str) -> ExportJob | None:
     """The job as an earlier run began it; ``None`` without one, or without the table. Raises as :func:`open_table`."""
-    with _telling(f"open table {identifier}"):
+    with _export_errors(f"open table {identifier}"):
         try:
             table = _catalog(catalog).load_table(identifier)
         except NoSuchTableError:
@@ -136,7 +136,7 @@ class IcebergCommit:
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
         """Raises ExportError where other writers always come first, and what the catalogue or the store refuses."""
         name = ".".join(self._table.name())
-        with _telling(f"commit to {name}"):
+        with _export_errors(f"commit to {name}"):
             commit_pieces(
                 written,
                 committed=partial(self._committed, job.name),
@@ -184,7 +184,7 @@ class IcebergCommit:
 
 
 @contextmanager
-def _telling(what: str) -> Iterator[None]:
+def _export_errors(what: str) -> Iterator[None]:
     """Raises ExportError for what a catalogue or a store refuses: each has errors of its own."""
     try:
         yield

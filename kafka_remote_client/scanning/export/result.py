@@ -1,4 +1,4 @@
-"""What an export made, and how a stream goes on behind it: starting offsets as JSON, or the commit of a consumer group.
+"""The result of an export, and how a stream continues after it: starting offsets as JSON, or a consumer group's commit.
 
 ::
 
@@ -32,9 +32,9 @@ _TIMEOUT_SECONDS = 30.0
 
 @attrs.frozen
 class ExportResult:
-    """The files of a table that one job wrote, with paths relative to the target, and where each partition ends.
+    """The files of a table that one job wrote, with paths relative to the target, and the end of each partition.
 
-    ``ends``: the first offset of each partition that is not exported. ``resumed``: so many splits were written by earlier runs.
+    ``ends``: the first offset of each partition that is not exported. ``resumed``: the number of splits of earlier runs.
     ``dead_letters``: the files of records that do not parse.
     """
 
@@ -57,14 +57,14 @@ class ExportResult:
 
     @property
     def size_in_bytes(self) -> int:
-        """Of all files."""
+        """Bytes of all files."""
         return sum(file.size_in_bytes for file in self.files)
 
     def starting_offsets(self, partitions: Mapping[str, int] | None = None) -> str:
-        """The option ``startingOffsets`` of ``format("kafka-remote")`` and ``format("kafka")``: a stream that goes on here.
+        """The option ``startingOffsets`` of ``format("kafka-remote")`` and ``format("kafka")`` for a stream from here on.
 
-        ``partitions``: how many partitions each topic has, for these formats want all of them. Those that the tier has
-        nothing of are read from their beginning.
+        ``partitions``: the number of partitions of each topic, because these formats need all of them. Partitions without
+        tiered records are read from their beginning.
         """
         found: dict[str, dict[str, int]] = {}
         for topic, count in (partitions or {}).items():
@@ -74,12 +74,12 @@ class ExportResult:
         return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
 
     def commit_to_group(self, group: str, config: Mapping[str, Any]) -> None:
-        """Makes the ends the committed offsets of a consumer group, so that its members go on here.
+        """Commits the ends for a consumer group, so that its members continue here.
 
         ``config``: librdkafka's settings, ``bootstrap.servers`` at least. No member of the group may be running.
 
-        Raises ConfigurationError for settings that librdkafka does not take, ExportError where the cluster does not commit: the
-        table is complete in this case, too.
+        Raises ConfigurationError for settings that librdkafka rejects, and ExportError if the cluster does not commit. The
+        table is complete in any case.
         """
         offsets = [CommittedPartition(*partition, end) for partition, end in self.ends.items()]
         if not offsets:

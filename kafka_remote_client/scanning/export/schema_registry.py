@@ -48,7 +48,7 @@ class ExportRegistry:
     def newest(self, subject: str) -> int:
         """The id of the newest schema of a subject. Raises ConfigurationError if there is none."""
         try:
-            with self._telling(f"the newest schema of {subject}"):
+            with self._export_errors(f"the newest schema of {subject}"):
                 client = self._client()
                 client.clear_latest_caches()  # it may have the newest one of an earlier job in this process
                 return int(client.get_latest_version(subject).schema_id)
@@ -84,19 +84,19 @@ class ExportRegistry:
 
     def get_schema(self, schema_id: int) -> Any:
         """As of ``RegistryClient``. An unknown id raises the client's error."""
-        with self._telling(f"schema {schema_id}"):
+        with self._export_errors(f"schema {schema_id}"):
             return self._client().get_schema(schema_id)
 
     def get_version(self, subject_name: str, version: int) -> Any:
         """As of ``RegistryClient``. An unknown version raises the client's error."""
-        with self._telling(f"version {version} of {subject_name}"):
+        with self._export_errors(f"version {version} of {subject_name}"):
             return self._client().get_version(subject_name, version)
 
     def _client(self) -> Any:
         return _client(tuple(sorted(self.settings.items())))
 
     @contextmanager
-    def _telling(self, what: str) -> Iterator[None]:
+    def _export_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except (ConfigurationError, ExportError):

@@ -1,4 +1,4 @@
-"""What was written: a file of a table with its statistics, and a split with its files, as JSON. Pure.
+"""A written file of a table with its statistics, and a written split with its files, as JSON. Pure.
 
 References: docs/tables.md, "Export".
 """
@@ -53,8 +53,8 @@ class WrittenSplit:
 
     def to_json(self) -> dict[str, Any]:
         """As :meth:`of_json` takes it."""
-        told = {"split": self.id, "files": [_short(file) for file in self.files]}
-        return told | ({"dead_letters": [_short(file) for file in self.dead_letters]} if self.dead_letters else {})
+        letters = {"dead_letters": [_short(file) for file in self.dead_letters]} if self.dead_letters else {}
+        return {"split": self.id, "files": [_short(file) for file in self.files], **letters}
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> WrittenSplit:

@@ -1,15 +1,15 @@
-"""The state of a tier that does not answer, so that it costs a process one time-out and not one per task.
+"""Whether a tier answers, so that one that does not costs a process one time-out and not one per task.
 
 ::
 
-    event                              | effect on the tasks of this process
-    a location timed out               | the next ones use the broker at once, for RETRY_SECONDS; then one of them tries again
-    the driver says so in a split      | the same, from the first such split on
-    a location arrived                 | all use the tier
+    event                                 | effect on the tasks of this process
+    a location request timed out          | the next tasks use the broker, for RETRY_SECONDS; then one tries the tier again
+    a split has the driver's tier_failure | the same, from the first such split on
+    a location arrived                    | all tasks use the tier
 
-The driver's planner keeps one too, for the micro-batches of a stream. A tier is known by the options that reach it, as engines
-are (:mod:`~kafka_remote_client.spark.reading.task_engine`). The switch is :mod:`kafka_remote_client.fetch`'s circuit breaker.
-Nothing here applies where ``remote.onFallback`` is ``fail``: there the first time-out fails the task.
+The driver's planner has one too, for the micro-batches of a stream. The options of a tier identify it, as those of an engine do
+(:mod:`~kafka_remote_client.spark.reading.task_engine`). The circuit breaker is that of :mod:`kafka_remote_client.fetch`. With
+``remote.onFallback=fail`` none of this applies: the first time-out fails the task.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = ["KNOWN_TIERS", "RETRY_SECONDS", "TierHealth", "worker_tier_health"]
 
 RETRY_SECONDS = 300.0
 KNOWN_TIERS = 8
-"""How many tiers a process remembers."""
+"""The most tiers that a process remembers."""
 
 
 @attrs.define(eq=False)
 class _Known:
-    """A tier: its options, whether it is used, why not, the driver's last message, and the time of its last answer."""
+    """A tier: its options, whether it is used, why not, the driver's last failure, and the time of its last answer."""
 
     remote: RemoteFetchConfig
     client: ClientOptions
     breaker: StoreHealth = attrs.field(factory=lambda: StoreHealth(1, RETRY_SECONDS))
     failure: str = ""
-    told: str | None = None
+    driver_failure: str | None = None
     worked_at: float | None = None
 
 
@@ -54,18 +54,18 @@ class TierHealth:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self._tiers)} known)"
 
-    def failure(self, options: SourceOptions, told: str | None = None) -> str | None:
-        """Returns why the tier is not used now; ``None`` = it is. ``told``: the driver's message from the plan."""
+    def failure(self, options: SourceOptions, driver_failure: str | None = None) -> str | None:
+        """Returns why the tier is not used now; None = it is used. ``driver_failure``: ``tier_failure`` of the split."""
         now = self._clock.monotonic()
         with self._lock:
             known = self._known(options)
-            if told is not None and told != known.told:
-                known.told = known.failure = told
+            if driver_failure is not None and driver_failure != known.driver_failure:
+                known.driver_failure = known.failure = driver_failure
                 known.breaker.failed(now)
             return None if known.breaker.allows(now) else known.failure
 
     def failed(self, options: SourceOptions, failure: str) -> None:
-        """A location timed out."""
+        """Records that a location request timed out."""
         with self._lock:
             known = self._known(options)
             known.failure = failure
@@ -73,20 +73,20 @@ class TierHealth:
             known.breaker.failed(self._clock.monotonic())
 
     def worked(self, options: SourceOptions) -> None:
-        """The tier answered."""
+        """Records that the tier answered."""
         with self._lock:
             known = self._known(options)
             known.worked_at = self._clock.monotonic()
             known.breaker.succeeded()
 
     def worked_lately(self, options: SourceOptions) -> bool:
-        """Whether it answered within the last RETRY_SECONDS, without a failure since."""
+        """Whether the tier answered within the last RETRY_SECONDS and has not failed since."""
         with self._lock:
             at = self._known(options).worked_at
             return at is not None and self._clock.monotonic() - at < RETRY_SECONDS
 
     def forget(self) -> None:
-        """Starts empty, also in a process that was just forked."""
+        """Forgets all tiers, also in a process that was just forked."""
         self._lock = threading.Lock()
         self._tiers: list[_Known] = []
 
@@ -103,6 +103,6 @@ class TierHealth:
 
 
 worker_tier_health = TierHealth()
-"""That of this process."""
+"""The health of the tiers that the tasks of this process read."""
 
 os.register_at_fork(after_in_child=worker_tier_health.forget)

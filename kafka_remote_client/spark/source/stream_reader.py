@@ -167,14 +167,9 @@ class KafkaRemoteStreamReader(DataSourceStreamReader):
 class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
     """The same for PySpark ≥ 4.2: limits, and an end that is fixed when a query of Trigger.AvailableNow begins."""
 
-    def __init__(
-        self,
-        options: Mapping[str, str],
-        *,
-        clock: Clock | None = None,
-        make_cluster: Callable[[SourceOptions, Clock], Cluster] = AdminCluster,
-    ) -> None:
-        super().__init__(options, clock=clock, make_cluster=make_cluster)
+    def __init__(self, options: Mapping[str, str], **components: Any) -> None:
+        """``components``: as for :class:`KafkaRemoteStreamReader`."""
+        super().__init__(options, **components)
         self._delay = delay_seconds("maxTriggerDelay", self._options.max_trigger_delay)
         self._target: Offsets | None = None
         self._segments = KnownSegments(partial(learn_segments, self._options, again=False))
