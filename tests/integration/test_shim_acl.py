@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from uuid import UUID, uuid4
 
@@ -136,24 +136,6 @@ def test_a_denied_client_gets_the_brokers_answer_and_no_list(
     assert shim.metrics().get("segment_lists", 0) == lists_before
     allowed = answered(shim.bootstrap_servers, "reader", list_request(TIERED, topic_id, version), version)
     assert (listed_segments(allowed, version) or 0) > 1, "the request itself is one that gets a list"
-
-
-def test_nothing_is_listed_after_a_revocation(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
-    body = list_request(TIERED, topic_id, 13)
-    open_one = connection(shim.bootstrap_servers, "reader")
-    try:
-        assert listed_segments(bytes(open_one.send_receive(ApiKey.FETCH, 13, body, Deadline(_CLOCK, 60))), 13)
-        broker.revoke("reader", AclOperation.READ, ResourceType.TOPIC, TIERED)
-        try:
-            wait_until(lambda: error_of(answered(broker.bootstrap_servers, "reader", body, 13), 13), "the broker to deny")
-            direct = answered(broker.bootstrap_servers, "reader", body, 13)
-            assert bytes(open_one.send_receive(ApiKey.FETCH, 13, body, Deadline(_CLOCK, 60))) == direct
-            assert answered(shim.bootstrap_servers, "reader", body, 13) == direct
-        finally:
-            broker.allow("reader", AclOperation.READ, ResourceType.TOPIC, TIERED)
-            wait_until(lambda: listed_segments(answered(shim.bootstrap_servers, "reader", body, 13), 13), "the list to be back")
-    finally:
-        open_one.close()
 
 
 class Pair:
@@ -330,12 +312,17 @@ def test_pipelined_answers_reach_the_right_client(broker: ScramBroker, shim: Shi
 
 
 @pytest.mark.fault("S08")
-def test_nothing_is_granted_after_a_revocation(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
-    """The shim asks the broker before each grant, so it grants nothing from the moment that the broker denies."""
-    body = location_request(TIERED, topic_id, 13)
+@pytest.mark.parametrize(
+    ("request_of", "is_served"), [(location_request, is_granted), (list_request, listed_segments)], ids=["location", "list"]
+)
+def test_nothing_is_granted_after_a_revocation(
+    broker: ScramBroker, shim: Shim, topic_id: UUID, request_of: Callable[..., bytes], is_served: Callable[..., object]
+) -> None:
+    """The shim asks the broker before each grant and list, so it gives nothing from the moment that the broker denies."""
+    body = request_of(TIERED, topic_id, 13)
     open_one = connection(shim.bootstrap_servers, "reader")
     try:
-        assert is_granted(bytes(open_one.send_receive(ApiKey.FETCH, 13, body, Deadline(_CLOCK, 60))), 13)
+        assert is_served(bytes(open_one.send_receive(ApiKey.FETCH, 13, body, Deadline(_CLOCK, 60))), 13)
         broker.revoke("reader", AclOperation.READ, ResourceType.TOPIC, TIERED)
         try:
             wait_until(lambda: error_of(answered(broker.bootstrap_servers, "reader", body, 13), 13), "the broker to deny")
@@ -344,6 +331,6 @@ def test_nothing_is_granted_after_a_revocation(broker: ScramBroker, shim: Shim, 
             assert answered(shim.bootstrap_servers, "reader", body, 13) == direct
         finally:
             broker.allow("reader", AclOperation.READ, ResourceType.TOPIC, TIERED)
-            wait_until(lambda: is_granted(answered(shim.bootstrap_servers, "reader", body, 13), 13), "the right to be back")
+            wait_until(lambda: is_served(answered(shim.bootstrap_servers, "reader", body, 13), 13), "the right to be back")
     finally:
         open_one.close()
