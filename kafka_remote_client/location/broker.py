@@ -34,7 +34,7 @@ from kafka_remote_client.protocol.connection import Authenticator
 from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
-from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.segment_spans import SegmentSpans
 from kafka_remote_client.wire import TaggedFields
 
 __all__ = ["BrokerLocationSource"]
@@ -160,9 +160,7 @@ class BrokerLocationSource(BoundsByLeaders):
             read=read,
         )
 
-    def segments_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+    def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: Deadline) -> Mapping[tuple[str, int], SegmentSpans]:
         """As SegmentListingSource. Partitions are left out whose leader does not list segments, or refuses this one."""
         return self._lists.segments_of(partitions, deadline, _LOCATIONS)
 

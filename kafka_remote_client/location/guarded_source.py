@@ -17,7 +17,7 @@ from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.location.source import LocationSource, SegmentListingSource
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, PartitionOffsets, SegmentLocation
-from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.segment_spans import SegmentSpans
 
 __all__ = ["GuardedLocationSource"]
 
@@ -76,17 +76,15 @@ class GuardedLocationSource:
         except DirectFetchError as error:
             return dict.fromkeys(partitions, error)
 
-    def segments_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+    def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: Deadline) -> Mapping[tuple[str, int], SegmentSpans]:
         """As SegmentListingSource, and never raises. Nothing is known where the source lists no segments, or fails."""
         inner = self.inner
         if not isinstance(inner, SegmentListingSource):
             return {}
 
-        def ask() -> dict[tuple[str, int], Sequence[TieredSegment]]:
+        def ask() -> dict[tuple[str, int], SegmentSpans]:
             answers = inner.segments_of(partitions, deadline)
-            return {key: [_known(segment, TieredSegment) for segment in answers[key]] for key in partitions if key in answers}
+            return {key: _known(answers[key], SegmentSpans) for key in partitions if key in answers}
 
         try:
             return _guarded("asking for the segments of partitions", ask)

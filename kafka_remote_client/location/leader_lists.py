@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import islice
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -25,26 +24,43 @@ from kafka_remote_client.location.leaders import PartitionLeaders, fetch_tagged,
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
-    EpochEntry,
     IsolationLevel,
     LocationPending,
     NotRemote,
-    RemoteLogSegmentId,
-    RemoteLogSegmentMetadata,
-    TopicIdPartition,
 )
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, LocationRequest, SegmentPage, TaggedDialect
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
 from kafka_remote_client.protocol.peer import PeerSession
-from kafka_remote_client.protocol.segment_list import SegmentEntry
-from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.segment_spans import SegmentSpans
 
-__all__ = ["LeaderLists", "page_of_answer"]
+__all__ = ["LeaderLists", "PartitionsAtOnce", "page_of_answer"]
 
 _log = logging.getLogger(__name__)
 
-_UNKNOWN = -1
+
+class PartitionsAtOnce:
+    """How many partitions one request names: ``most``.
+
+    The partitions of a request share the entries of its answer. Fewer partitions have longer pages, so long lists need fewer
+    pages, each of which costs the shim and the broker a look-up. Short lists need fewer requests for more partitions::
+
+        more than half of the pages name a next one          | half as many partitions
+        the answer has at most half the entries of the fullest | twice as many
+    """
+
+    def __init__(self) -> None:
+        self.most = MOST_PARTITIONS
+        self._fullest = 0
+
+    def adapt(self, pages: Sequence[SegmentPage]) -> None:
+        """Adapts ``most`` to the pages of one answer."""
+        entries = sum(len(page.entries) for page in pages)
+        self._fullest = max(self._fullest, entries)
+        if 2 * sum(page.next_start is not None for page in pages) > len(pages):
+            self.most = max(1, self.most // 2)
+        elif 2 * entries <= self._fullest:
+            self.most = min(MOST_PARTITIONS, self.most * 2)
 
 
 class LeaderLists:
@@ -55,10 +71,10 @@ class LeaderLists:
         self._clock = clock
         self._dialect = TaggedDialect()
 
-    def segments_of(self, partitions: Sequence[Key], deadline: Deadline, connection: str) -> dict[Key, Sequence[TieredSegment]]:
+    def segments_of(self, partitions: Sequence[Key], deadline: Deadline, connection: str) -> dict[Key, SegmentSpans]:
         """As SegmentListingSource. ``connection``: as for PartitionLeaders.ask_all. It logs why a partition is left out."""
         answers = self._leaders.ask_all(list(dict.fromkeys(partitions)), deadline, self._list_led, connection)
-        found: dict[Key, Sequence[TieredSegment]] = {}
+        found: dict[Key, SegmentSpans] = {}
         for key, answer in answers.items():
             if isinstance(answer, DirectFetchError):
                 _log.debug("the segments of %s-%s are not listed: %s", *key, answer)
@@ -68,8 +84,8 @@ class LeaderLists:
 
     def _list_led(
         self, session: PeerSession, led: Mapping[Key, PartitionLeader], deadline: Deadline
-    ) -> Mapping[Key, Sequence[TieredSegment] | DirectFetchError]:
-        answers: dict[Key, Sequence[TieredSegment] | DirectFetchError] = {}
+    ) -> Mapping[Key, SegmentSpans | DirectFetchError]:
+        answers: dict[Key, SegmentSpans | DirectFetchError] = {}
         if not session.versions.announces_segment_lists:
             return {key: NotAnnouncedError(leader.host) for key, leader in led.items()}
         by_version: dict[int, dict[Key, int]] = defaultdict(dict)
@@ -92,26 +108,27 @@ class LeaderLists:
         ends: Mapping[Key, int],
         version: int,
         deadline: Deadline,
-    ) -> Mapping[Key, Sequence[TieredSegment] | DirectFetchError]:
+    ) -> Mapping[Key, SegmentSpans | DirectFetchError]:
         """The lists of some partitions. ``ends``: the end of each log. Raises LocationError if it has none of the lists."""
-        answers: dict[Key, Sequence[TieredSegment] | DirectFetchError] = {}
-        listed: dict[Key, list[TieredSegment]] = {key: [] for key in ends}
+        answers: dict[Key, SegmentSpans | DirectFetchError] = {}
+        listed = {key: SegmentSpans() for key in ends}
         starts = dict.fromkeys(ends, 0)
+        batch = PartitionsAtOnce()
         while starts:
-            some = dict(islice(starts.items(), MOST_PARTITIONS))
+            some = dict(islice(starts.items(), batch.most))
             try:
                 pages = self._page(session, led, ends, some, version, deadline)
             except LocationError as error:
                 if not answers:
                     raise
                 return answers | dict.fromkeys(starts, error)
+            batch.adapt([page for page in pages.values() if isinstance(page, SegmentPage)])
             for key, page in pages.items():
                 if isinstance(page, DirectFetchError):
                     answers[key] = page
                     del starts[key]
                 elif isinstance(page, SegmentPage):
-                    tip = TopicIdPartition(led[key].topic_id, *key)
-                    listed[key] += map(partial(_segment, tip), page.entries)
+                    listed[key].add(page.entries)
                     if page.next_start is None:
                         answers[key] = listed[key]
                         del starts[key]
@@ -166,18 +183,3 @@ def page_of_answer(
     if page is None:
         raise LocationError(f"{question}: the leader lists no segments of the partition")
     return page
-
-
-def _segment(tip: TopicIdPartition, entry: SegmentEntry) -> TieredSegment:
-    """The segment of a list entry, which has only the first of its leader epochs."""
-    metadata = RemoteLogSegmentMetadata(
-        remote_log_segment_id=RemoteLogSegmentId(tip, entry.id),
-        start_offset=entry.start_offset,
-        end_offset=entry.end_offset,
-        max_timestamp_ms=entry.max_timestamp_ms,
-        broker_id=_UNKNOWN,
-        event_timestamp_ms=_UNKNOWN,
-        segment_leader_epochs=(EpochEntry(entry.leader_epoch, entry.start_offset),),
-        segment_size_in_bytes=entry.size_in_bytes,
-    )
-    return TieredSegment(metadata, entry.first_offset, entry.next_offset)

@@ -55,6 +55,7 @@ from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.store_contents import no_segments
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.remote_log.window import range_size
+from kafka_remote_client.segment_spans import SegmentSpans
 
 __all__ = ["ListingLocationSource"]
 
@@ -214,9 +215,7 @@ class ListingLocationSource:
                 answers[key] = error
         return answers
 
-    def segments_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+    def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: Deadline) -> Mapping[tuple[str, int], SegmentSpans]:
         """As SegmentListingSource."""
         return list_segments(
             partitions, lambda key: self._tip(*key), self.segments, deadline, concurrency=self._lookup_concurrency

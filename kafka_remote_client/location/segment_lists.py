@@ -14,6 +14,7 @@ from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location.cluster import Key
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.segment_spans import SegmentSpans
 
 __all__ = ["list_segments"]
 
@@ -27,19 +28,20 @@ def list_segments(
     deadline: Deadline,
     *,
     concurrency: int,
-) -> Mapping[Key, Sequence[TieredSegment]]:
+) -> Mapping[Key, SegmentSpans]:
     """As SegmentListingSource.segments_of.
 
     ``segments`` returns ``None`` if it does not know them; an error is logged at DEBUG, and its partition is left out.
     ``concurrency``: the number of partitions that are looked up at the same time.
     """
 
-    def found(key: Key) -> Sequence[TieredSegment] | None:
+    def found(key: Key) -> SegmentSpans | None:
         if deadline.expired():
             return None
         try:
             tip = topic_id_partition(key)
-            return None if tip is None else segments(tip)
+            listed = None if tip is None else segments(tip)
+            return None if listed is None else SegmentSpans(segment.span for segment in listed)
         except DirectFetchError as error:
             _log.debug("the segments of %s-%s are not known: %s", *key, error)
             return None

@@ -11,7 +11,7 @@ from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics, FetchMetrics
 from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, PartitionOffsets, SegmentLocation
-from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.segment_spans import SegmentSpans
 
 __all__ = ["CachingLocationSource", "LocationSource", "SegmentListingSource", "locate_one", "watch_caches"]
 
@@ -54,10 +54,8 @@ class CachingLocationSource(Protocol):
 class SegmentListingSource(Protocol):
     """A source that knows all segments of a partition. Any object with the method is one; it subclasses nothing."""
 
-    def segments_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
-        """Returns the tiered segments of partitions (topic, number), in the order of their offsets.
+    def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: Deadline) -> Mapping[tuple[str, int], SegmentSpans]:
+        """Returns the spans of the tiered segments of partitions (topic, number), in the order of their offsets.
 
         Partitions are left out where the segments are not known, or not before ``deadline``. No leader confirms the segments,
         so they are for plans and not for reads. Raises DirectFetchError kinds that apply to all partitions.

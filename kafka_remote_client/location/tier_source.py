@@ -41,6 +41,7 @@ from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.remote_log.window import range_size
+from kafka_remote_client.segment_spans import SegmentSpans
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.wire import ZERO_UUID
 
@@ -119,9 +120,7 @@ class TierLocationSource(BoundsByLeaders):
 
         return self._leaders.ask(question.topic, question.partition, deadline, ask)
 
-    def segments_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+    def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: Deadline) -> Mapping[tuple[str, int], SegmentSpans]:
         """As SegmentListingSource. The leaders' cluster gives the topic ids: one Metadata request for all topics."""
         topics = self._leaders.topics(list(dict.fromkeys(topic for topic, _ in partitions)), deadline)
 

@@ -63,7 +63,7 @@ def decode_entries(data: Buffer) -> list[SegmentEntry]:
     """The entries of a list. Raises ProtocolError for a partial entry, one that contradicts itself, and a wrong order."""
     if len(data) % ENTRY_BYTES:
         raise ProtocolError(f"a list of segments of {len(data)} bytes has a partial entry")
-    entries = [SegmentEntry._make(fields) for fields in _ENTRY.iter_unpack(data)]
+    entries = list(map(SegmentEntry._make, _ENTRY.iter_unpack(data)))
     _check(entries)
     return entries
 

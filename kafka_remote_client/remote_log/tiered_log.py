@@ -15,6 +15,7 @@ import attrs
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.segment_spans import SegmentSpan
 
 __all__ = ["TieredLog", "TieredSegment"]
 
@@ -31,6 +32,15 @@ class TieredSegment:
     def is_whole(self) -> bool:
         """Whether the log holds the segment up to the segment's own end."""
         return self.end == self.metadata.end_offset + 1
+
+    @property
+    def span(self) -> SegmentSpan:
+        """The offsets of it that belong to the log, with bytes in proportion."""
+        metadata = self.metadata
+        whole = metadata.end_offset + 1 - metadata.start_offset
+        size = metadata.segment_size_in_bytes * (self.end - self.start) // whole
+        youngest = metadata.max_timestamp_ms if metadata.max_timestamp_ms >= 0 else None
+        return SegmentSpan(self.start, self.end, size, youngest)
 
 
 @attrs.frozen

@@ -39,8 +39,9 @@ from kafka_remote_client.scanning.pruning import Extent, Verdict, verdict
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks, tally_of
 from kafka_remote_client.scanning.split_window import split_window
-from kafka_remote_client.scanning.splits import SegmentSpan, Split
+from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
+from kafka_remote_client.segment_spans import SegmentSpan
 
 __all__ = ["OpenScan", "SegmentBounds"]
 

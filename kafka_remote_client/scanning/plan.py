@@ -24,7 +24,8 @@ from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.predicate import Predicate
 from kafka_remote_client.scanning.pruning import Extent, Verdict, hull, verdict
 from kafka_remote_client.scanning.scan import Scan
-from kafka_remote_client.scanning.splits import Gap, OffsetRange, SegmentSpan, Split, plan_splits, tiles
+from kafka_remote_client.scanning.splits import Gap, OffsetRange, Split, plan_splits, tiles
+from kafka_remote_client.segment_spans import SegmentSpan
 
 __all__ = ["ScanPlan", "TieredPartition", "TimeBounds", "plan_scan", "segments_in", "time_bounds", "with_live_rest"]
 

@@ -16,34 +16,18 @@ References: Spark's KafkaOffsetRangeCalculator (minPartitions, maxRecordsPerPart
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 
 import attrs
 
 from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.segment_spans import SegmentSpan
 
-__all__ = ["DEFAULT_SPLIT_BYTES", "Gap", "OffsetRange", "SegmentSpan", "Split", "plan_splits", "sized", "tiles", "total_bytes"]
+__all__ = ["DEFAULT_SPLIT_BYTES", "Gap", "OffsetRange", "Split", "plan_splits", "sized", "tiles", "total_bytes"]
 
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 _ASSUMED_BYTES_PER_OFFSET = 1024.0
-
-
-@attrs.frozen
-class SegmentSpan:
-    """Offsets ``[start, end)`` and their size in bytes: a segment, or several in a row that are planned together.
-
-    ``max_timestamp``: the latest timestamp in it, in milliseconds; ``None`` = not known.
-    """
-
-    start: int
-    end: int
-    size_in_bytes: int
-    max_timestamp: int | None = None
-
-    @property
-    def density(self) -> float:
-        """Bytes per offset."""
-        return self.size_in_bytes / (self.end - self.start)
 
 
 @attrs.frozen
@@ -158,7 +142,7 @@ def sized(ranges: Iterable[OffsetRange], largest_gap: int | None = None) -> list
     Gaps are cut into pieces of about ``largest_gap`` bytes; ``None`` = not cut.
     """
     wanted = [found for found in ranges if found.start < found.end]
-    density = _density(span for found in wanted for span in found.segments)
+    density = cache(lambda: _density(span for found in wanted for span in found.segments))
     return [list(_cells(found, density, largest_gap)) for found in wanted]
 
 
@@ -171,8 +155,9 @@ def tiles(start: int, end: int, segments: Sequence[SegmentSpan]) -> Iterator[tup
     """Tiles ``[start, end)``: the part of each segment in it, as (start, end, segment), and the gaps between them."""
     at, before = start, None
     for span in segments:
-        first, last = max(at, span.start), min(span.end, end)
-        if at < min(first, end):
+        first = max(at, span.start)  # without max and min, which take half the time of a large plan
+        last = min(end, span.end)
+        if at < first and at < end:
             yield Gap(at, min(first, end), before, span)
             at = min(first, end)
         if first < last:
@@ -192,25 +177,23 @@ def _density(spans: Iterable[SegmentSpan]) -> float:
     return size / offsets if offsets else _ASSUMED_BYTES_PER_OFFSET
 
 
-def _cells(found: OffsetRange, elsewhere: float, largest_gap: int | None) -> Iterator[Split]:
+def _cells(found: OffsetRange, elsewhere: Callable[[], float], largest_gap: int | None) -> Iterator[Split]:
     """Tiles a range with its segments, cut to the range, and with the gaps between and after them.
 
-    ``elsewhere``: bytes per offset if no segment of this partition is known.
+    ``elsewhere`` returns the bytes per offset if no segment of this partition is known.
     """
-
-    def cell(start: int, end: int, size: int) -> Split:
-        return Split(found.topic_partition, start, end, size, found.tiered_end, found.tier_failure)
-
+    partition, tiered_end, failure = found.topic_partition, found.tiered_end, found.tier_failure
     for tile in tiles(found.start, found.end, found.segments):
         if isinstance(tile, Gap):
-            density = elsewhere if tile.density is None else tile.density
-            whole = cell(tile.start, tile.end, int((tile.end - tile.start) * density))
+            density = elsewhere() if tile.density is None else tile.density
+            size = int((tile.end - tile.start) * density)
+            whole = Split(partition, tile.start, tile.end, size, tiered_end, failure)
             pieces = 1 if largest_gap is None else -(-whole.size_in_bytes // max(1, largest_gap))
             yield from _divided(whole, max(1, min(pieces, whole.offsets)))
         else:
             start, end, span = tile
             size = span.size_in_bytes * (end - start) // (span.end - span.start)
-            yield cell(start, end, size)
+            yield Split(partition, start, end, size, tiered_end, failure)
 
 
 def _packed(cells: Sequence[Split], target: int, max_records: int | None) -> Iterator[Split]:

@@ -28,7 +28,6 @@ from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.broker_part import BrokerPart
 from kafka_remote_client.scanning.plan import TieredPartition, TimeBounds, time_bounds, with_live_rest
 from kafka_remote_client.scanning.scan import Scan
-from kafka_remote_client.scanning.segment_spans import span_of
 from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["partitions_of", "survey"]
@@ -151,7 +150,7 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         partition,
         start,
         end,
-        tuple(span_of(segment) for segment in segments),
+        tuple(segment.span for segment in segments),
         first_young_enough=at(times.oldest, markers=True),
         # The broker's clock sets the time of a marker. Older records may come after it, so it ends no read.
         first_too_young=at(times.youngest, markers=False),

@@ -162,7 +162,9 @@ class GrantingBroker:
         self._clients = clients or ClientLimits()
         self._counters = counters
         self._lookups = Lookups(workers, self._look_up, limits.lookup_timeout, counters.lookups.add, kept_workers)
-        self._pages = Lookups(workers, self._look_up_page, limits.lookup_timeout, counters.lookups.add, kept_workers)
+        self._pages = Lookups(
+            workers, self._look_up_page, limits.lookup_timeout, counters.lookups.add, kept_workers, kept_at_once=1
+        )
         self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Generic, TypeVar
 
 from kafka_remote_client.location.probes import NotGrantedError
@@ -38,6 +38,9 @@ class Lookups(Generic[_T]):
 
     ``kept_workers``: threads that never wait for the store. They call ``look_up`` in :func:`kept_only` first; ``workers`` call
     it only if that raises NotKeptError. ``kept_workers`` also do the work of :meth:`run`. ``None``: ``workers`` do everything.
+
+    ``kept_at_once``: how many of the calls in :func:`kept_only` run at the same time, ``None`` = as many as there are threads.
+    Threads that compute for milliseconds delay the event loop, which then waits for all of them at each step.
     """
 
     def __init__(
@@ -47,10 +50,12 @@ class Lookups(Generic[_T]):
         timeout: float,
         took: Callable[[float], None],
         kept_workers: Executor | None = None,
+        kept_at_once: int | None = None,
     ) -> None:
         self._took = took
         self._workers = workers
         self._kept_workers = kept_workers
+        self._kept_turns = nullcontext() if kept_at_once is None else asyncio.Semaphore(kept_at_once)
         self._look_up = look_up
         self._timeout = timeout
         self._running: dict[Hashable, tuple[LocationQuestion, _Work[_T]]] = {}
@@ -65,7 +70,8 @@ class Lookups(Generic[_T]):
             loop = asyncio.get_running_loop()
             began = loop.time()
             with suppress(NotKeptError):
-                answer = await self.run(lambda: self._kept(question))
+                async with self._kept_turns:
+                    answer = await self.run(lambda: self._kept(question))
                 self._took(loop.time() - began)
                 return answer
         while True:

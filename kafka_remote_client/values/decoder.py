@@ -69,6 +69,10 @@ class ValueDecoder:
             return self._of(lambda texts: texts.cast(pa.string()))
         if kind == "json":
             return self._of(json_parser(schema), inferred=schema is None)
+        if kind == "protobuf":
+            raise ConfigurationError(
+                f"{column}_format 'protobuf' is not supported; leave it out to keep the bytes, and parse them yourself"
+            )
         if kind != "avro":
             raise ConfigurationError(f"{column}_format {kind!r} is not one of {', '.join(FORMATS)}")
         # fastavro is an extra

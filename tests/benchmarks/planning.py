@@ -34,9 +34,9 @@ from kafka_remote_client.model import (
     TopicPartition,
 )
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
-from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.remaining import parse_split_id, without
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, plan_splits
+from kafka_remote_client.segment_spans import SegmentSpan, SegmentSpans
 from kafka_remote_client.spark.planning.segment_probes import with_segments
 from kafka_remote_client.spark.source.partition import KafkaRemotePartition
 from tests.benchmarks.engine_reading import memory
@@ -81,11 +81,9 @@ class _ListingSource(_Source):
     def __init__(self, segments: int, partitions: Sequence[TopicPartition]) -> None:
         super().__init__(segments)
         starts = range(0, self._end, LENGTH)
-        self._lists = {key: [TieredSegment(segment_metadata(*key, at), at, at + LENGTH) for at in starts] for key in partitions}
+        self._lists = {key: SegmentSpans(SegmentSpan(at, at + LENGTH, SIZE) for at in starts) for key in partitions}
 
-    def segments_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: object
-    ) -> Mapping[tuple[str, int], Sequence[TieredSegment]]:
+    def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> Mapping[tuple[str, int], SegmentSpans]:
         return {TopicPartition(*key): self._lists[TopicPartition(*key)] for key in partitions}
 
 

@@ -7,11 +7,12 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow.fs import FileSelector, S3FileSystem
 
-from kafka_remote_client.errors import ExportError
+from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.table_scan import scan
+from kafka_remote_client.spark.reading.task_counters import load_counters, write_counters
 from tests.support.golden import golden_local
 from tests.support.s3_server import S3_VARIABLES, S3Server
 from tests.support.scanned import expected_rows, rows_of
@@ -68,3 +69,16 @@ def test_a_store_failure_raises_export_error(s3_server: S3Server) -> None:
     with pytest.raises(ExportError, match=r"cannot read _exports/export/job\.json in nowhere/table") as raised:
         table.to_parquet("nowhere/table", filesystem=files)
     assert "wrong" not in str(raised.value)
+
+
+def test_counters_of_tasks_go_to_a_bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = s3_server.new_bucket([])
+    for name, value in S3_VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    url = f"s3://{bucket}/counters?endpoint_override={s3_server.authority}&scheme=http&region={s3_server.region}"
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        load_counters(url)
+    for start in (0, 5):
+        write_counters(url, f"t-0-{start}-{start + 5}", 0, {"remote-fetch-request-total": 2})
+    found = load_counters(url)
+    assert (found.counters, found.splits) == ({"remote-fetch-request-total": 4}, 2)

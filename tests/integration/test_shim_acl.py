@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from uuid import UUID, uuid4
 
@@ -28,7 +28,16 @@ from tests.support.any_request import AnyRequest, requests_of_clients
 from tests.support.kafka_client import RawClient
 from tests.support.scenario import write_wide_topic
 from tests.support.scram_broker import ScramBroker
-from tests.support.scram_client import answered, connection, error_of, is_granted, location_request, topic_id_of
+from tests.support.scram_client import (
+    answered,
+    connection,
+    error_of,
+    is_granted,
+    list_request,
+    listed_segments,
+    location_request,
+    topic_id_of,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -111,6 +120,22 @@ def test_a_client_without_read_right_gets_the_brokers_exact_answer(
     allowed = answered(shim.bootstrap_servers, "reader", location_request(TIERED, topic_id, version), version)
     assert is_granted(allowed, version), "the question itself is one that is granted"
     assert not [user for user in ("reader", *DENIED) if f"{user}-password" in caplog.text]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_denied_client_gets_the_brokers_answer_and_no_list(
+    broker: ScramBroker, shim: Shim, topic_id: UUID, version: int
+) -> None:
+    lists_before = shim.metrics().get("segment_lists", 0)
+    for user in DENIED:
+        for topic, known in ((TIERED, topic_id), (MISSING, uuid4())):
+            body = list_request(topic, known, version)
+            direct = answered(broker.bootstrap_servers, user, body, version)
+            assert answered(shim.bootstrap_servers, user, body, version) == direct
+            assert error_of(direct, version) != 0
+    assert shim.metrics().get("segment_lists", 0) == lists_before
+    allowed = answered(shim.bootstrap_servers, "reader", list_request(TIERED, topic_id, version), version)
+    assert (listed_segments(allowed, version) or 0) > 1, "the request itself is one that gets a list"
 
 
 class Pair:
@@ -287,12 +312,17 @@ def test_pipelined_answers_reach_the_right_client(broker: ScramBroker, shim: Shi
 
 
 @pytest.mark.fault("S08")
-def test_nothing_is_granted_after_a_revocation(broker: ScramBroker, shim: Shim, topic_id: UUID) -> None:
-    """The shim asks the broker before each grant, so it grants nothing from the moment that the broker denies."""
-    body = location_request(TIERED, topic_id, 13)
+@pytest.mark.parametrize(
+    ("request_of", "is_served"), [(location_request, is_granted), (list_request, listed_segments)], ids=["location", "list"]
+)
+def test_nothing_is_granted_after_a_revocation(
+    broker: ScramBroker, shim: Shim, topic_id: UUID, request_of: Callable[..., bytes], is_served: Callable[..., object]
+) -> None:
+    """The shim asks the broker before each grant and list, so it gives nothing from the moment that the broker denies."""
+    body = request_of(TIERED, topic_id, 13)
     open_one = connection(shim.bootstrap_servers, "reader")
     try:
-        assert is_granted(bytes(open_one.send_receive(ApiKey.FETCH, 13, body, Deadline(_CLOCK, 60))), 13)
+        assert is_served(bytes(open_one.send_receive(ApiKey.FETCH, 13, body, Deadline(_CLOCK, 60))), 13)
         broker.revoke("reader", AclOperation.READ, ResourceType.TOPIC, TIERED)
         try:
             wait_until(lambda: error_of(answered(broker.bootstrap_servers, "reader", body, 13), 13), "the broker to deny")
@@ -301,6 +331,6 @@ def test_nothing_is_granted_after_a_revocation(broker: ScramBroker, shim: Shim, 
             assert answered(shim.bootstrap_servers, "reader", body, 13) == direct
         finally:
             broker.allow("reader", AclOperation.READ, ResourceType.TOPIC, TIERED)
-            wait_until(lambda: is_granted(answered(shim.bootstrap_servers, "reader", body, 13), 13), "the right to be back")
+            wait_until(lambda: is_served(answered(shim.bootstrap_servers, "reader", body, 13), 13), "the right to be back")
     finally:
         open_one.close()

@@ -12,8 +12,8 @@ from kafka_remote_client.errors import DirectFetchError, LocationError, RemoteLo
 from kafka_remote_client.location.guarded_source import GuardedLocationSource
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.model import NotRemote, PartitionOffsets
-from kafka_remote_client.remote_log.tiered_log import TieredSegment
-from tests.support.locations import ManualClock, location, segment
+from kafka_remote_client.segment_spans import SegmentSpan, SegmentSpans
+from tests.support.locations import ManualClock, location
 from tests.support.questions import question
 
 KEY, OTHER = ("orders", 0), ("orders", 1)
@@ -134,7 +134,7 @@ def listed(answer: object) -> object:
 
 
 def test_listed_segments_of_the_asked_partitions_pass() -> None:
-    segments = [TieredSegment(segment(), 0, 10)]
+    segments = SegmentSpans([SegmentSpan(0, 10, 100)])
     assert listed({KEY: segments, ("other", 3): segments}) == {KEY: segments}
 
 

@@ -12,13 +12,14 @@ import pytest
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.guarded_source import GuardedLocationSource
-from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition
+from kafka_remote_client.location.leader_lists import PartitionsAtOnce
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeature
 from kafka_remote_client.protocol.dialect import LocationRequest, SegmentPage
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.segment_list import SegmentEntry
-from tests.support.fake_broker import DIALECT, TOPIC_ID, FakeBroker, Setup
+from kafka_remote_client.segment_spans import SegmentSpan
+from tests.support.fake_broker import DIALECT, FakeBroker, Setup
 from tests.support.locations import ManualClock
 from tests.support.scripted_peer import ScriptedPeer
 
@@ -63,11 +64,28 @@ def test_lists_of_many_partitions_are_read_page_by_page(setup: Setup) -> None:
 
 def test_a_listed_segment_has_all_that_a_plan_needs(setup: Setup) -> None:
     (segment,) = setup.source.segments_of([("t", 1)], Deadline(SystemClock(), SECONDS))["t", 1]
-    assert (segment.start, segment.end) == (40, 50)
-    metadata = segment.metadata
-    assert metadata.remote_log_segment_id == RemoteLogSegmentId(TopicIdPartition(TOPIC_ID, "t", 1), UUID(int=41))
-    assert (metadata.start_offset, metadata.end_offset, metadata.segment_size_in_bytes) == (40, 49, 5000)
-    assert (metadata.max_timestamp_ms, metadata.segment_leader_epochs) == (1040, (EpochEntry(3, 40),))
+    assert segment == SegmentSpan(40, 50, 5000, 1040)
+
+
+def test_a_segment_that_ends_early_has_its_share_of_the_bytes(setup: Setup) -> None:
+    (whole,) = entries(1, first=40)
+    setup.broker.lists[1] = [whole._replace(next_offset=44)]
+    (segment,) = setup.source.segments_of([("t", 1)], Deadline(SystemClock(), SECONDS))["t", 1]
+    assert segment == SegmentSpan(40, 44, 2000, 1040)
+
+
+def test_requests_for_long_lists_name_fewer_partitions() -> None:
+    batch = PartitionsAtOnce()
+
+    def answered(*lengths: int, more: bool) -> int:
+        batch.adapt([SegmentPage(tuple(entries(length)), 10 * length if more else None) for length in lengths])
+        return batch.most
+
+    assert [answered(2, 2, 2, 2, more=True) for _ in range(3)] == [64, 32, 16]
+    assert answered(4, 3, more=False) == 16, "complete, and nearly as many entries as an answer has"
+    assert answered(2, 2, more=False) == 32
+    assert [answered(1, more=False) for _ in range(3)] == [64, 128, 128]
+    assert [answered(8, more=True) for _ in range(9)][-2:] == [1, 1]
 
 
 def test_the_fetch_is_at_the_end_of_the_log_and_requests_no_records(setup: Setup) -> None:

@@ -33,6 +33,7 @@ from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchPartiti
 from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.segment_spans import SegmentSpans
 from kafka_remote_client.wire import ZERO_UUID
 from tests.support.fake_broker import TOPIC_ID, FakeBroker
 from tests.support.questions import question, tier_question
@@ -284,7 +285,7 @@ def test_lineage_is_confirmed_for_the_leaders_epoch_not_the_readers(setup: Setup
 
 def test_segments_are_those_of_the_cluster_s_topic(setup: Setup) -> None:
     found = setup.source.segments_of([("t", 2), ("t", 5)], Deadline(SystemClock(), 60))
-    assert found == {("t", 2): []}
+    assert found == {("t", 2): SegmentSpans()}
     assert set(setup.tier.listed) == {TopicIdPartition(TOPIC_ID, "t", number) for number in (2, 5)}
     assert setup.broker.fetches == []
 

@@ -19,7 +19,7 @@ from kafka_remote_client.scanning.plan import (
 )
 from kafka_remote_client.scanning.predicate import column
 from kafka_remote_client.scanning.scan import Scan
-from kafka_remote_client.scanning.splits import SegmentSpan
+from kafka_remote_client.segment_spans import SegmentSpan
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SEGMENTS = tuple(SegmentSpan(start, start + 100, 10_000, 1_000 + start) for start in range(0, 400, 100))

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, Split, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, Split, plan_splits
+from kafka_remote_client.segment_spans import SegmentSpan
 
 TP = TopicPartition("t", 0)
 

@@ -232,3 +232,18 @@ def test_cached_answers_wait_for_no_look_up_that_reads() -> None:
             assert len(times) == 2, "both look-ups count, and signing is none"
 
     asyncio.run(all_of_it())
+
+
+def test_cached_look_ups_run_only_as_many_at_once_as_told(held: Held) -> None:
+    async def all_of_it() -> None:
+        with ThreadPoolExecutor(1) as workers, Prompt(4) as kept_workers:
+            lookups = Lookups(workers, held, SECONDS, lambda _seconds: None, kept_workers, kept_at_once=1)
+            asked = [asyncio.create_task(lookups.answer("a", attrs.evolve(QUESTION, offset=n))) for n in range(4)]
+            try:
+                await held.begun()
+                assert await lookups.run(lambda: len(held.calls)) == 1, "other work does not wait"
+            finally:
+                held.go_on.set()
+            assert await asyncio.gather(*asked) == [1, 2, 3, 4]
+
+    asyncio.run(all_of_it())

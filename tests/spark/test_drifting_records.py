@@ -11,7 +11,8 @@ import pytest
 
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import NotRemote, PartitionOffsets, TopicPartition
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, Split, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, Split, plan_splits
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job
 from kafka_remote_client.spark.planning.micro_batch import batch_end_by_bytes
 from kafka_remote_client.spark.planning.segment_probes import DEFAULT_BUDGET, with_segments

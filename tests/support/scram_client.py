@@ -16,7 +16,16 @@ from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.shim.config import parse_address
 from tests.support.scram_broker import ScramBroker
 
-__all__ = ["answered", "connection", "error_of", "is_granted", "location_request", "topic_id_of"]
+__all__ = [
+    "answered",
+    "connection",
+    "error_of",
+    "is_granted",
+    "list_request",
+    "listed_segments",
+    "location_request",
+    "topic_id_of",
+]
 
 _FORMATS = ("ApacheKafkaV1",)
 _CLOCK = SystemClock()
@@ -50,6 +59,13 @@ def location_request(topic: str, topic_id: UUID, version: int, offset: int = 0) 
     return fetch.encode_request(fetch.FetchRequest(topics, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, tags=root), version)
 
 
+def list_request(topic: str, topic_id: UUID, version: int) -> bytes:
+    """Returns the body of a Fetch that requests the list of segments of partition 0, from its first offset on."""
+    _, tags = TaggedDialect().request_tags(LocationRequest((), batched=True, list_start=0))
+    topics = (fetch.FetchTopic((fetch.FetchPartition(0, 0, 0, tags=tags),), topic, topic_id),)
+    return fetch.encode_request(fetch.FetchRequest(topics, max_wait_ms=60_000, max_bytes=1), version)
+
+
 def answered(servers: str, user: str, body: bytes, version: int) -> bytes:
     """Returns the body of the answer to a Fetch by ``user``."""
     made = connection(servers, user)
@@ -63,6 +79,13 @@ def error_of(body: bytes, version: int) -> int:
     """Returns the error code of a Fetch answer or of its partition."""
     described = fetch.decode_response(memoryview(body), version)
     return described.error_code or described.responses[0].partitions[0].error_code
+
+
+def listed_segments(body: bytes, version: int) -> int | None:
+    """Returns the number of segments in a Fetch answer's list; ``None`` if it has no list."""
+    (partition,) = fetch.decode_response(memoryview(body), version).responses[0].partitions
+    page = TaggedDialect().read_page(partition.tags, 0)
+    return None if page is None else len(page.entries)
 
 
 def is_granted(body: bytes, version: int) -> bool:

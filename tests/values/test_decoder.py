@@ -129,6 +129,8 @@ def test_a_column_is_kept_in_the_type_that_is_asked_for() -> None:
 def test_inconsistent_options_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="'xml' is not one of json, avro, string"):
         ValueDecoder(value_format="xml")
+    with pytest.raises(ConfigurationError, match="value_format 'protobuf' is not supported; leave it out to keep the bytes"):
+        ValueDecoder(value_format="protobuf")
     with pytest.raises(ConfigurationError, match="key_schema or a registry"):
         ValueDecoder(key_format="avro")
     with pytest.raises(ConfigurationError, match="key_format 'avro' needs a registry"):

@@ -160,7 +160,8 @@ OPTIONS = tuple(
             "remote.countersDirectory",
             Scope.BOTH,
             "",
-            "Directory that all tasks can write to. Each split writes its counters there.",
+            "Directory that all tasks can write to: an absolute path, or a URL that pyarrow knows, such as "
+            "s3://bucket/counters. Each split writes its counters there. Credentials come from the environment.",
         ),
         (
             "remote.onFallback",

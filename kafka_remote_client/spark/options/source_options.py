@@ -53,6 +53,8 @@ _LOCATION_TIMEOUT_MS = "10000"
 _PASSED_ON = (JAVA_PREFIX, FETCH_PREFIX, _STORAGE_PREFIX, _LIBRDKAFKA_PREFIX)
 
 
+_FILE_SYSTEMS = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+"""Schemes of the URLs that pyarrow makes a file system of."""
 _CANONICAL = {option.name.lower(): option for option in OPTIONS}
 
 
@@ -217,8 +219,9 @@ class _Reader:
 
     def directory(self, name: str) -> str | None:
         text = self.value(name).strip().removeprefix("file://")
-        if "://" in text or (name in self.values and not text.startswith("/")):
-            raise ConfigurationError(f"{name} must be the absolute path of a directory on a mounted file system")
+        scheme, separator, _ = text.partition("://")
+        if scheme not in _FILE_SYSTEMS if separator else name in self.values and not text.startswith("/"):
+            raise ConfigurationError(f"{name} must be an absolute path or a URL of {', '.join(_FILE_SYSTEMS)}")
         return text or None
 
     def bound(self, side: str) -> OffsetBound:

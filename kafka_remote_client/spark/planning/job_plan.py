@@ -29,7 +29,8 @@ from typing import Any
 import attrs
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import Gap, OffsetRange, SegmentSpan, Split, tiles
+from kafka_remote_client.scanning.splits import Gap, OffsetRange, Split, tiles
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests
 from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices, counted_figures, side_by_side

@@ -33,8 +33,8 @@ from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES, WINDOW_RANGES
 from kafka_remote_client.location.source import LocationSource, SegmentListingSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, SegmentLocation, TopicPartition
-from kafka_remote_client.scanning.segment_spans import span_of
-from kafka_remote_client.scanning.splits import Gap, OffsetRange, SegmentSpan, tiles
+from kafka_remote_client.scanning.splits import Gap, OffsetRange, tiles
+from kafka_remote_client.segment_spans import SegmentSpan, SegmentSpans
 from kafka_remote_client.settings import default_of
 
 __all__ = ["DEFAULT_BUDGET", "ROUNDS", "TierOffsets", "gap_offsets", "probe_offsets", "with_segments"]
@@ -128,19 +128,13 @@ def gap_offsets(segments: Sequence[SegmentSpan], tiered_end: int, split_bytes: i
     return sorted(found[: max(0, limit)])
 
 
-def _listed(
-    source: LocationSource, wanted: Sequence[OffsetRange], clock: Clock
-) -> dict[TopicPartition, tuple[SegmentSpan, ...]]:
+def _listed(source: LocationSource, wanted: Sequence[OffsetRange], clock: Clock) -> dict[TopicPartition, SegmentSpans]:
     """Returns the segments of each range whose partition the source lists, in order."""
     if not isinstance(source, SegmentListingSource):
         return {}
     answers = source.segments_of([found.topic_partition for found in wanted], Deadline(clock, _LIST_SECONDS))
     return {
-        found.topic_partition: tuple(
-            span_of(segment)
-            for segment in answers[found.topic_partition]
-            if segment.start < found.end and segment.end > found.start
-        )
+        found.topic_partition: answers[found.topic_partition].within(found.start, found.end)
         for found in wanted
         if found.topic_partition in answers
     }

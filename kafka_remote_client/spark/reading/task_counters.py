@@ -2,7 +2,7 @@
 
 Spark's Python sources can report no metrics of their own, and Spark Connect has no accumulators. So a task writes a small
 file for each split that it read, even if it ended early or failed; a killed task writes none. A split that was read
-twice has two files, because both reads have costs. A file is written under another name and then renamed.
+twice has two files, because both reads have costs. The directory is local or in an object store. Each file appears as a whole.
 
 ::
 
@@ -18,13 +18,14 @@ import logging
 import math
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
+from pyarrow.fs import FileSystem, FileType
 
 from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.spark.reading.counters import Counters, added
 
 __all__ = ["CountedJob", "load_counters", "write_counters"]
@@ -55,29 +56,26 @@ def write_counters(
         "ended_ms": (clock or SystemClock()).time_ms(),
         "counters": counters,
     }
-    name = f"{split_id}-{uuid.uuid4().hex}"
     try:
-        home = Path(directory)
-        home.mkdir(parents=True, exist_ok=True)
-        unfinished = home / f".{name}.tmp"
-        unfinished.write_text(json.dumps(told))
-        unfinished.replace(home / f"{name}.json")
-    except OSError as error:
-        _log.warning("the counters of %s cannot be written: %s", split_id, error.strerror)
+        target_of(directory).write_json(f"{split_id}-{uuid.uuid4().hex}.json", told)
+    except (ConfigurationError, ExportError) as error:
+        _log.warning("the counters of %s cannot be written: %s", split_id, error)
 
 
 def load_counters(path: str) -> CountedJob:
     """Counters from a directory of :func:`write_counters`, from a file of it, or from a file with counters as JSON.
 
-    Raises ConfigurationError for a path that holds none.
+    ``path``: a path, or a URL as of ``remote.countersDirectory``. Raises ConfigurationError for a path that holds none.
     """
-    place = Path(path)
+    target = target_of(path)
+    files, root = target.filesystem, target.root
     try:
-        if place.is_dir():
-            return _job(path, map(_read, sorted(place.glob("*.json"))))
-        told = _read(place)
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
+        if files.get_file_info(root).type is FileType.Directory:
+            names = sorted(name for name in target.names("") if name.endswith(".json"))
+            return _job(path, (_read(files, f"{root}/{name}") for name in names))
+        told = _read(files, root)
+    except (OSError, ExportError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return _job(path, [told]) if "counters" in told else CountedJob(added([told]))
 
 
@@ -102,8 +100,8 @@ def _job(path: str, found: Iterable[Mapping[str, Any]]) -> CountedJob:
     return CountedJob(added_up, len(splits), max(0, end - start) / 1000)
 
 
-def _read(file: Path) -> Mapping[str, Any]:
-    with file.open("rb") as opened:
+def _read(files: FileSystem, file: str) -> Mapping[str, Any]:
+    with files.open_input_stream(file) as opened:
         text = opened.read(_MAX_FILE_BYTES + 1)
     try:
         told = json.loads(text) if len(text) <= _MAX_FILE_BYTES else None

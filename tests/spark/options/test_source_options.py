@@ -223,13 +223,14 @@ def test_our_own_limits_and_switches_are_read() -> None:
     assert "remote.pushFilters" in refusal(BASE | {"remote.pushFilters": "true"}, streaming=True)
 
 
-def test_counters_go_to_a_directory_with_an_absolute_path() -> None:
+def test_counters_go_to_an_absolute_path_or_an_object_store() -> None:
     assert parsed().counters_directory is None
     assert parsed({"remote.countersDirectory": "/data/counters"}).counters_directory == "/data/counters"
     assert parsed({"remote.countersDirectory": "file:///data/counters"}).counters_directory == "/data/counters"
-    for text in ("counters", "s3://bucket/counters", ""):
+    assert parsed({"remote.countersDirectory": "s3://bucket/counters"}).counters_directory == "s3://bucket/counters"
+    for text in ("counters", "ftp://host/counters", ""):
         told = refusal(BASE | {"remote.countersDirectory": text})
-        assert "remote.countersDirectory must be the absolute path of a directory" in told
+        assert "remote.countersDirectory must be an absolute path or a URL of s3, gs, " in told
 
 
 def test_a_misspelled_option_of_spark_is_named_with_the_closest_one() -> None:

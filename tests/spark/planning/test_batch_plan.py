@@ -11,7 +11,8 @@ from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import NotRemote, PartitionOffsets, TopicPartition
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, Split
+from kafka_remote_client.scanning.splits import OffsetRange, Split
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_requests, learn_segments, plan_batch

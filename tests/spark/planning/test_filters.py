@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan
+from kafka_remote_client.scanning.splits import OffsetRange
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.planning.filters import ALL_ROWS, Narrowing, narrowing_of
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, plan_splits
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests
 from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices
 from kafka_remote_client.spark.planning.job_plan import Assumptions, JobPlan, estimate_job

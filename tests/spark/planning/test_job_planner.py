@@ -8,7 +8,8 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, Split
+from kafka_remote_client.scanning.splits import OffsetRange, Split
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.planning import job_planner
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests

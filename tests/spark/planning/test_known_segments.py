@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan
+from kafka_remote_client.scanning.splits import OffsetRange
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.planning.known_segments import KnownSegments
 from tests.support.spark_cluster import A0, A1
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan
+from kafka_remote_client.scanning.splits import OffsetRange
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.offsets.data_loss import DataLoss, DataLossError
 from kafka_remote_client.spark.planning.micro_batch import (
     available,

@@ -11,8 +11,8 @@ import pytest
 from kafka_remote_client.errors import LocationError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, NotRemote, PartitionOffsets, TopicPartition
-from kafka_remote_client.remote_log.tiered_log import TieredSegment
-from kafka_remote_client.scanning.splits import OffsetRange, SegmentSpan, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, plan_splits
+from kafka_remote_client.segment_spans import SegmentSpan, SegmentSpans
 from kafka_remote_client.spark.planning.segment_probes import probe_offsets, with_segments
 from tests.support.locations import ManualClock, location, segment
 from tests.support.one_by_one import OneByOne
@@ -68,12 +68,8 @@ class ListingSource(FakeSource):
 
     def segments_of(self, partitions: Sequence[tuple[str, int]], deadline: object) -> Mapping[tuple[str, int], Any]:
         self.lists.append(partitions)
-        bounds = [(number * LENGTH, number * LENGTH + LENGTH) for number in range(COUNT)]
-        segments = [
-            TieredSegment(segment(start_offset=start, end_offset=end - 1, segment_size_in_bytes=SIZE), start, end)
-            for start, end in bounds
-        ]
-        return dict.fromkeys(self._listed, segments)
+        starts = range(0, COUNT * LENGTH, LENGTH)
+        return dict.fromkeys(self._listed, SegmentSpans(SegmentSpan(start, start + LENGTH, SIZE, 0) for start in starts))
 
 
 def learnt(source: FakeSource, *ranges: OffsetRange, split_bytes: int = SIZE, budget: int = 512) -> list[OffsetRange]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow.fs import FileSystem
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.reading import task_counters
@@ -50,6 +51,17 @@ def test_a_directory_that_cannot_be_written_fails_no_task(tmp_path: Path, caplog
     assert "the counters of t-0-0-9 cannot be written" in caplog.text
 
 
+def test_a_url_with_a_secret_is_neither_used_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
+    url = "s3://name:hidden@bucket/counters"
+    with caplog.at_level(logging.WARNING):
+        write_counters(url, "t-0-0-9", 0, {})
+    assert "give credentials in the environment" in caplog.text
+    assert "hidden" not in caplog.text
+    with pytest.raises(ConfigurationError) as raised:
+        load_counters(url)
+    assert "hidden" not in str(raised.value)
+
+
 def test_what_holds_no_counters_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="holds no counters"):
         load_counters(str(tmp_path))
@@ -68,9 +80,9 @@ def test_one_file_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
     events: list[str] = []
     read, add = task_counters._read, task_counters.added
 
-    def read_one(file: Path) -> Mapping[str, Any]:
+    def read_one(files: FileSystem, file: str) -> Mapping[str, Any]:
         events.append("read")
-        return read(file)
+        return read(files, file)
 
     def add_one(many: Iterable[Mapping[str, Any]]) -> Counters:
         return add(one for one in many if events.append("added") is None)

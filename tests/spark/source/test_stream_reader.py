@@ -11,7 +11,8 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import SegmentSpan, Split
+from kafka_remote_client.scanning.splits import Split
+from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.source import pyspark_api
 from kafka_remote_client.spark.source.partition import KafkaRemotePartition
