@@ -14,9 +14,11 @@ References: KIP-1254 "New Consumer Configs"; reliability promise S16.
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
@@ -91,7 +93,7 @@ def load_fetcher(config: RemoteFetchConfig, store: RemoteObjectStore | None = No
         raise ConfigurationError(f"{_CLASS} is not set; known fetchers: {', '.join(fetcher_names())}")
     if config.fetcher_class_path is not None and not config.allow_class_path:
         raise ConfigurationError(f"{_CLASS}.path needs fetch.remote.allow.class.path=true")
-    found = entry_points(group=FETCHERS, name=name)
+    found = _installed(FETCHERS).select(name=name)
     if found:
         loaded = _load_entry(_only(found, name))
     else:
@@ -123,7 +125,7 @@ def check_settings(config: RemoteFetchConfig, *plugins: object) -> None:
 
 def plugin_names(group: str) -> list[str]:
     """The names of all plugins of an entry-point group."""
-    return sorted({entry.name for entry in entry_points(group=group)})
+    return sorted({entry.name for entry in _installed(group)})
 
 
 def load_named(group: str, what: str, name: str) -> Any:
@@ -131,7 +133,7 @@ def load_named(group: str, what: str, name: str) -> Any:
 
     Raises ConfigurationError for another name, with those that exist, and for a plugin that fails to load; MissingExtraError.
     """
-    found = entry_points(group=group, name=name)
+    found = _installed(group).select(name=name)
     if not found:
         raise ConfigurationError(f"unknown {what} {name!r}; known {what}s: {', '.join(plugin_names(group))}")
     return _load_entry(_only(found, name))
@@ -170,9 +172,28 @@ def load_signer(url: str, options: Mapping[str, object] | None = None) -> Object
     return signer
 
 
+def _installed(group: str) -> EntryPoints:
+    """The plugins of an entry-point group that are installed now."""
+    return _listed(group, tuple((place, _modified(place)) for place in sys.path))
+
+
+@lru_cache(maxsize=16)
+def _listed(group: str, places: tuple[tuple[str, int], ...]) -> EntryPoints:  # noqa: ARG001 - of the key
+    """Cached, because a search reads a file of each installed distribution. An installation modifies one of the ``places``."""
+    return entry_points(group=group)
+
+
+def _modified(place: str) -> int:
+    """When a directory or archive was modified, in ns; 0 if it does not exist."""
+    try:
+        return os.stat(place or ".").st_mtime_ns  # noqa: PTH116 - sys.path has texts
+    except OSError:
+        return 0
+
+
 def _load_by_scheme(group: str, url: str, options: Mapping[str, object] | None) -> Any:
     scheme = _URL_SCHEME.match(url)
-    found = entry_points(group=group, name=scheme[1]) if scheme else None
+    found = _installed(group).select(name=scheme[1]) if scheme else None
     if scheme is None or not found:
         names = ", ".join(f"{name}://" for name in plugin_names(group))
         raise ConfigurationError(f"the store URL must start with one of: {names}")

@@ -214,7 +214,8 @@ def _package_log() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def running_broker() -> KafkaBroker:
     """The run's broker; the first user starts it. For fixtures of wider scope than a test; tests use kafka_broker."""
-    from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
+    from tests.support.artifacts import SHORT_LIVED
+    from tests.support.kafka_broker import KafkaBroker
 
     run = _run_directory()
     owner = int((run / "owner.pid").read_text())

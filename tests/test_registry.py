@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import os
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from kafka_remote_fetchers.directory_store import DirectoryStore
 from kafka_remote_fetchers.memory import MemoryFetcher
 from kafka_remote_fetchers.presigned import PresignedFetcher
 
+from kafka_remote_client import registry
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.plugin import DeclaresSettings
@@ -73,13 +75,18 @@ Provides-Extra: needy
 """
 
 
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A distribution as pip installs it."""
-    info = tmp_path / "tape_plugin-1.0.dist-info"
+def register(directory: Path) -> None:
+    """Writes what pip writes about a distribution."""
+    info = directory / "tape_plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(METADATA)
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A distribution as pip installs it."""
+    register(tmp_path)
     source = PLUGIN.replace("import missing_sdk_if_asked  # MARK", "")
     (tmp_path / "tape_plugin.py").write_text(source)
     (tmp_path / "tape_plugin_needy.py").write_text(PLUGIN)
@@ -130,6 +137,31 @@ def test_an_installed_distribution_adds_a_fetcher_and_a_store(installed: Path) -
     store = load_store("tape://library/1", {"tape.drive": 3})
     assert (store.url, store.options) == ("tape://library/1", {"tape.drive": 3})
     assert load_store("tape://library/1").options == {}
+
+
+def test_a_plugin_is_found_in_the_process_that_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    os.utime(tmp_path, ns=(0, 0))  # its next change gets another time, however coarse the file system's clock is
+    assert "tape" not in fetcher_names()
+    register(tmp_path)
+    assert "tape" in fetcher_names()
+    assert "tape" in store_schemes()
+
+
+def test_distributions_are_read_once_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(**wanted: str) -> EntryPoints:
+        read.append(wanted)
+        return entry_points(**wanted)
+
+    monkeypatch.setattr(registry, "entry_points", counted)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for _ in range(3):
+        load("memory")
+        assert "memory" in fetcher_names()
+        assert "file" in store_schemes()
+    assert read == [{"group": FETCHERS}, {"group": STORES}]
 
 
 def test_plugins_are_imported_on_demand(installed: Path) -> None:

@@ -18,9 +18,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from kafka_remote_client.cli.main import run
-from tests.support.artifacts import MissingPartError
+from tests.support.artifacts import SHORT_LIVED, MissingPartError
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
-from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker, TierOffsets
+from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.s3_server import S3Server
 from tests.support.waiting import wait_until
 

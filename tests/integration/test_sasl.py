@@ -28,8 +28,9 @@ from kafka_remote_client.protocol.sasl import SaslAuthenticator
 from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from tests.support.artifacts import SHORT_LIVED
 from tests.support.certificates import Authority
-from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
+from tests.support.kafka_broker import KafkaBroker
 from tests.support.kafka_client import RawClient
 from tests.support.ports import HOST, free_ports
 from tests.support.reading import PATIENCE_SECONDS, by_consume, direct, plain, read_to_end, total

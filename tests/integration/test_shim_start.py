@@ -12,7 +12,8 @@ from confluent_kafka.admin import NewTopic
 
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
-from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
+from tests.support.artifacts import SHORT_LIVED
+from tests.support.kafka_broker import KafkaBroker
 from tests.support.running_shim import RunningShim
 from tests.support.s3_server import S3Server
 from tests.support.scenario import TransactionalTopic

@@ -25,7 +25,7 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 def dumped(*options: str, files: list[Path]) -> str:
     """What DumpLogSegments prints."""
-    command = [artifacts.java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", artifacts.class_path()]
+    command = [artifacts.java(), "-Xmx256m", *artifacts.SHORT_LIVED, "-cp", artifacts.class_path()]
     command += ["org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, files))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -19,6 +19,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from tests.support.processes import process_group
@@ -26,6 +27,7 @@ from tests.support.processes import process_group
 __all__ = [
     "CACHE",
     "NO_FETCH_VARIABLE",
+    "SHORT_LIVED",
     "MissingPartError",
     "class_path",
     "file_lock",
@@ -41,6 +43,14 @@ CACHE = ROOT / ".cache"
 POM = ROOT / "tests" / "support" / "pom.xml"
 JAVA_SOURCES = ROOT / "tests" / "java"
 NO_FETCH_VARIABLE = "KAFKA_REMOTE_TEST_NO_FETCH"
+SHORT_LIVED = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+)
+"""Options of Java for tests, whose processes live for minutes at most. The second compiler needs a third of the CPU time of a
+broker, and more than half of that of a Spark session of a few queries. The verification of published classes is a sixth of a
+start of Spark. Benchmarks use Java's defaults, as users do.
+"""
 _OLDEST_JDK = 17
 _TEST_CLASSES = {"4.4.0": ("4.3.1", JAVA_SOURCES / "kafka44")}
 """For a version without test classes in Maven: the version whose test classes are used instead, and the additional sources
@@ -68,11 +78,17 @@ def java(tool: str = "java") -> str:
     found = shutil.which(tool)
     if found is None:
         raise MissingPartError(f"{tool} is not on PATH (a JDK >= {_OLDEST_JDK} is needed)")
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False, timeout=60)
-    version = re.search(r"(\d+)\.", said.stderr + said.stdout)
-    if version is None or int(version.group(1)) < _OLDEST_JDK:
+    if _major_version(found) < _OLDEST_JDK:
         raise MissingPartError(f"{tool} on PATH is not of a JDK >= {_OLDEST_JDK}")
     return found
+
+
+@cache
+def _major_version(tool: str) -> int:
+    """0 if the tool does not say it. Cached, because a process asks for each of its Java processes."""
+    said = subprocess.run([tool, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    version = re.search(r"(\d+)\.", said.stderr + said.stdout)
+    return int(version.group(1)) if version else 0
 
 
 def kafka_jars(version: str = "") -> Path:

@@ -36,13 +36,9 @@ from tests.support.ports import HOST, free_ports
 from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
-__all__ = ["LOCAL_TIERED_STORAGE", "SHORT_LIVED", "KafkaBroker", "TierOffsets"]
+__all__ = ["LOCAL_TIERED_STORAGE", "KafkaBroker", "TierOffsets"]
 
 LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Options of Java for tests: its second compiler needs a third of the CPU time of a broker that runs for minutes. Benchmarks
-use Java's defaults, as users do.
-"""
 _KEEPER = Path(__file__).with_name("keeper.py")
 _QUIET = {"log_level": 0, "socket.timeout.ms": 60_000, "reconnect.backoff.max.ms": 500}
 _INDEX_CACHE_BYTES = 1 << 30
@@ -240,7 +236,7 @@ class KafkaBroker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in written.items()))
         cluster = "dGVzdC1jbHVzdGVyLTAwMQ"
         formatting = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-        command = [java, *SHORT_LIVED, "-cp", class_path, *formatting]
+        command = [java, *artifacts.SHORT_LIVED, "-cp", class_path, *formatting]
         subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_SECONDS, stdin=subprocess.DEVNULL)
 
     def _answers(self) -> bool:
@@ -427,7 +423,7 @@ class KafkaBroker:
 
         Raises CalledProcessError when it fails, TimeoutExpired when it does not end.
         """
-        command = [artifacts.java(), "-Xmx256m", *SHORT_LIVED]
+        command = [artifacts.java(), "-Xmx256m", *artifacts.SHORT_LIVED]
         command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", artifacts.class_path(), main_class, *arguments]
         return subprocess.run(command, input=stdin or b"", capture_output=True, check=True, timeout=seconds)
 

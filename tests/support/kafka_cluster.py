@@ -20,7 +20,8 @@ from typing import Self
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker, TierOffsets
+from tests.support.artifacts import SHORT_LIVED
+from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.ports import HOST, free_ports
 from tests.support.waiting import wait_until
 

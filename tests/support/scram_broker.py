@@ -23,7 +23,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker
+from tests.support.artifacts import SHORT_LIVED
+from tests.support.kafka_broker import KafkaBroker
 from tests.support.ports import HOST, free_ports
 
 __all__ = ["ScramBroker"]

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.artifacts import CACHE, ROOT, file_lock, jars_of, java, run_or_missing
+from tests.support.artifacts import CACHE, ROOT, SHORT_LIVED, file_lock, jars_of, java, run_or_missing
 from tests.support.processes import end_group
 
 __all__ = [
@@ -46,10 +46,8 @@ WITH_CONNECTOR = "4.0.1"
 NEWEST = "4.3.0"
 OLDEST = "3.5.8"
 """It has no Python data sources: for ``read_segments`` and exports alone."""
-JAVA_VARIABLES = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Variables of processes that start Spark. None of its Java processes lives long enough for the second compiler, whose work
-is more than half of the processor time of a session of a few queries.
-"""
+JAVA_VARIABLES = {"JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
+"""Variables of processes that start Spark."""
 DEFAULT_JAVA = {"JDK_JAVA_OPTIONS": ""}
 """Variables of benchmarks: Java with both compilers and its default collector, as users run it."""
 _PATIENCE_SECONDS = 60.0
