@@ -164,7 +164,7 @@ class RestorePlan:
 
 
 def plan_restore(tiers: Sequence[PartitionTier], request: RestoreRequest, now_ms: int) -> RestorePlan:
-    """The plan for all partitions; ``now_ms`` is what retention counts from. Raises ConfigurationError for a bad config."""
+    """The plan for all partitions; ``now_ms`` is what retention counts from."""
     plans = tuple(plan_partition(tier, request, now_ms) for tier in tiers if tier.chain)
     numbers: dict[str, set[int]] = {}
     for tier in tiers:
@@ -192,7 +192,7 @@ def plan_restore(tiers: Sequence[PartitionTier], request: RestoreRequest, now_ms
 
 
 def plan_partition(tier: PartitionTier, request: RestoreRequest, now_ms: int) -> PartitionPlan:
-    """The plan for one partition that has a chain. Raises as :func:`plan_restore`."""
+    """The plan for one partition that has a chain."""
     name = TopicPartition(tier.tip.topic, tier.tip.partition)
     configs = request.configs.get(tier.tip.topic, {})
     chain = tuple(_without_overlap(tier.chain))

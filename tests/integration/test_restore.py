@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.restore.config_rules import RULES, config_problems
 from tests.support.artifacts import MissingPartError
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
 from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker, TierOffsets
@@ -153,6 +155,35 @@ def produced(broker: KafkaBroker, topic: str, partition: int, **settings: str) -
     return offsets[0]
 
 
+REFUSED: tuple[Mapping[str, str], ...] = (
+    {"retention_ms": "-1"},
+    {"retention.ms": "week"},
+    {"segment.bytes": "1000"},
+    {"preallocate": "1"},
+    {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"},
+    {"remote.storage.enable": "true", "cleanup.policy": "compact"},
+    {"remote.storage.enable": "true", "retention.ms": "8", "local.retention.ms": "9"},
+)
+OTHER_VERSIONS = {
+    *("errors.deadletterqueue.group.enable", "max.decompressed.message.bytes", "remote.copy.lag.bytes", "remote.copy.lag.ms"),
+    *("internal.segment.bytes", "message.downconversion.enable", "message.timestamp.difference.max.ms"),
+}
+"""Configs that a broker of Kafka 4.3 does not list."""
+
+
+def check_configs(broker: KafkaBroker, topic: str) -> None:
+    """The names of configs are those of the broker, and it refuses what a restore refuses."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    assert broker.admin.describe_configs([resource])[resource].result(60).keys() == RULES.keys() - OTHER_VERSIONS
+    for configs in REFUSED:
+        assert list(config_problems(configs))
+        entries = [ConfigEntry(*config, incremental_operation=AlterConfigOpType.SET) for config in configs.items()]
+        asked = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        with pytest.raises(KafkaException) as refused:
+            broker.admin.incremental_alter_configs([asked], validate_only=True)[asked].result(60)
+        assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG, configs
+
+
 @pytest.mark.broker
 def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden = golden_local()
@@ -168,6 +199,8 @@ def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.C
             assert (now.log_start, now.high_watermark) == (one["log_start"], one["end_offset"])
             metadata = broker.local_log(one["topic"], one["partition"]) / "partition.metadata"
             assert metadata.read_text().endswith(ids[one["topic"]])
+
+        check_configs(broker, "txn")
 
         # The transaction whose end was lost holds read_committed back until the printed command aborts it.
         (command,) = done["abort_commands"]
