@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from uuid import UUID
 
 import attrs
 from rich.table import Table
 
+from kafka_remote_client.cli.offsets import read_metadata
+from kafka_remote_client.cli.options import DEFAULT_METADATA_TIMEOUT
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_json, show_text
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import AbortedTransaction, TopicIdPartition, TopicPartition, uuid_from_text
 from kafka_remote_client.registry import check_store_options, load_store
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
 from kafka_remote_client.restore.commands import abort_commands, group_offset_commands
@@ -36,7 +39,10 @@ _COUNT = re.compile(rf"(?P<topic>[A-Za-z0-9._-]{{1,249}})=(?P<count>{_NUMBER})",
 
 @attrs.frozen
 class RestoreCommand:
-    """The arguments. ``target`` None: only the plan is shown. No topics = all of the store; settings may be secrets."""
+    """The arguments. ``target`` None: only the plan is shown. No topics = all of the store; settings may be secrets.
+
+    The metadata topic is read if ``metadata_servers`` is given.
+    """
 
     store: str
     request: RestoreRequest
@@ -48,6 +54,10 @@ class RestoreCommand:
     layout_options: LayoutOptions = attrs.field(factory=LayoutOptions)
     store_options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     bootstrap_servers: str = "localhost:9092"
+    metadata_servers: str | None = None
+    metadata_topic: str = METADATA_TOPIC
+    consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    metadata_timeout: float = DEFAULT_METADATA_TIMEOUT
     output: OutputFormat = OutputFormat.TEXT
 
 
@@ -59,13 +69,20 @@ def restore(command: RestoreCommand, say: Callable[[str], None], clock: Clock | 
     layout = layout_named(command.layout, command.layout_options)
     store = load_store(command.store, command.store_options)
     topic = command.topics[0] if len(command.topics) == 1 else None
-    with closing(ListingLocationSource(store, layout, topic=topic, topic_id=command.topic_id)) as source:
+    with ExitStack() as opened:
+        source = opened.enter_context(closing(ListingLocationSource(store, layout, topic=topic, topic_id=command.topic_id)))
         check_store_options(command.store_options, store)
         tips = [tip for name in dict.fromkeys(command.topics or source.topics()) for tip in source.partitions(name)]
         if not tips:
             raise nothing_found(f"found no segments{' of ' if command.topics else ''}{', '.join(command.topics)}", store)
         _check_topics(command, tips)
-        tiers = [read_partition(store, layout, source.listing, tip, command.without) for tip in tips]
+        listing, metadata = source.listing, None
+        if command.metadata_servers is not None:
+            reading = read_metadata(
+                command.metadata_servers, command.consumer, command.metadata_topic, command.metadata_timeout
+            )
+            metadata = opened.enter_context(reading)
+        tiers = [read_partition(store, layout, listing, tip, command.without, metadata) for tip in tips]
         plan = plan_restore(tiers, command.request, (clock or SystemClock()).time_ms())
         _show(plan, command)
         if command.target is None or plan.refusals:

@@ -317,6 +317,15 @@ def _restore(
         str,
         typer.Option("--bootstrap-servers", help="Address of the restored node, for the commands.", metavar="HOST:PORT"),
     ] = "localhost:9092",
+    metadata_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata-servers", help="Cluster whose metadata topic says which segments are live.", metavar="HOST:PORT,…"
+        ),
+    ] = None,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    consumer: ConsumerSettings = None,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
     output: Output = OutputFormat.TEXT,
 ) -> None:
     """Rebuilds topics from their tier in the folder of a freshly formatted node."""
@@ -339,6 +348,10 @@ def _restore(
         layout_options=LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])),
         store_options=parse_settings(store_option or [], "--store-option"),
         bootstrap_servers=bootstrap_servers,
+        metadata_servers=metadata_servers,
+        metadata_topic=metadata_topic,
+        consumer=parse_settings(consumer or [], "--consumer"),
+        metadata_timeout=metadata_timeout,
         output=output,
     )
     raise typer.Exit(restore(command, remark))

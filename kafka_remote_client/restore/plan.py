@@ -62,7 +62,8 @@ class PartitionTier:
 
     ``chain``: the segments along ``lineage``; none if none is readable. ``readable``: all segments with metadata, also those of
     other lineages. ``unreadable``: the rest, with reasons. ``hanging``: transactions that are open at the end of the
-    chain; None if no producer snapshot has them.
+    chain; None if no producer snapshot has them. ``unread``: the number of segments in the store that brokers do not read, by
+    the metadata topic; they are in none of the others.
     """
 
     tip: TopicIdPartition
@@ -71,6 +72,7 @@ class PartitionTier:
     readable: tuple[RemoteLogSegmentMetadata, ...] = ()
     unreadable: Mapping[RemoteLogSegmentId, str] = attrs.field(factory=dict)
     hanging: tuple[AbortedTransaction, ...] | None = ()
+    unread: int = 0
 
 
 @attrs.frozen
@@ -277,5 +279,7 @@ def _missing(tier: PartitionTier, log_start: int, log_start_given: bool) -> Iter
     yield f"offsets from {end} on: they were only on the brokers"
     if not log_start_given and log_start:
         yield f"a log start above {log_start}, if records were deleted"
+    if tier.unread:
+        yield f"{tier.unread} segments of the store that are deleted or unfinished by the metadata topic"
     if tier.hanging is None:
         yield "the last producer snapshot: hanging transactions are found while the logs are copied"
