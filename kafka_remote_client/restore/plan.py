@@ -13,6 +13,7 @@ a segment is unreadable      leaves it out by its id
 no configs for the topic     gives them
 retention would delete       sets another retention in the configs
 the log start is outside     gives another one
+the assignment is another    gives one of exactly the restored partitions
 ============================ ========================================================================
 
 Offsets are inclusive at the start, and exclusive at the end unless a name says ``last``.
@@ -38,6 +39,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.restore.assignment import Assignment
 from kafka_remote_client.restore.topic_configs import TopicConfigs, deletion_by_retention, is_compacted
 
 __all__ = ["Gap", "PartitionPlan", "PartitionTier", "RestorePlan", "RestoreRequest", "plan_partition", "plan_restore"]
@@ -77,13 +79,17 @@ class PartitionTier:
 
 @attrs.frozen
 class RestoreRequest:
-    """What the user wants and accepts. ``live_copies``: of several copies, take those that a broker reads."""
+    """What the user wants and accepts. ``live_copies``: of several copies, take those that a broker reads.
+
+    ``assignment`` None: one node has everything.
+    """
 
     configs: TopicConfigs
     log_starts: Mapping[TopicPartition, int] = attrs.field(factory=dict)
     accepted_gaps: frozenset[tuple[TopicPartition, Gap]] = frozenset()
     live_copies: bool = False
     partition_counts: Mapping[str, int] = attrs.field(factory=dict)
+    assignment: Assignment | None = None
 
 
 @attrs.frozen
@@ -136,11 +142,15 @@ class PartitionPlan:
 
 @attrs.frozen
 class RestorePlan:
-    """The whole restore. ``empty`` are the partitions of its topics of which the tier has nothing that is restored."""
+    """The whole restore. ``empty`` are the partitions of its topics of which the tier has nothing that is restored.
+
+    ``assignment`` None: one node has everything.
+    """
 
     partitions: tuple[PartitionPlan, ...]
     empty: tuple[TopicPartition, ...]
     refusals: tuple[str, ...]
+    assignment: Assignment | None = None
 
     @property
     def nbytes(self) -> int:
@@ -190,7 +200,9 @@ def plan_restore(tiers: Sequence[PartitionTier], request: RestoreRequest, now_ms
             refusals.append(f"{topic}: {words}")
         else:
             empty += (name for name in (TopicPartition(topic, number) for number in range(count)) if name not in known)
-    return RestorePlan(plans, tuple(empty), tuple(refusals))
+    if request.assignment is not None:
+        refusals += _misplaced(request.assignment, {*known, *empty})
+    return RestorePlan(plans, tuple(empty), tuple(refusals), request.assignment)
 
 
 def plan_partition(tier: PartitionTier, request: RestoreRequest, now_ms: int) -> PartitionPlan:
@@ -241,6 +253,13 @@ def _without_overlap(chain: Sequence[TieredSegment]) -> Iterator[TieredSegment]:
     for segment in chain:
         yield attrs.evolve(segment, start=max(segment.metadata.start_offset, end))
         end = segment.end
+
+
+def _misplaced(assignment: Assignment, restored: set[TopicPartition]) -> Iterator[str]:
+    for name in sorted(restored - assignment.keys()):
+        yield f"{name}: the assignment does not place it"
+    for name in sorted(assignment.keys() - restored):
+        yield f"{name}: the assignment places it, and it is not among the restored partitions"
 
 
 def _strangers(request: RestoreRequest, known: Iterable[TopicPartition]) -> Iterator[str]:

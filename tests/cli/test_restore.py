@@ -159,6 +159,7 @@ def test_asks_a_metadata_topic_which_copies_are_live(capsys: pytest.CaptureFixtu
         (["absent", "--dry-run"], "found no segments of absent; the store has"),
         (["txn", "absent", "--dry-run"], "the store has no segments of absent"),
         (["txn", "--dry-run", "--configs", "/absent.json"], "--configs: /absent.json cannot be read"),
+        (["txn", "--dry-run", "--assignment", "/absent.json"], "--assignment: /absent.json cannot be read"),
         (["txn", "--dry-run", "--log-start", "txn=0"], "--log-start: 'txn=0' is not TOPIC-PARTITION=OFFSET"),
     ],
 )
