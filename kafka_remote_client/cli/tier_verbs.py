@@ -334,9 +334,13 @@ def _restore(
     metadata_topic: MetadataTopicName = METADATA_TOPIC,
     consumer: ConsumerSettings = None,
     metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    adopt: Annotated[bool, typer.Option("--adopt", hidden=True)] = False,
     output: Output = OutputFormat.TEXT,
 ) -> None:
     """Rebuilds topics from their tier in the folders of freshly formatted nodes."""
+    if adopt:
+        why = "a wrong order of steps lets the broker delete the tier (docs/decisions/0016-restore-copies-to-new-nodes.md)"
+        raise ConfigurationError(f"--adopt is not supported: {why}; restore to new nodes without it")
     if not to and not dry_run:
         raise typer.BadParameter("is missing; --dry-run shows the plan without it", param_hint="--to")
     command = RestoreCommand(

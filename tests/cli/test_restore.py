@@ -160,6 +160,7 @@ def test_asks_a_metadata_topic_which_copies_are_live(capsys: pytest.CaptureFixtu
         (["txn", "absent", "--dry-run"], "the store has no segments of absent"),
         (["txn", "--dry-run", "--configs", "/absent.json"], "--configs: /absent.json cannot be read"),
         (["txn", "--dry-run", "--assignment", "/absent.json"], "--assignment: /absent.json cannot be read"),
+        (["txn", "--dry-run", "--adopt"], "--adopt is not supported: a wrong order of steps lets the broker delete the tier"),
         (["txn", "--dry-run", "--log-start", "txn=0"], "--log-start: 'txn=0' is not TOPIC-PARTITION=OFFSET"),
     ],
 )
