@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import shlex
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +21,13 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.restore.config_rules import RULES, config_problems
+from tests.support import kafka_wire
 from tests.support.artifacts import MissingPartError
+from tests.support.batches import batch, fix_crc
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
 from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker, TierOffsets
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ports import HOST
 from tests.support.s3_server import S3Server
 from tests.support.waiting import wait_until
 
@@ -206,6 +210,13 @@ def check_configs(broker: KafkaBroker, topic: str) -> None:
         assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG, configs
 
 
+def next_batch(producer_id: int, epoch: int, sequence: int) -> bytes:
+    """The batch of one record after the one that ends with a sequence number."""
+    made = bytearray(batch(producer=producer_id))
+    struct.pack_into(">hi", made, 51, epoch, sequence + 1)  # magic 2: producerEpoch, baseSequence
+    return fix_crc(bytes(made))
+
+
 @pytest.mark.broker
 def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden = golden_local()
@@ -213,6 +224,8 @@ def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.C
         store = ["--store", (golden / "remote").as_uri(), "--log-start", "delrec-0=437"]
         *partitions, _, done = restore(capsys, broker, list(CONFIGS), *store)
         ids = {one["topic"]: one["topic_id"] for one in read_jsonl(golden / "offsets.jsonl")}
+        (snapshot,) = broker.local_log("txn").glob("*.snapshot")
+        old_producer = struct.unpack_from(">qhi", snapshot.read_bytes(), 10)
         broker.start()
         for one in partitions:
             now = wait_for_end(broker, one, one["end_offset"])
@@ -235,6 +248,8 @@ def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.C
         for number in range(3):
             assert {place: produced(broker, *place) - number for place in ends} == ends
         assert produced(broker, "logappend", 0, **{"transactional.id": "after"}) == ends["logappend", 0] + 3
+        # A producer of the lost cluster goes on with its next sequence number.
+        assert kafka_wire.produce_batch(HOST, broker.port, "txn", 0, next_batch(*old_producer)) == ends["txn", 0] + 3
         assert broker.wait_until_tiered("epochs", 0, 1).latest_tiered == ends["epochs", 1] - 1
 
         broker.restart(kill=True)
