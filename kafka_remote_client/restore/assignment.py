@@ -12,7 +12,7 @@ References: Kafka's ReassignPartitionsCommand (parsePartitionAssignment), KIP-45
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
@@ -34,7 +34,7 @@ def parse_assignment(text: str, where: str) -> dict[TopicPartition, tuple[int, .
         raise ConfigurationError(f'{where} must have "version": {_VERSION} and a list of "partitions"')
     found: dict[TopicPartition, tuple[int, ...]] = {}
     for number, entry in enumerate(given["partitions"]):
-        problem = next(_problems(entry), None)
+        problem = _problem(entry)
         if problem is not None:
             raise ConfigurationError(f"{where}: entry {number} of partitions {problem}")
         name = TopicPartition(entry["topic"], entry["partition"])
@@ -44,19 +44,19 @@ def parse_assignment(text: str, where: str) -> dict[TopicPartition, tuple[int, .
     return found
 
 
-def _problems(entry: object) -> Iterator[str]:
+def _problem(entry: object) -> str | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("topic"), str):
-        yield 'must have a "topic"'
-        return
+        return 'must have a "topic"'
     replicas, folders = entry.get("replicas"), entry.get("log_dirs")
     if not _is_number(entry.get("partition")):
-        yield 'must have a "partition", a whole number'
+        return 'must have a "partition", a whole number'
     if not isinstance(replicas, list) or not replicas or not all(map(_is_number, replicas)):
-        yield 'must have "replicas", a list of node ids'
-    elif len(set(replicas)) < len(replicas):
-        yield "names a replica twice"
-    elif folders is not None and folders != ["any"] * len(replicas):
-        yield 'must have "any" for each of its "log_dirs", or no "log_dirs"'
+        return 'must have "replicas", a list of node ids'
+    if len(set(replicas)) < len(replicas):
+        return "names a replica twice"
+    if folders not in (None, ["any"] * len(replicas)):
+        return 'must have "any" for each of its "log_dirs", or no "log_dirs"'
+    return None
 
 
 def _is_number(value: object) -> bool:

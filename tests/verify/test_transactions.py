@@ -53,7 +53,7 @@ def test_an_abort_in_the_index_is_valid() -> None:
     assert check(COMMITTED, [], []) == []
 
 
-def test_a_transaction_of_a_compacted_topic_may_have_lost_its_first_records() -> None:
+def test_a_transaction_may_have_lost_its_first_records_to_compaction() -> None:
     later = [batch(100, [Rec()]), data(101, 7), abort_marker(102, 7), data(103, 8)]
     files = [(7, 100, 102, 103)], [(8, 100), (9, 101)]
     assert [kind for kind, _ in check(later, *files)] == [INDEX, SNAPSHOT]
@@ -63,7 +63,7 @@ def test_a_transaction_of_a_compacted_topic_may_have_lost_its_first_records() ->
     assert [kind for kind, _ in check(gone, [(7, 100, 102, 103)], [])] == [INDEX]
 
 
-def test_a_transaction_of_a_compacted_topic_begins_no_earlier_than_told() -> None:
+def test_a_transaction_begins_no_earlier_than_told_despite_compaction() -> None:
     earlier = [data(100, 7), data(101, 8), abort_marker(102, 7)]
     assert [kind for kind, _ in check(earlier, [(7, 101, 102, 103)], [(8, 102)], compacted=True)] == [INDEX, SNAPSHOT]
     assert [kind for kind, _ in check(earlier, [], [], compacted=True)] == [INDEX, SNAPSHOT]
