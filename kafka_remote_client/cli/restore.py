@@ -1,31 +1,44 @@
-"""``kafka-remote restore``: rebuilds topics from their tier in the log folder of a freshly formatted node."""
+"""``kafka-remote restore``: rebuilds topics from their tier in the log folders of freshly formatted nodes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from uuid import UUID
 
 import attrs
 from rich.table import Table
 
+from kafka_remote_client.cli.offsets import read_metadata
+from kafka_remote_client.cli.options import DEFAULT_METADATA_TIMEOUT
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_json, show_text
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import AbortedTransaction, TopicIdPartition, TopicPartition, uuid_from_text
 from kafka_remote_client.registry import check_store_options, load_store
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
+from kafka_remote_client.restore.assignment import Assignment, parse_assignment
 from kafka_remote_client.restore.commands import abort_commands, group_offset_commands
 from kafka_remote_client.restore.plan import Gap, RestorePlan, RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import Restored, Restorer
 from kafka_remote_client.restore.tier import read_partition
 from kafka_remote_client.restore.topic_configs import parse_topic_configs
 
-__all__ = ["RestoreCommand", "parse_counts", "parse_gaps", "parse_ids", "parse_log_starts", "read_configs", "restore"]
+__all__ = [
+    "RestoreCommand",
+    "parse_counts",
+    "parse_gaps",
+    "parse_ids",
+    "parse_log_starts",
+    "read_assignment",
+    "read_configs",
+    "restore",
+]
 
 _NUMBER = r"0|[1-9][0-9]{0,18}"
 _PARTITION = rf"(?P<topic>[A-Za-z0-9._-]{{1,249}})-(?P<partition>{_NUMBER})"
@@ -36,11 +49,14 @@ _COUNT = re.compile(rf"(?P<topic>[A-Za-z0-9._-]{{1,249}})=(?P<count>{_NUMBER})",
 
 @attrs.frozen
 class RestoreCommand:
-    """The arguments. ``target`` None: only the plan is shown. No topics = all of the store; settings may be secrets."""
+    """The arguments. No ``targets``: only the plan is shown. No topics = all of the store; settings may be secrets.
+
+    The metadata topic is read if ``metadata_servers`` is given.
+    """
 
     store: str
     request: RestoreRequest
-    target: Path | None
+    targets: tuple[Path, ...]
     topics: tuple[str, ...] = ()
     topic_id: UUID | None = None
     without: frozenset[UUID] = frozenset()
@@ -48,6 +64,10 @@ class RestoreCommand:
     layout_options: LayoutOptions = attrs.field(factory=LayoutOptions)
     store_options: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     bootstrap_servers: str = "localhost:9092"
+    metadata_servers: str | None = None
+    metadata_topic: str = METADATA_TOPIC
+    consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    metadata_timeout: float = DEFAULT_METADATA_TIMEOUT
     output: OutputFormat = OutputFormat.TEXT
 
 
@@ -59,31 +79,48 @@ def restore(command: RestoreCommand, say: Callable[[str], None], clock: Clock | 
     layout = layout_named(command.layout, command.layout_options)
     store = load_store(command.store, command.store_options)
     topic = command.topics[0] if len(command.topics) == 1 else None
-    with closing(ListingLocationSource(store, layout, topic=topic, topic_id=command.topic_id)) as source:
+    with ExitStack() as opened:
+        source = opened.enter_context(closing(ListingLocationSource(store, layout, topic=topic, topic_id=command.topic_id)))
         check_store_options(command.store_options, store)
         tips = [tip for name in dict.fromkeys(command.topics or source.topics()) for tip in source.partitions(name)]
         if not tips:
             raise nothing_found(f"found no segments{' of ' if command.topics else ''}{', '.join(command.topics)}", store)
         _check_topics(command, tips)
-        tiers = [read_partition(store, layout, source.listing, tip, command.without) for tip in tips]
+        listing, metadata = source.listing, None
+        if command.metadata_servers is not None:
+            reading = read_metadata(
+                command.metadata_servers, command.consumer, command.metadata_topic, command.metadata_timeout
+            )
+            metadata = opened.enter_context(reading)
+        tiers = [read_partition(store, layout, listing, tip, command.without, metadata) for tip in tips]
         plan = plan_restore(tiers, command.request, (clock or SystemClock()).time_ms())
         _show(plan, command)
-        if command.target is None or plan.refusals:
+        if not command.targets or plan.refusals:
             return 1 if plan.refusals else 0
-        restored = Restorer(store, layout, plan, command.request.configs, say=say).run(command.target)
+        restored = Restorer(store, layout, plan, command.request.configs, say=say).run(*command.targets)
     _show_rest(restored, command)
     return 0
 
 
 def read_configs(path: str) -> dict[str, dict[str, str]]:
     """The file of ``--configs``. Raises ConfigurationError."""
+    where = f"--configs: {path}"
+    return parse_topic_configs(_text_of(path, where), as_json=path.endswith(".json"), where=where)
+
+
+def read_assignment(path: str) -> Assignment:
+    """The file of ``--assignment``. Raises ConfigurationError."""
+    where = f"--assignment: {path}"
+    return parse_assignment(_text_of(path, where), where)
+
+
+def _text_of(path: str, where: str) -> str:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"--configs: {path} cannot be read: {error.strerror}") from None
+        raise ConfigurationError(f"{where} cannot be read: {error.strerror}") from None
     except ValueError:
-        raise ConfigurationError(f"--configs: {path} is not UTF-8") from None
-    return parse_topic_configs(text, as_json=path.endswith(".json"), where=f"--configs: {path}")
+        raise ConfigurationError(f"{where} is not UTF-8") from None
 
 
 def parse_log_starts(texts: Sequence[str]) -> dict[TopicPartition, int]:
@@ -175,6 +212,6 @@ def _show_rest(restored: Restored, command: RestoreCommand) -> None:
         show_json(done)
         return
     print(f"restored; new producers get ids from {restored.next_producer_id} on")
-    print("start the node, then run, before consumers start:")
+    print(f"start the node{'s' if len(command.targets) > 1 else ''}, then run, before consumers start:")
     for line in [*aborts, *offsets]:
         print(f"  {line}")

@@ -49,6 +49,7 @@ from kafka_remote_client.cli.restore import (
     parse_gaps,
     parse_ids,
     parse_log_starts,
+    read_assignment,
     read_configs,
     restore,
 )
@@ -283,7 +284,14 @@ def _cost(
 def _restore(
     store: Store,
     topics: Topics = None,
-    to: Annotated[Path | None, typer.Option("--to", help="Log folder of the freshly formatted node.", metavar="DIR")] = None,
+    to: Annotated[
+        list[Path] | None,
+        typer.Option("--to", help="Log folder of a freshly formatted node; repeatable, with --assignment.", metavar="DIR"),
+    ] = None,
+    assignment: Annotated[
+        str | None,
+        typer.Option("--assignment", help="Nodes of each partition, as for kafka-reassign-partitions.sh.", metavar="JSON"),
+    ] = None,
     configs: Annotated[
         str | None,
         typer.Option("--configs", help="Configs of each topic, which the tier does not have.", metavar="TOML|JSON"),
@@ -317,10 +325,23 @@ def _restore(
         str,
         typer.Option("--bootstrap-servers", help="Address of the restored node, for the commands.", metavar="HOST:PORT"),
     ] = "localhost:9092",
+    metadata_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata-servers", help="Cluster whose metadata topic says which segments are live.", metavar="HOST:PORT,…"
+        ),
+    ] = None,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    consumer: ConsumerSettings = None,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    adopt: Annotated[bool, typer.Option("--adopt", hidden=True)] = False,
     output: Output = OutputFormat.TEXT,
 ) -> None:
-    """Rebuilds topics from their tier in the folder of a freshly formatted node."""
-    if to is None and not dry_run:
+    """Rebuilds topics from their tier in the folders of freshly formatted nodes."""
+    if adopt:
+        why = "a wrong order of steps lets the broker delete the tier (docs/decisions/0016-restore-copies-to-new-nodes.md)"
+        raise ConfigurationError(f"--adopt is not supported: {why}; restore to new nodes without it")
+    if not to and not dry_run:
         raise typer.BadParameter("is missing; --dry-run shows the plan without it", param_hint="--to")
     command = RestoreCommand(
         store=store,
@@ -330,8 +351,9 @@ def _restore(
             accepted_gaps=parse_gaps(allow_gap or []),
             live_copies=live_copies,
             partition_counts=parse_counts(partitions or []),
+            assignment=None if assignment is None else read_assignment(assignment),
         ),
-        target=None if dry_run else to,
+        targets=() if dry_run else tuple(to or ()),
         topics=tuple(topics or ()),
         topic_id=parse_topic_id(topic_id),
         without=parse_ids(without_segment or []),
@@ -339,6 +361,10 @@ def _restore(
         layout_options=LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])),
         store_options=parse_settings(store_option or [], "--store-option"),
         bootstrap_servers=bootstrap_servers,
+        metadata_servers=metadata_servers,
+        metadata_topic=metadata_topic,
+        consumer=parse_settings(consumer or [], "--consumer"),
+        metadata_timeout=metadata_timeout,
         output=output,
     )
     raise typer.Exit(restore(command, remark))

@@ -10,8 +10,11 @@ from rich.table import Table
 
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_json, show_text
 from kafka_remote_client.cli.progress import bytes_bar
+from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.model import uuid_to_text
+from kafka_remote_client.location import cleanup_policies
+from kafka_remote_client.location.bootstrap import connection_settings, with_servers
+from kafka_remote_client.model import TopicIdPartition, uuid_to_text
 from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
@@ -62,7 +65,7 @@ def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
         seen = SeenStore(store, _prefixes(inspector, command.request.topics), advance)
         with _opened(command) as known:
             try:
-                verifier = TierVerifier(seen, inspector, command.request, known)
+                verifier = TierVerifier(seen, inspector, command.request, known, compacted=_compacted(command))
             except NothingToVerifyError as error:
                 raise nothing_found(str(error), store) from error
             planned = verifier.summary
@@ -94,6 +97,16 @@ def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
     with closing(MetadataTopic(config, command.metadata_topic)) as topic:
         topic.read(command.metadata_timeout)
         yield topic
+
+
+def _compacted(command: VerifyCommand) -> Callable[[TopicIdPartition], bool]:
+    """Asks the brokers, if any are given, whether a topic is compacted."""
+    if command.bootstrap_servers is None:
+        return lambda _: False
+    clock = SystemClock()
+    settings = with_servers(connection_settings(command.metadata_consumer), command.bootstrap_servers)
+    policies = cleanup_policies.CleanupPolicies(settings, clock)
+    return lambda partition: policies.compacted(partition, Deadline(clock, command.metadata_timeout))
 
 
 def _print_json(found: Iterator[Finding | Unchecked]) -> None:

@@ -73,7 +73,7 @@ class CleanupPolicies:
             asked = admin.describe_configs([resource], request_timeout=deadline.remaining())
             policy = str(asked[resource].result(deadline.remaining())[_POLICY].value)
         except (KafkaException, FutureTimeoutError, KeyError) as error:
-            _log.warning("offset gap in topic %s: its %s is unknown, so the broker serves the gap: %s", topic, _POLICY, error)
+            _log.warning("offset gap in topic %s: its %s is unknown, so it counts as not compacted: %s", topic, _POLICY, error)
             return False
         finally:
             del admin  # the trace of an error refers to this frame, and the client's threads end with the client

@@ -34,7 +34,6 @@ from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.records import BatchHeader, BatchRules, RemoteLogInputStream
 from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET
 from kafka_remote_client.records.completed_fetch import FetchState
-from kafka_remote_client.restore.files import FormattedNode
 from kafka_remote_client.wire import Writer
 
 __all__ = ["BOOTSTRAP", "RestoredPartition", "RestoredTopic", "has_topics", "metadata_records", "with_records"]
@@ -57,10 +56,14 @@ _NO_EPOCH_OF_BROKER = -1
 
 @attrs.frozen
 class RestoredPartition:
-    """A partition as the controller is told of it. ``leader_epoch`` is the one in which the first leader writes."""
+    """A partition as the controller is told of it. ``leader_epoch`` is the one in which the first leader writes.
+
+    ``replicas``: node ids. All are in sync, and the first one leads.
+    """
 
     number: int
     leader_epoch: int
+    replicas: tuple[int, ...]
 
 
 @attrs.frozen
@@ -73,14 +76,14 @@ class RestoredTopic:
     configs: Mapping[str, str]
 
 
-def metadata_records(topics: Sequence[RestoredTopic], node: FormattedNode, next_producer_id: int) -> list[bytes]:
-    """The values of the records for a node that is the only replica of everything."""
+def metadata_records(topics: Sequence[RestoredTopic], directories: Mapping[int, UUID], next_producer_id: int) -> list[bytes]:
+    """The values of the records. ``directories``: the id of each node's log folder."""
     records = []
     for topic in topics:
         records.append(_topic(topic))
-        records += (_partition(topic, partition, node) for partition in topic.partitions)
+        records += (_partition(topic, partition, directories) for partition in topic.partitions)
         records += (_config(topic.name, name, value) for name, value in sorted(topic.configs.items()))
-    records.append(_producer_ids(node.node_id, next_producer_id))
+    records.append(_producer_ids(min(directories), next_producer_id))
     return records
 
 
@@ -145,15 +148,15 @@ def _topic(topic: RestoredTopic) -> bytes:
     return _closed(writer)
 
 
-def _partition(topic: RestoredTopic, partition: RestoredPartition, node: FormattedNode) -> bytes:
+def _partition(topic: RestoredTopic, partition: RestoredPartition, directories: Mapping[int, UUID]) -> bytes:
     writer = _record(_PARTITION, _PARTITION_VERSION)
     writer.int32(partition.number)
     writer.uuid(topic.topic_id)
-    for brokers in ([node.node_id], [node.node_id], [], []):
+    for brokers in (partition.replicas, partition.replicas, (), ()):
         writer.array(brokers, writer.int32)
-    for number in (node.node_id, partition.leader_epoch, 0):
+    for number in (partition.replicas[0], partition.leader_epoch, 0):
         writer.int32(number)
-    writer.array([node.directory_id], writer.uuid)
+    writer.array([directories[node] for node in partition.replicas], writer.uuid)
     return _closed(writer)
 
 

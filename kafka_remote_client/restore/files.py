@@ -6,7 +6,7 @@ file                       content
 leader-epoch-checkpoint    ``0``, the number of entries, then ``epoch start-offset`` for each
 log-start-offset-checkpoint ``0``, the number of entries, then ``topic partition offset`` for each
 partition.metadata         ``version: 0``, ``topic_id: `` and the id; no newline at the end
-meta.properties            Java properties of a formatted folder: ``node.id``, ``directory.id``
+meta.properties            Java properties of a formatted folder: ``node.id``, ``directory.id``, …
 ========================== ======================================================================
 
 A producer snapshot is restored as it is in the tier, under another name.
@@ -46,10 +46,11 @@ META_PROPERTIES = "meta.properties"
 
 @attrs.frozen
 class FormattedNode:
-    """What ``meta.properties`` says of a folder: the node that it belongs to, and the folder's own id."""
+    """What ``meta.properties`` says of a folder: the node and the cluster that it belongs to, and the folder's own id."""
 
     node_id: int
     directory_id: UUID
+    cluster_id: str
 
 
 def log_file(base_offset: int) -> str:
@@ -84,7 +85,7 @@ def parse_meta_properties(text: str) -> FormattedNode:
     if found.get("version") != "1":
         raise ConfigurationError(f"{META_PROPERTIES} has version {found.get('version')}, not 1")
     try:
-        return FormattedNode(int(found["node.id"]), uuid_from_text(found["directory.id"]))
+        return FormattedNode(int(found["node.id"]), uuid_from_text(found["directory.id"]), found["cluster.id"])
     except KeyError as missing:
         raise ConfigurationError(f"{META_PROPERTIES} has no {missing.args[0]}: format it with Kafka 3.7 or later") from None
     except ValueError as error:

@@ -36,6 +36,7 @@ __all__ = ["NodeFolder", "sync", "writing"]
 _WORK = "kafka-remote-restore"
 _PLAN = f"{_WORK}.json"
 _METADATA_LOG = "__cluster_metadata-0"
+_PIECE_BYTES = 1 << 22
 
 
 class NodeFolder:
@@ -58,7 +59,8 @@ class NodeFolder:
             except OSError:
                 raise RestoreError(f"{path} is in use: a broker or another restore has locked it") from None
             if any((path / _METADATA_LOG).glob("*.log")):
-                raise RestoreError(f"{path} is in use: a node has started in it; format a new folder")
+                why = "a cluster that runs cannot take restored topics (docs/restore.md, Limits)"
+                raise RestoreError(f"{path} is in use: a node has started in it; format a new folder, because {why}")
             yield cls(path, parse_meta_properties(meta.read_text(encoding="utf-8", errors="replace")))
 
     @property
@@ -96,6 +98,18 @@ class NodeFolder:
             return place
         (self._work / name).mkdir(exist_ok=True)
         return self._work / name
+
+    def take(self, name: str, source: NodeFolder) -> None:
+        """Copies a complete partition from another node's folder: what is not here already."""
+        place = self.partition(name)
+        for path in sorted(source.partition(name).iterdir()):
+            if not (place / path.name).exists():
+                unfinished = self._work / f"{path.name}.part"
+                with path.open("rb") as theirs, unfinished.open("wb") as file:
+                    shutil.copyfileobj(theirs, file, _PIECE_BYTES)
+                    file.flush()
+                    sync(file.fileno())
+                unfinished.rename(place / path.name)
 
     def move(self, name: str) -> None:
         """Puts a complete partition in its place."""

@@ -13,6 +13,7 @@ a segment is unreadable      leaves it out by its id
 no configs for the topic     gives them
 retention would delete       sets another retention in the configs
 the log start is outside     gives another one
+the assignment is another    gives one of exactly the restored partitions
 ============================ ========================================================================
 
 Offsets are inclusive at the start, and exclusive at the end unless a name says ``last``.
@@ -38,6 +39,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.restore.assignment import Assignment
 from kafka_remote_client.restore.topic_configs import TopicConfigs, deletion_by_retention, is_compacted
 
 __all__ = ["Gap", "PartitionPlan", "PartitionTier", "RestorePlan", "RestoreRequest", "plan_partition", "plan_restore"]
@@ -62,7 +64,8 @@ class PartitionTier:
 
     ``chain``: the segments along ``lineage``; none if none is readable. ``readable``: all segments with metadata, also those of
     other lineages. ``unreadable``: the rest, with reasons. ``hanging``: transactions that are open at the end of the
-    chain; None if no producer snapshot has them.
+    chain; None if no producer snapshot has them. ``unread``: the number of segments in the store that brokers do not read, by
+    the metadata topic; they are in none of the others.
     """
 
     tip: TopicIdPartition
@@ -71,17 +74,22 @@ class PartitionTier:
     readable: tuple[RemoteLogSegmentMetadata, ...] = ()
     unreadable: Mapping[RemoteLogSegmentId, str] = attrs.field(factory=dict)
     hanging: tuple[AbortedTransaction, ...] | None = ()
+    unread: int = 0
 
 
 @attrs.frozen
 class RestoreRequest:
-    """What the user wants and accepts. ``live_copies``: of several copies, take those that a broker reads."""
+    """What the user wants and accepts. ``live_copies``: of several copies, take those that a broker reads.
+
+    ``assignment`` None: one node has everything.
+    """
 
     configs: TopicConfigs
     log_starts: Mapping[TopicPartition, int] = attrs.field(factory=dict)
     accepted_gaps: frozenset[tuple[TopicPartition, Gap]] = frozenset()
     live_copies: bool = False
     partition_counts: Mapping[str, int] = attrs.field(factory=dict)
+    assignment: Assignment | None = None
 
 
 @attrs.frozen
@@ -134,11 +142,15 @@ class PartitionPlan:
 
 @attrs.frozen
 class RestorePlan:
-    """The whole restore. ``empty`` are the partitions of its topics of which the tier has nothing that is restored."""
+    """The whole restore. ``empty`` are the partitions of its topics of which the tier has nothing that is restored.
+
+    ``assignment`` None: one node has everything.
+    """
 
     partitions: tuple[PartitionPlan, ...]
     empty: tuple[TopicPartition, ...]
     refusals: tuple[str, ...]
+    assignment: Assignment | None = None
 
     @property
     def nbytes(self) -> int:
@@ -164,7 +176,7 @@ class RestorePlan:
 
 
 def plan_restore(tiers: Sequence[PartitionTier], request: RestoreRequest, now_ms: int) -> RestorePlan:
-    """The plan for all partitions; ``now_ms`` is what retention counts from. Raises ConfigurationError for a bad config."""
+    """The plan for all partitions; ``now_ms`` is what retention counts from."""
     plans = tuple(plan_partition(tier, request, now_ms) for tier in tiers if tier.chain)
     numbers: dict[str, set[int]] = {}
     for tier in tiers:
@@ -188,11 +200,13 @@ def plan_restore(tiers: Sequence[PartitionTier], request: RestoreRequest, now_ms
             refusals.append(f"{topic}: {words}")
         else:
             empty += (name for name in (TopicPartition(topic, number) for number in range(count)) if name not in known)
-    return RestorePlan(plans, tuple(empty), tuple(refusals))
+    if request.assignment is not None:
+        refusals += _misplaced(request.assignment, {*known, *empty})
+    return RestorePlan(plans, tuple(empty), tuple(refusals), request.assignment)
 
 
 def plan_partition(tier: PartitionTier, request: RestoreRequest, now_ms: int) -> PartitionPlan:
-    """The plan for one partition that has a chain. Raises as :func:`plan_restore`."""
+    """The plan for one partition that has a chain."""
     name = TopicPartition(tier.tip.topic, tier.tip.partition)
     configs = request.configs.get(tier.tip.topic, {})
     chain = tuple(_without_overlap(tier.chain))
@@ -241,6 +255,13 @@ def _without_overlap(chain: Sequence[TieredSegment]) -> Iterator[TieredSegment]:
         end = segment.end
 
 
+def _misplaced(assignment: Assignment, restored: set[TopicPartition]) -> Iterator[str]:
+    for name in sorted(restored - assignment.keys()):
+        yield f"{name}: the assignment does not place it"
+    for name in sorted(assignment.keys() - restored):
+        yield f"{name}: the assignment places it, and it is not among the restored partitions"
+
+
 def _strangers(request: RestoreRequest, known: Iterable[TopicPartition]) -> Iterator[str]:
     """Arguments about partitions that are not restored: a typing error would be accepted without effect."""
     partitions = set(known)
@@ -277,5 +298,7 @@ def _missing(tier: PartitionTier, log_start: int, log_start_given: bool) -> Iter
     yield f"offsets from {end} on: they were only on the brokers"
     if not log_start_given and log_start:
         yield f"a log start above {log_start}, if records were deleted"
+    if tier.unread:
+        yield f"{tier.unread} segments of the store that are deleted or unfinished by the metadata topic"
     if tier.hanging is None:
         yield "the last producer snapshot: hanging transactions are found while the logs are copied"

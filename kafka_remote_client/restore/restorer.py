@@ -1,15 +1,17 @@
 """Carries out a plan: copies the logs, checks every batch, writes Kafka's files beside them, and tells the node of its topics.
 
 Theory of operation. Each step leaves files that are whole or absent, so a restore that was killed continues with the same
-command: what was copied is read and checked again, but not copied again. The node's metadata change last.
+command: what was copied is read and checked again, but not copied again. The nodes' metadata change last. The folder of a
+partition's first replica gets the segments from the store, those of the others are copies of that one.
 
 References: docs/restore.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,10 @@ from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.producer_snapshot import producer_ids
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.restore import files
+from kafka_remote_client.restore.assignment import Assignment
 from kafka_remote_client.restore.bootstrap import RestoredPartition, RestoredTopic, metadata_records, with_records
 from kafka_remote_client.restore.copied_log import CutFinder, ProducersSeen, check_log
-from kafka_remote_client.restore.node_folder import NodeFolder, sync, writing
+from kafka_remote_client.restore.node_folder import NodeFolder, sync
 from kafka_remote_client.restore.plan import PartitionPlan, RestorePlan
 from kafka_remote_client.restore.tier import read_snapshot
 from kafka_remote_client.restore.topic_configs import TopicConfigs, is_compacted
@@ -71,27 +74,54 @@ class Restorer:
         self._say = say
         self._copied = 0
 
-    def run(self, target: Path) -> Restored:
-        """Restores into the log folder of a formatted node, or continues to. Raises RestoreError, and what the store raises."""
-        with NodeFolder.opened(target) as folder, writing(target):
-            names = [str(partition.name) for partition in self._plan.partitions]
-            if not folder.begin(self._fingerprint(folder), names) and folder.free_bytes() < self._plan.nbytes:
-                raise RestoreError(f"{target} has {folder.free_bytes()} bytes free, the logs have {self._plan.nbytes}")
+    def run(self, *targets: Path) -> Restored:
+        """Restores into the log folders of formatted nodes of one cluster, or continues to.
+
+        Raises RestoreError, and what the store raises.
+        """
+        with ExitStack() as opened:
+            folders = _by_node([opened.enter_context(NodeFolder.opened(target)) for target in targets])
+            replicas = self._replicas(folders)
+            fingerprint = self._fingerprint(replicas)
+            for node, folder in folders.items():
+                placed = [one for one in self._plan.partitions if node in replicas[one.name]]
+                wanted = sum(one.nbytes for one in placed)
+                if not folder.begin(fingerprint, [str(one.name) for one in placed]) and folder.free_bytes() < wanted:
+                    raise RestoreError(f"{folder.path} has {folder.free_bytes()} bytes free, the logs have {wanted}")
             highest, hanging = -1, {}
             for partition in self._plan.partitions:
-                seen = self._partition(folder, partition)
+                leader, *others = (folders[node] for node in replicas[partition.name])
+                seen = self._partition(leader, partition)
+                for other in others:
+                    other.take(str(partition.name), leader)
                 highest = max(highest, seen.highest_id, *self._snapshot_ids(partition))
                 found = seen.hanging if partition.hanging is None else partition.hanging
                 if found:
                     hanging[partition.name] = found
                 self._say(f"{partition.name}: {len(partition.segments)} segments, offsets to {partition.end}")
-            for name in names:
-                folder.move(name)
             next_id = highest + 1 + PRODUCER_ID_MARGIN
-            records = metadata_records(self._topics(), folder.node, next_id)
-            starts = {one.name: one.log_start for one in self._plan.partitions if one.log_start}
-            folder.finish(files.log_start_checkpoint(starts), lambda formatted: with_records(formatted, records))
+            directories = {node: folder.node.directory_id for node, folder in folders.items()}
+            records = metadata_records(self._topics(replicas), directories, next_id)
+            for node, folder in folders.items():
+                placed = [one for one in self._plan.partitions if node in replicas[one.name]]
+                for one in placed:
+                    folder.move(str(one.name))
+                starts = {one.name: one.log_start for one in placed if one.log_start}
+                folder.finish(files.log_start_checkpoint(starts), lambda formatted: with_records(formatted, records))
         return Restored(hanging, next_id, self._copied)
+
+    def _replicas(self, folders: Mapping[int, NodeFolder]) -> Assignment:
+        """The nodes of each partition. Raises RestoreError if not all of them have a folder."""
+        names = [*(one.name for one in self._plan.partitions), *self._plan.empty]
+        if self._plan.assignment is None:
+            if len(folders) > 1:
+                raise RestoreError("several folders need an assignment of partitions to nodes")
+            return dict.fromkeys(names, tuple(folders))
+        for name in names:
+            for node in self._plan.assignment[name]:
+                if node not in folders:
+                    raise RestoreError(f"the assignment places {name} on node {node}, and no folder given is of that node")
+        return self._plan.assignment
 
     def _partition(self, folder: NodeFolder, plan: PartitionPlan) -> ProducersSeen:
         place = folder.partition(str(plan.name))
@@ -144,19 +174,22 @@ class Restorer:
         data = read_snapshot(self._store, self._layout, plan.segments[-1])
         return [-1] if data is None else [-1, *producer_ids(data)]
 
-    def _topics(self) -> list[RestoredTopic]:
+    def _topics(self, replicas: Assignment) -> list[RestoredTopic]:
         topics = []
         for name, topic_id in self._plan.topic_ids.items():
             epochs = {one.tip.partition: one.leader_epoch for one in self._plan.partitions if one.tip.topic == name}
             epochs |= {one.partition: _NEW_TOPIC_EPOCH for one in self._plan.empty if one.topic == name}
-            partitions = tuple(RestoredPartition(number, epoch) for number, epoch in sorted(epochs.items()))
+            partitions = tuple(
+                RestoredPartition(number, epoch, replicas[TopicPartition(name, number)])
+                for number, epoch in sorted(epochs.items())
+            )
             topics.append(RestoredTopic(name, topic_id, partitions, self._configs[name]))
         return topics
 
-    def _fingerprint(self, folder: NodeFolder) -> dict[str, Any]:
+    def _fingerprint(self, replicas: Assignment) -> dict[str, Any]:
         """What must be equal for an unfinished restore to continue."""
         return {
-            "node": folder.node.node_id,
+            "replicas": {str(name): list(nodes) for name, nodes in replicas.items()},
             "empty": [str(one) for one in self._plan.empty],
             "configs": {name: dict(self._configs[name]) for name in self._plan.topic_ids},
             "partitions": [
@@ -168,6 +201,18 @@ class Restorer:
                 for one in self._plan.partitions
             ],
         }
+
+
+def _by_node(folders: Sequence[NodeFolder]) -> dict[int, NodeFolder]:
+    """Raises RestoreError unless these are folders of different nodes of one cluster."""
+    found: dict[int, NodeFolder] = {}
+    for folder in folders:
+        other = found.setdefault(folder.node.node_id, folder)
+        if other is not folder:
+            raise RestoreError(f"{other.path} and {folder.path} are both of node {folder.node.node_id}")
+        if folder.node.cluster_id != folders[0].node.cluster_id:
+            raise RestoreError(f"{folders[0].path} and {folder.path} are of different clusters")
+    return found
 
 
 def _id(segment: TieredSegment) -> str:

@@ -13,18 +13,25 @@ import tomllib
 from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.restore.config_rules import (
+    COMPACT,
+    DELETE,
+    UNLIMITED,
+    WEEK_MS,
+    config_problems,
+    policies,
+    whole_number,
+)
 
 __all__ = ["TopicConfigs", "deletion_by_retention", "is_compacted", "parse_topic_configs"]
 
 TopicConfigs = Mapping[str, Mapping[str, str]]
-_WEEK_MS = "604800000"
-_UNLIMITED = -1
 
 
 def parse_topic_configs(text: str, *, as_json: bool, where: str) -> dict[str, dict[str, str]]:
     """``{topic: {config: value}}``, as JSON or TOML; numbers and booleans become texts as Kafka writes them.
 
-    Raises ConfigurationError, which begins with ``where``.
+    Raises ConfigurationError, which begins with ``where`` and names all configs that Kafka does not accept.
     """
     try:
         given = json.loads(text) if as_json else tomllib.loads(text)
@@ -32,15 +39,19 @@ def parse_topic_configs(text: str, *, as_json: bool, where: str) -> dict[str, di
         raise ConfigurationError(f"{where} is neither TOML nor JSON (.json): {error}") from None
     if not isinstance(given, dict) or not all(isinstance(configs, dict) for configs in given.values()):
         raise ConfigurationError(f"{where} must have a table of configs for each topic")
-    return {
+    texts = {
         topic: {name: _text(value, f"{where}: {topic}.{name}") for name, value in configs.items()}
         for topic, configs in given.items()
     }
+    wrong = [f"{topic}: {problem}" for topic, configs in texts.items() for problem in config_problems(configs)]
+    if wrong:
+        raise ConfigurationError(f"{where}: {'; '.join(wrong)}")
+    return texts
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:
     """Whether Kafka's cleaner compacts the topic, so that its log has holes."""
-    return "compact" in _policies(configs)
+    return COMPACT in policies(configs)
 
 
 def deletion_by_retention(configs: Mapping[str, str], segments: Sequence[tuple[int, int]], now_ms: int) -> str | None:
@@ -48,30 +59,19 @@ def deletion_by_retention(configs: Mapping[str, str], segments: Sequence[tuple[i
 
     ``segments``: highest timestamp (-1 = none) and bytes of each, in order.
     """
-    if not segments or "delete" not in _policies(configs):
+    if not segments or DELETE not in policies(configs):
         return None
-    keep_ms = _number(configs, "retention.ms", _WEEK_MS)
-    keep_bytes = _number(configs, "retention.bytes", str(_UNLIMITED))
+    keep_ms = whole_number(configs, "retention.ms", WEEK_MS)
+    keep_bytes = whole_number(configs, "retention.bytes", str(UNLIMITED))
     newest = segments[0][0]
-    if keep_ms > _UNLIMITED and 0 <= newest < now_ms - keep_ms:
+    if keep_ms > UNLIMITED and 0 <= newest < now_ms - keep_ms:
         told = "" if "retention.ms" in configs else " (Kafka's default)"
         age = now_ms - newest
         return f"retention.ms {keep_ms}{told} deletes segments that are {age} ms old: set retention.ms=-1 until it is restored"
     total = sum(size for _, size in segments)
-    if keep_bytes > _UNLIMITED and total - segments[0][1] >= keep_bytes:
+    if keep_bytes > UNLIMITED and total - segments[0][1] >= keep_bytes:
         return f"retention.bytes {keep_bytes} deletes a part of {total} bytes: set retention.bytes=-1 until it is restored"
     return None
-
-
-def _policies(configs: Mapping[str, str]) -> set[str]:
-    return {policy.strip() for policy in configs.get("cleanup.policy", "delete").split(",")}
-
-
-def _number(configs: Mapping[str, str], name: str, default: str) -> int:
-    try:
-        return int(configs.get(name, default))
-    except ValueError:
-        raise ConfigurationError(f"{name}={configs[name]} is not a whole number") from None
 
 
 def _text(value: object, where: str) -> str:

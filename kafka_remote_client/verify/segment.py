@@ -194,7 +194,7 @@ def _walk(
     start = stored.listed.start_offset
     offsets = OffsetIndexCheck(indexes.offsets or OffsetIndex(b"", start))
     times = TimeIndexCheck(indexes.times or TimeIndex(b"", start))
-    transactions = TransactionsCheck(indexes.transactions, indexes.snapshot, start)
+    transactions = TransactionsCheck(indexes.transactions, indexes.snapshot, start, compacted=allow_offset_gaps)
     epochs = LeaderEpochsCheck(claims)
     walk = LogWalk(
         source,

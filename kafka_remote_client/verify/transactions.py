@@ -2,6 +2,9 @@
 
 An ABORT marker ends a transaction of its producer. The index has an entry for it, unless the transaction has no batch in this
 partition. Of the transactions that began in this segment, the snapshot has those that are open at the end of the log.
+
+The cleaner of a compacted topic removes records of a transaction, but not its marker while any is left. So in such a topic a
+transaction may begin later than the files say, or not at all.
 """
 
 from __future__ import annotations
@@ -23,15 +26,21 @@ __all__ = ["TransactionsCheck", "transaction_marker"]
 class TransactionsCheck:
     """A BatchListener. None: the file is missing or unreadable, and is not judged.
 
-    ``open_transactions`` are those of the producer snapshot.
+    ``open_transactions`` are those of the producer snapshot. ``compacted``: the log may have holes.
     """
 
     def __init__(
-        self, index: TransactionIndex | None, open_transactions: tuple[AbortedTransaction, ...] | None, start_offset: int
+        self,
+        index: TransactionIndex | None,
+        open_transactions: tuple[AbortedTransaction, ...] | None,
+        start_offset: int,
+        *,
+        compacted: bool = False,
     ) -> None:
         self._index = index
         self._snapshot = open_transactions
         self._start = start_offset
+        self._compacted = compacted
         self._entries: Iterator[AbortedTxn] = iter(index or ())
         self._next = next(self._entries, None)
         self._open: dict[int, int] = {}
@@ -105,20 +114,26 @@ class TransactionsCheck:
         if entry.last_stable_offset > entry.last_offset + 1:
             self._refuse(entry, f"its last stable offset {entry.last_stable_offset} is after it")
         began_here = entry.first_offset >= self._start or marker.producer_id in self._ended
-        if began_here and self._whole and entry.first_offset != began:
+        if began_here and self._whole and not self._agrees(entry.first_offset, began):
             self._refuse(entry, "no such transaction begins there" if began is None else f"it begins at {began}")
+
+    def _agrees(self, told: int, began: int | None) -> bool:
+        """Returns whether a transaction from ``told`` on in a file may begin at ``began`` in the log; None = not there."""
+        return told == began or (self._compacted and (began is None or told < began))
 
     def _check_snapshot(self, snapshot: tuple[AbortedTransaction, ...]) -> None:
         listed = {transaction.producer_id: transaction.first_offset for transaction in snapshot}
         for producer_id, began in self._open.items():
             known = listed.get(producer_id)
             earlier = known is not None and known < self._start and producer_id not in self._ended
-            if known != began and not earlier:
+            if (known is None or not self._agrees(known, began)) and not earlier:
                 words = "is not in the snapshot" if known is None else f"begins at {known} in the snapshot"
                 self._bad_snapshot.add(
                     f"the open transaction of producer {producer_id} from offset {began} on {words}", None, began
                 )
         for producer_id, known in listed.items():
+            if self._agrees(known, None):
+                continue
             if producer_id not in self._open and (known >= self._start or producer_id in self._ended):
                 words = f"a transaction of producer {producer_id} from offset {known} on, which is not open in the log"
                 self._bad_snapshot.add(words, None, known)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from uuid import UUID
 
 import attrs
 
@@ -37,6 +38,8 @@ from kafka_remote_client.verify.stored_segment import LOG, LayoutInspector, Stor
 __all__ = ["NothingToVerifyError", "Summary", "TierVerifier", "VerifyRequest"]
 
 _FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+_BY_GAPS = {FindingKind.BATCH_CHAIN, FindingKind.METADATA_MISMATCH}
+"""What a hole in a segment is, unless its topic is compacted."""
 
 
 @attrs.frozen
@@ -119,13 +122,19 @@ class TierVerifier:
         request: VerifyRequest,
         metadata: KnownMetadata | None = None,
         *,
+        compacted: Callable[[TopicIdPartition], bool] = lambda _: False,
         clock: Clock | None = None,
     ) -> None:
-        """Plans the check from the listing and the metadata. Raises NothingToVerifyError."""
+        """Plans the check from the listing and the metadata. Raises NothingToVerifyError.
+
+        ``compacted``: whether a topic is, so that holes within its segments are normal; asked only if there are some.
+        """
         self._store = store
         self._inspector = inspector
         self._request = request
         self._metadata = metadata
+        self._compacted = compacted
+        self._compacted_topics: set[UUID] = set()
         self._clock = clock or SystemClock()
         self.summary = Summary()
         self._partitions = self._plan()
@@ -304,8 +313,19 @@ class TierVerifier:
         return []
 
     def _check(self, stored: StoredSegment, claim: RemoteLogSegmentMetadata | None) -> SegmentReport:
-        quick, gaps_allowed = self._request.quick, self._request.allow_offset_gaps
-        return check_segment(self._inspector, self._store, stored, claim, quick=quick, allow_offset_gaps=gaps_allowed)
+        tip = stored.listed.topic_id_partition
+        allowed = self._request.allow_offset_gaps or tip.topic_id in self._compacted_topics
+        report = self._check_segment(stored, claim, allow_offset_gaps=allowed)
+        if not allowed and any(finding.kind in _BY_GAPS for finding in report.findings) and self._compacted(tip):
+            self._compacted_topics.add(tip.topic_id)
+            report = self._check_segment(stored, claim, allow_offset_gaps=True)
+        return report
+
+    def _check_segment(
+        self, stored: StoredSegment, claim: RemoteLogSegmentMetadata | None, *, allow_offset_gaps: bool
+    ) -> SegmentReport:
+        quick = self._request.quick
+        return check_segment(self._inspector, self._store, stored, claim, quick=quick, allow_offset_gaps=allow_offset_gaps)
 
     def _chain(self, partition: _Partition) -> Iterator[Finding]:
         """Yields findings that need all segments of a partition."""

@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
@@ -8,9 +9,10 @@ import pytest
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.cli.restore import parse_counts, parse_gaps, parse_ids, parse_log_starts, read_configs
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.model import TopicPartition, uuid_to_text
 from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
 from kafka_remote_client.restore.plan import Gap
+from tests.support.embedded_topics import fill_topic, small_cluster
 from tests.support.golden import golden_aiven, golden_local
 from tests.support.new_node import formatted
 
@@ -131,6 +133,25 @@ def test_a_refused_plan_writes_nothing(capsys: pytest.CaptureFixture[str], folde
     assert not (folder / "txn-0").exists()
 
 
+@pytest.mark.embedded
+def test_asks_a_metadata_topic_which_copies_are_live(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with small_cluster(tmp_path / "tier", metadata_topic=True) as cluster:
+        fill_topic(cluster, "orders", 300, (0,))
+        log = min((tmp_path / "tier").rglob("*.log"))
+        name = log.name.removesuffix(".log")
+        for path in log.parent.glob(f"{name}.*"):  # a copy that nobody said is finished
+            shutil.copy(path, path.with_name(path.name.replace(name, f"{name[:-22]}{uuid_to_text(UUID(int=1))}")))
+        asked = ["orders", "--store", cluster.directory.as_uri(), "--dry-run", "--output", "json"]
+        asked += ["--configs", configs(tmp_path, "orders")]
+        status, out, _ = restore(capsys, *asked)
+        assert status == 1
+        assert "several segments hold offsets" in out
+        status, out, _ = restore(capsys, *asked, "--metadata-servers", cluster.bootstrap_servers)
+        partition = json.loads(out.splitlines()[0])
+        assert (status, partition["refusals"]) == (0, [])
+        assert any("unfinished by the metadata topic" in line for line in partition["missing"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -138,6 +159,8 @@ def test_a_refused_plan_writes_nothing(capsys: pytest.CaptureFixture[str], folde
         (["absent", "--dry-run"], "found no segments of absent; the store has"),
         (["txn", "absent", "--dry-run"], "the store has no segments of absent"),
         (["txn", "--dry-run", "--configs", "/absent.json"], "--configs: /absent.json cannot be read"),
+        (["txn", "--dry-run", "--assignment", "/absent.json"], "--assignment: /absent.json cannot be read"),
+        (["txn", "--dry-run", "--adopt"], "--adopt is not supported: a wrong order of steps lets the broker delete the tier"),
         (["txn", "--dry-run", "--log-start", "txn=0"], "--log-start: 'txn=0' is not TOPIC-PARTITION=OFFSET"),
     ],
 )

@@ -7,9 +7,12 @@ answer to DescribeConfigs, as a broker with KIP-1272 would answer.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import partial
+from io import StringIO
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +24,12 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.cli.output import OutputFormat
+from kafka_remote_client.cli.verify import VerifyCommand, verify
 from kafka_remote_client.location import cleanup_policies
 from kafka_remote_client.location.cleanup_policies import CleanupPolicies
 from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.verify.verifier import VerifyRequest
 from tests.support.compacted_topic import CompactedTopic, write_compacted_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import Row, direct, read_to_end, settings, shim_before, total
@@ -116,6 +122,27 @@ def test_a_compacted_topic_is_read_from_the_tier_alone(
     tiered = sum(offset < topic.offsets.earliest_local for offset, *_ in expected)
     assert total(metrics, "remote-fetch-records-total") == tiered > 100
     assert set(told) == {"delete"}, "what the broker itself says by now"
+
+
+def verified(broker: KafkaBroker, topic: str) -> tuple[int, set[str]]:
+    """Exit status and kinds of the findings."""
+    command = VerifyCommand(
+        broker.store_url, VerifyRequest((topic,)), bootstrap_servers=broker.bootstrap_servers, output=OutputFormat.JSON
+    )
+    with redirect_stdout(StringIO()) as out:
+        status = verify(command, lambda _: None)
+    return status, set(json.loads(out.getvalue().splitlines()[-1])["findings"])
+
+
+def test_verify_accepts_holes_only_while_the_topic_is_compacted(
+    kafka_broker: KafkaBroker, topic: CompactedTopic, request: pytest.FixtureRequest
+) -> None:
+    status, kinds = verified(kafka_broker, topic.topic)
+    assert status == 1
+    assert "batch-chain" in kinds
+    told = request.getfixturevalue("told")
+    assert verified(kafka_broker, topic.topic) == (0, set())
+    assert told == ["delete"], "asked once"
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)

@@ -9,18 +9,25 @@ import base64
 import hashlib
 import json
 import shlex
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.restore.config_rules import RULES, config_problems
+from tests.support import kafka_wire
 from tests.support.artifacts import SHORT_LIVED, MissingPartError
+from tests.support.batches import batch, fix_crc
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
 from tests.support.kafka_broker import KafkaBroker, TierOffsets
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ports import HOST
 from tests.support.s3_server import S3Server
 from tests.support.waiting import wait_until
 
@@ -40,23 +47,31 @@ def new_node(directory: Path) -> Iterator[KafkaBroker]:
     """A formatted node, not started yet."""
     # After a kill the broker waits for the end of its session: Kafka's own default is shorter than that of the tests' brokers.
     broker = KafkaBroker(directory, properties={"broker.session.timeout.ms": "9000"}, java_options=("-Xmx512m", *SHORT_LIVED))
-    try:
-        broker.format()
-    except MissingPartError as error:
-        pytest.skip(f"no real broker: {error}")
+    formatted(broker)
     try:
         yield broker
     finally:
         broker.destroy()
 
 
+def formatted(broker: KafkaBroker) -> None:
+    try:
+        broker.format()
+    except MissingPartError as error:
+        pytest.skip(f"no real broker: {error}")
+
+
 def restore(
-    capsys: pytest.CaptureFixture[str], broker: KafkaBroker, topics: list[str], *arguments: str
+    capsys: pytest.CaptureFixture[str],
+    broker: KafkaBroker,
+    topics: list[str],
+    *arguments: str,
+    configs: Mapping[str, Mapping[str, Any]] = CONFIGS,
 ) -> list[dict[str, Any]]:
     """Restores to the node. Returns the lines of JSON."""
-    configs = broker.directory / "topics.json"
-    configs.write_text(json.dumps({topic: CONFIGS[topic] for topic in topics}))
-    place = ["--to", str(broker.log_directory), "--configs", str(configs), "--bootstrap-servers", broker.bootstrap_servers]
+    file = broker.directory / "topics.json"
+    file.write_text(json.dumps({topic: configs[topic] for topic in topics}))
+    place = ["--to", str(broker.log_directory), "--configs", str(file), "--bootstrap-servers", broker.bootstrap_servers]
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:
         run(["restore", *topics, *place, "--output", "json", *arguments])
@@ -73,11 +88,11 @@ def expected(golden: Path, topic: str, partition: int, level: str, end: int) -> 
     return [record for record in read_jsonl(path) if record["offset"] < end]
 
 
-def records(broker: KafkaBroker, topic: str, partition: int, level: str) -> list[dict[str, Any]]:
+def records(servers: str, topic: str, partition: int, level: str) -> list[dict[str, Any]]:
     """All records that a plain consumer gets, in the form of the golden data."""
     consumer = Consumer(
         {
-            "bootstrap.servers": broker.bootstrap_servers,
+            "bootstrap.servers": servers,
             "group.id": "restore",
             "isolation.level": level,
             "enable.auto.commit": False,
@@ -129,11 +144,24 @@ def offsets(broker: KafkaBroker, one: Mapping[str, Any]) -> TierOffsets | None:
         return None
 
 
-def check_equal(broker: KafkaBroker, golden: Path, partitions: list[dict[str, Any]]) -> None:
+def wait_for_end(broker: KafkaBroker, one: Mapping[str, Any], end: int) -> TierOffsets:
+    """Waits until the node leads a partition, and all replicas have what is below ``end``."""
+    found: list[TierOffsets | None] = []
+
+    def reached() -> bool:
+        found.append(offsets(broker, one))
+        return (last := found[-1]) is not None and last.high_watermark >= end
+
+    wait_until(reached, f"{one['topic']}-{one['partition']} to have a leader", seconds=_PATIENCE_SECONDS)
+    assert found[-1] is not None
+    return found[-1]
+
+
+def check_equal(servers: str, golden: Path, partitions: list[dict[str, Any]]) -> None:
     for one in partitions:
         for level in LEVELS:
             told = expected(golden, one["topic"], one["partition"], level, one["end_offset"])
-            read = records(broker, one["topic"], one["partition"], level)
+            read = records(servers, one["topic"], one["partition"], level)
             assert read[: len(told)] == told, (one["topic"], one["partition"], level)
             assert all(record["offset"] >= one["end_offset"] for record in read[len(told) :])
 
@@ -153,6 +181,42 @@ def produced(broker: KafkaBroker, topic: str, partition: int, **settings: str) -
     return offsets[0]
 
 
+REFUSED: tuple[Mapping[str, str], ...] = (
+    {"retention_ms": "-1"},
+    {"retention.ms": "week"},
+    {"segment.bytes": "1000"},
+    {"preallocate": "1"},
+    {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"},
+    {"remote.storage.enable": "true", "cleanup.policy": "compact"},
+    {"remote.storage.enable": "true", "retention.ms": "8", "local.retention.ms": "9"},
+)
+OTHER_VERSIONS = {
+    *("errors.deadletterqueue.group.enable", "max.decompressed.message.bytes", "remote.copy.lag.bytes", "remote.copy.lag.ms"),
+    *("internal.segment.bytes", "message.downconversion.enable", "message.timestamp.difference.max.ms"),
+}
+"""Configs that a broker of Kafka 4.3 does not list."""
+
+
+def check_configs(broker: KafkaBroker, topic: str) -> None:
+    """The names of configs are those of the broker, and it refuses what a restore refuses."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    assert broker.admin.describe_configs([resource])[resource].result(60).keys() == RULES.keys() - OTHER_VERSIONS
+    for configs in REFUSED:
+        assert list(config_problems(configs))
+        entries = [ConfigEntry(*config, incremental_operation=AlterConfigOpType.SET) for config in configs.items()]
+        asked = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        with pytest.raises(KafkaException) as refused:
+            broker.admin.incremental_alter_configs([asked], validate_only=True)[asked].result(60)
+        assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG, configs
+
+
+def next_batch(producer_id: int, epoch: int, sequence: int) -> bytes:
+    """The batch of one record after the one that ends with a sequence number."""
+    made = bytearray(batch(producer=producer_id))
+    struct.pack_into(">hi", made, 51, epoch, sequence + 1)  # magic 2: producerEpoch, baseSequence
+    return fix_crc(bytes(made))
+
+
 @pytest.mark.broker
 def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden = golden_local()
@@ -160,21 +224,23 @@ def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.C
         store = ["--store", (golden / "remote").as_uri(), "--log-start", "delrec-0=437"]
         *partitions, _, done = restore(capsys, broker, list(CONFIGS), *store)
         ids = {one["topic"]: one["topic_id"] for one in read_jsonl(golden / "offsets.jsonl")}
+        (snapshot,) = broker.local_log("txn").glob("*.snapshot")
+        old_producer = struct.unpack_from(">qhi", snapshot.read_bytes(), 10)
         broker.start()
         for one in partitions:
-            what = f"{one['topic']}-{one['partition']} to have a leader"
-            now = wait_until(lambda: offsets(broker, one), what, seconds=_PATIENCE_SECONDS)  # noqa: B023 - called at once
-            assert now is not None
+            now = wait_for_end(broker, one, one["end_offset"])
             assert (now.log_start, now.high_watermark) == (one["log_start"], one["end_offset"])
             metadata = broker.local_log(one["topic"], one["partition"]) / "partition.metadata"
             assert metadata.read_text().endswith(ids[one["topic"]])
+
+        check_configs(broker, "txn")
 
         # The transaction whose end was lost holds read_committed back until the printed command aborts it.
         (command,) = done["abort_commands"]
         assert broker.offsets("txn").last_stable == 2455
         _, *arguments = shlex.split(command)
         broker.run_java("org.apache.kafka.tools.TransactionsCommand", *arguments)
-        check_equal(broker, golden, partitions)
+        check_equal(broker.bootstrap_servers, golden, partitions)
 
         # The marker of the abort takes one offset. No producer gets an id that is in the tier.
         ends = {(one["topic"], one["partition"]): one["end_offset"] for one in partitions}
@@ -182,23 +248,47 @@ def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.C
         for number in range(3):
             assert {place: produced(broker, *place) - number for place in ends} == ends
         assert produced(broker, "logappend", 0, **{"transactional.id": "after"}) == ends["logappend", 0] + 3
+        # A producer of the lost cluster goes on with its next sequence number.
+        assert kafka_wire.produce_batch(HOST, broker.port, "txn", 0, next_batch(*old_producer)) == ends["txn", 0] + 3
         assert broker.wait_until_tiered("epochs", 0, 1).latest_tiered == ends["epochs", 1] - 1
 
         broker.restart(kill=True)
-        check_equal(broker, golden, partitions)
+        check_equal(broker.bootstrap_servers, golden, partitions)
 
 
-def test_a_chunked_encrypted_tier_is_restored_from_s3(
+def test_three_nodes_serve_a_chunked_encrypted_tier_from_s3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], s3_environment: S3Server
 ) -> None:
+    """Node 1 leads all partitions. After its end the other replicas serve the same records."""
     golden = golden_aiven(MODE)
     objects = [(path.relative_to(golden / "remote").as_posix(), path.read_bytes()) for path in (golden / "remote").rglob("*.*")]
     bucket = s3_environment.new_bucket(objects)
-    options = [f"--store-option={name}={value}" for name, value in s3_environment.options.items()]
+    store = [f"--store=s3://{bucket}", *(f"--store-option={name}={value}" for name, value in s3_environment.options.items())]
     layout = ["--layout=aiven", "--key-prefix=some-prefix/", f"--encryption-key=key1={golden / 'keys' / 'key1.private.der'}"]
-    with new_node(tmp_path / "node") as broker:
-        *partitions, _, done = restore(capsys, broker, ["txn", "epochs"], f"--store=s3://{bucket}", *options, *layout)
-        broker.start()
-        for command in done["abort_commands"]:
-            broker.run_java("org.apache.kafka.tools.TransactionsCommand", *shlex.split(command)[1:])
-        check_equal(broker, golden, partitions)
+    replicas = {("txn", 0): [1, 2], ("epochs", 0): [1, 3], ("epochs", 1): [1, 2]}
+    placed = [{"topic": topic, "partition": number, "replicas": nodes} for (topic, number), nodes in replicas.items()]
+    assignment = tmp_path / "assignment.json"
+    assignment.write_text(json.dumps({"version": 1, "partitions": placed}))
+    cluster = KafkaCluster(tmp_path / "cluster")
+    try:
+        for broker in cluster.nodes.values():
+            formatted(broker)
+        first, *others = cluster.nodes.values()
+        more = [f"--to={broker.log_directory}" for broker in others]
+        configs = {topic: {"retention.ms": -1} for topic, _ in replicas}
+        arguments = [*store, *layout, *more, f"--assignment={assignment}"]
+        *partitions, _, done = restore(capsys, first, ["txn", "epochs"], *arguments, configs=configs)
+        with cluster:
+            for one in partitions:
+                wait_for_end(first, one, one["end_offset"])
+            for command in done["abort_commands"]:
+                first.run_java("org.apache.kafka.tools.TransactionsCommand", *shlex.split(command)[1:])
+            check_equal(cluster.bootstrap_servers, golden, partitions)
+            ends = [first.offsets(one["topic"], one["partition"]).high_watermark for one in partitions]
+            cluster.stop(1, kill=False)
+            for one, end in zip(partitions, ends, strict=True):
+                _, follower = replicas[one["topic"], one["partition"]]
+                wait_for_end(cluster.nodes[follower], one, end)
+            check_equal(others[0].bootstrap_servers, golden, partitions)
+    finally:
+        cluster.close()

@@ -1,7 +1,9 @@
 """Vectors: the file is what ``StorageTool format`` of Kafka 4.3.1 wrote; the records are what its MetadataRecordSerde wrote."""
 
+import struct
 from uuid import UUID
 
+import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
@@ -13,7 +15,6 @@ from kafka_remote_client.restore.bootstrap import (
     metadata_records,
     with_records,
 )
-from kafka_remote_client.restore.files import FormattedNode
 from tests.support.batches import Rec, batch, control_batch
 from tests.support.new_node import FORMATTED
 
@@ -24,8 +25,9 @@ RECORDS = [
     "01040002076f72646572730d726574656e74696f6e2e6d73032d3100",
     "010f0000000007ffffffffffffffff00000000000f4a1a00",
 ]
-NODE = FormattedNode(7, UUID("01020304050607081112131415161718"))
-TOPIC = RestoredTopic("orders", UUID("00112233445566778899aabbccddeeff"), (RestoredPartition(3, 5),), {"retention.ms": "-1"})
+DIRECTORIES = {7: UUID("01020304050607081112131415161718")}
+PARTITION = RestoredPartition(3, 5, (7,))
+TOPIC = RestoredTopic("orders", UUID("00112233445566778899aabbccddeeff"), (PARTITION,), {"retention.ms": "-1"})
 
 
 def values_of(data: bytes) -> list[bytes | None]:
@@ -33,11 +35,21 @@ def values_of(data: bytes) -> list[bytes | None]:
 
 
 def test_writes_records_as_kafka_does() -> None:
-    assert [record.hex() for record in metadata_records([TOPIC], NODE, 1_002_010)] == RECORDS
+    assert [record.hex() for record in metadata_records([TOPIC], DIRECTORIES, 1_002_010)] == RECORDS
+
+
+def test_names_all_replicas_and_their_folders() -> None:
+    directories = {2: UUID(int=2), 9: UUID(int=9), 4: UUID(int=4)}
+    topic = attrs.evolve(TOPIC, partitions=(RestoredPartition(3, 5, (9, 4)),))
+    _, partition, _, producer_ids = metadata_records([topic], directories, 1_002_010)
+    nodes, folders = struct.pack(">bii", 3, 9, 4), b"\3" + UUID(int=9).bytes + UUID(int=4).bytes
+    lead = struct.pack(">bbiii", 1, 1, 9, 5, 0)
+    assert partition.endswith(topic.topic_id.bytes + nodes + nodes + lead + folders + b"\0")
+    assert producer_ids[3:7] == struct.pack(">i", 2)
 
 
 def test_adds_records_before_the_footer() -> None:
-    records = metadata_records([TOPIC], NODE, 1_002_010)
+    records = metadata_records([TOPIC], DIRECTORIES, 1_002_010)
     written = with_records(FORMATTED, records)
     batches = list(RemoteLogInputStream(written).batches)
     assert [one.is_control for one in batches] == [True, False, False, True]
@@ -59,8 +71,8 @@ def test_splits_many_records_into_batches() -> None:
 
 def test_knows_whether_it_has_topics() -> None:
     assert not has_topics(FORMATTED)
-    assert not has_topics(with_records(FORMATTED, metadata_records([], NODE, 5)))
-    assert has_topics(with_records(FORMATTED, metadata_records([TOPIC], NODE, 5)))
+    assert not has_topics(with_records(FORMATTED, metadata_records([], DIRECTORIES, 5)))
+    assert has_topics(with_records(FORMATTED, metadata_records([TOPIC], DIRECTORIES, 5)))
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_names_files_by_offset() -> None:
 
 
 def test_reads_the_properties_of_a_formatted_folder() -> None:
-    assert parse_meta_properties(META) == FormattedNode(1, uuid_from_text(DIRECTORY))
+    assert parse_meta_properties(META) == FormattedNode(1, uuid_from_text(DIRECTORY), "dGVzdC1jbHVzdGVyLTAwMQ")
     assert parse_meta_properties(META).directory_id != UUID(int=0)
 
 

@@ -90,7 +90,7 @@ def _hold(path: Path, locked: Any, done: Any) -> None:
 def test_refuses_a_node_that_has_started(folder: Path) -> None:
     (folder / "__cluster_metadata-0").mkdir()
     (folder / "__cluster_metadata-0" / "00000000000000000000.log").write_bytes(b"")
-    with pytest.raises(RestoreError, match="a node has started in it; format a new folder"):
+    with pytest.raises(RestoreError, match="a node has started in it; format a new folder, because a cluster that runs cannot"):
         restored(two_segments(), folder)
 
 

@@ -164,6 +164,14 @@ def test_refuses_arguments_about_other_partitions() -> None:
     )
 
 
+def test_an_assignment_places_exactly_the_restored_partitions() -> None:
+    other = TopicPartition("other", 0)
+    found = plan(assignment={NAME: (1,), other: (1,)}, partition_counts={TIP.topic: TIP.partition + 1})
+    empty = [f"{TIP.topic}-{number}: the assignment does not place it" for number in range(TIP.partition)]
+    assert list(found.refusals) == [*empty, "other-0: the assignment places it, and it is not among the restored partitions"]
+    assert plan(assignment={TopicPartition(TIP.topic, n): (2, 1) for n in range(TIP.partition + 1)}).refusals == ()
+
+
 def test_creates_partitions_that_were_never_tiered() -> None:
     number = TIP.partition
     found = plan(partition_counts={TIP.topic: number + 3})

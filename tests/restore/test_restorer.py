@@ -150,7 +150,7 @@ def test_copies_nothing_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     tier = two_segments()
     plan = planned(tier)
     with monkeypatch.context() as patched:
-        patched.setattr("kafka_remote_client.restore.restorer.metadata_records", _stopped)
+        patched.setattr("kafka_remote_client.restore.restorer.with_records", _stopped)
         with pytest.raises(StoppedError):
             restored(tier, folder, plan)
     assert (folder / NAME).is_dir()
@@ -168,7 +168,7 @@ def test_names_topics_with_their_partitions(folder: Path) -> None:
     count = TIP.partition + 2
     plan = plan_restore([found], RestoreRequest(CONFIGS, partition_counts={TIP.topic: count}), 0)
     restorer = Restorer(tier.store, LAYOUT, plan, CONFIGS)
-    (topic,) = restorer._topics()
+    (topic,) = restorer._topics({TopicPartition(TIP.topic, number): (1,) for number in range(count)})
     assert [(one.number, one.leader_epoch) for one in topic.partitions] == [
         (number, 3 if number == TIP.partition else 0) for number in range(count)
     ]

@@ -16,7 +16,8 @@ def test_reads_json_and_toml_alike() -> None:
 
 
 def test_writes_false_as_kafka_does() -> None:
-    assert parse_topic_configs('{"t": {"a": false}}', as_json=True, where="f") == {"t": {"a": "false"}}
+    text = '{"t": {"preallocate": false}}'
+    assert parse_topic_configs(text, as_json=True, where="f") == {"t": {"preallocate": "false"}}
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,15 @@ def test_says_what_retention_would_delete(configs: dict[str, str], segments: lis
     assert found is None if said is None else found is not None and said in found
 
 
-def test_refuses_a_retention_that_is_no_number() -> None:
-    with pytest.raises(ConfigurationError, match=r"retention\.ms=week is not a whole number"):
-        deletion_by_retention({"retention.ms": "week"}, [(0, 1)], NOW)
+def test_names_all_configs_that_kafka_does_not_accept() -> None:
+    text = '{"t": {"retention.ms": "week", "retention.byte": 5}, "u": {"preallocate": 1}}'
+    with pytest.raises(ConfigurationError) as raised:
+        parse_topic_configs(text, as_json=True, where="f")
+    assert str(raised.value) == (
+        "f: t: retention.ms=week must be a whole number;"
+        " t: retention.byte is no config of a topic; did you mean retention.bytes?;"
+        " u: preallocate=1 must be true or false"
+    )
 
 
 def test_knows_compacted_topics() -> None:

@@ -99,7 +99,9 @@ class GoldenTier:
         assert found is not None
         return found, segment_id
 
-    def verify(self, *, metadata: bool = False, **request: object) -> Verdict:
+    def verify(
+        self, *, metadata: bool = False, compacted: Callable[[TopicIdPartition], bool] = lambda _: False, **request: object
+    ) -> Verdict:
         """Runs ``verify``; ``request`` are fields of VerifyRequest. The clock is a day after the golden run."""
         newest = max((m.event_timestamp_ms for tip in self.metadata.partitions() for m in self._all(tip)), default=0)
         clock = ManualClock(newest / 1000 + 86_400)
@@ -108,6 +110,7 @@ class GoldenTier:
             self.inspector,
             VerifyRequest(**{"topics": self.topics, "jobs": 2, **request}),
             self.metadata if metadata else None,
+            compacted=compacted,
             clock=clock,
         )
         found = list(verifier.run())

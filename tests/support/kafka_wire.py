@@ -1,4 +1,4 @@
-"""A request that confluent-kafka does not support, through kio: ListOffsets v9 with Kafka's special timestamps.
+"""Requests that confluent-kafka does not make, through kio: ListOffsets with special timestamps, and Produce of given batches.
 
 Tests use this instead of ``kafka_remote_client.protocol``, so that the check is independent of the product.
 
@@ -10,16 +10,19 @@ from __future__ import annotations
 import io
 import socket
 import struct
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 
 from kio.schema.list_offsets.v9 import request as rq
 from kio.schema.list_offsets.v9 import response as rs
+from kio.schema.produce.v9 import request as produce_rq
+from kio.schema.produce.v9 import response as produce_rs
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import i8, i16, i32, i64
+from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
-__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "list_offsets"]
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "list_offsets", "produce_batch"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -35,22 +38,40 @@ def list_offsets(host: str, port: int, topic: str, partition: int, timestamp: in
         isolation_level=i8(int(read_committed)),
         topics=(rq.ListOffsetsTopic(name=TopicName(topic), partitions=(asked,)),),
     )
+    response = _answered(host, port, body, rs.ListOffsetsResponse)
+    (answer,) = response.topics[0].partitions
+    if int(answer.error_code.value):
+        raise RuntimeError(f"ListOffsets({timestamp}) of {topic}-{partition}: {answer.error_code!r}")
+    return int(answer.offset)
+
+
+def produce_batch(host: str, port: int, topic: str, partition: int, batch: bytes) -> int:
+    """The offset that the broker gives to a batch, with acks=all. Raises RuntimeError for an error code."""
+    data = produce_rq.PartitionProduceData(index=i32(partition), records=Records(batch))
+    body = produce_rq.ProduceRequest(
+        acks=i16(-1),
+        timeout=i32Timedelta.parse(timedelta(seconds=60)),
+        topic_data=(produce_rq.TopicProduceData(name=TopicName(topic), partition_data=(data,)),),
+    )
+    response = _answered(host, port, body, produce_rs.ProduceResponse)
+    (answer,) = response.responses[0].partition_responses
+    if int(answer.error_code.value):
+        raise RuntimeError(f"Produce to {topic}-{partition}: {answer.error_code!r}")
+    return int(answer.base_offset)
+
+
+def _answered(host: str, port: int, body: Any, response: Any) -> Any:
     header = RequestHeader(
-        request_api_key=rq.ListOffsetsRequest.__api_key__,
-        request_api_version=i16(9),
+        request_api_key=body.__api_key__,
+        request_api_version=body.__version__,
         correlation_id=i32(1),
         client_id="tests",
     )
     out = io.BytesIO()
     entity_writer(RequestHeader)(out, header)
-    entity_writer(rq.ListOffsetsRequest)(out, body)
-    received = _exchange(host, port, out.getvalue())
+    entity_writer(type(body))(out, body)
     # Response header v1: correlation id and an empty section of tags.
-    response, _ = entity_reader(rs.ListOffsetsResponse)(received, 5)
-    (answer,) = response.topics[0].partitions
-    if int(answer.error_code.value):
-        raise RuntimeError(f"ListOffsets({timestamp}) of {topic}-{partition}: {answer.error_code!r}")
-    return int(answer.offset)
+    return entity_reader(response)(_exchange(host, port, out.getvalue()), 5)[0]
 
 
 def _exchange(host: str, port: int, request: bytes) -> bytes:

@@ -34,10 +34,10 @@ FORMATTED = bytes.fromhex(
 )
 
 
-def formatted(place: Path) -> Path:
+def formatted(place: Path, node: int = 1) -> Path:
     """Formats a folder."""
     place.mkdir(exist_ok=True)
-    (place / "meta.properties").write_text(META)
+    (place / "meta.properties").write_text(META.replace("node.id=1", f"node.id={node}"))
     (place / BOOTSTRAP).write_bytes(FORMATTED)
     return place
 
@@ -57,6 +57,6 @@ def planned(tier: Tier, *, live: bool = False, configs: dict[str, Any] = CONFIGS
     return plan_restore([found], RestoreRequest(configs, live_copies=live), 0)
 
 
-def restored(tier: Tier, folder: Path, plan: RestorePlan | None = None, **more: Any) -> Restored:
-    """Restores a tier to a folder."""
-    return Restorer(tier.store, LAYOUT, plan or planned(tier), CONFIGS, **more).run(folder)
+def restored(tier: Tier, folder: Path, plan: RestorePlan | None = None, *others: Path, **more: Any) -> Restored:
+    """Restores a tier to a folder, or to several."""
+    return Restorer(tier.store, LAYOUT, plan or planned(tier), CONFIGS, **more).run(folder, *others)

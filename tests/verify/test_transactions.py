@@ -19,11 +19,13 @@ def check(
     log: Sequence[bytes | None],
     aborted: Sequence[tuple[int, int, int, int]] | None = (),
     open_transactions: Sequence[tuple[int, int]] | None = None,
+    *,
+    compacted: bool = False,
 ) -> list[tuple[FindingKind, str]]:
     """Checks batches with offsets 100, 101, ...; None = a lost batch. ``aborted`` None: the index is unreadable."""
     index = None if aborted is None else TransactionIndex.parse(txn_entries(*aborted), START, START + 999)
     snapshot = None if open_transactions is None else tuple(AbortedTransaction(*one) for one in open_transactions)
-    made = TransactionsCheck(index, snapshot, START)
+    made = TransactionsCheck(index, snapshot, START, compacted=compacted)
     for number, raw in enumerate(log):
         if raw is None:
             made.lost(number, number + 1, START + number, START + number)
@@ -49,6 +51,22 @@ INDEX, SNAPSHOT = FindingKind.TRANSACTION_INDEX_MISMATCH, FindingKind.PRODUCER_S
 def test_an_abort_in_the_index_is_valid() -> None:
     assert check(ABORTED, [(7, 100, 102, 103)], []) == []
     assert check(COMMITTED, [], []) == []
+
+
+def test_a_transaction_may_have_lost_its_first_records_to_compaction() -> None:
+    later = [batch(100, [Rec()]), data(101, 7), abort_marker(102, 7), data(103, 8)]
+    files = [(7, 100, 102, 103)], [(8, 100), (9, 101)]
+    assert [kind for kind, _ in check(later, *files)] == [INDEX, SNAPSHOT]
+    assert check(later, *files, compacted=True) == []
+    gone = [batch(100, [Rec()]), batch(101, [Rec()]), abort_marker(102, 7)]
+    assert check(gone, [(7, 100, 102, 103)], [], compacted=True) == []
+    assert [kind for kind, _ in check(gone, [(7, 100, 102, 103)], [])] == [INDEX]
+
+
+def test_a_transaction_begins_no_earlier_than_told_despite_compaction() -> None:
+    earlier = [data(100, 7), data(101, 8), abort_marker(102, 7)]
+    assert [kind for kind, _ in check(earlier, [(7, 101, 102, 103)], [(8, 102)], compacted=True)] == [INDEX, SNAPSHOT]
+    assert [kind for kind, _ in check(earlier, [], [], compacted=True)] == [INDEX, SNAPSHOT]
 
 
 def test_an_abort_missing_from_the_index_is_reported() -> None:

@@ -7,6 +7,7 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError, ObjectNotFoundError, RemoteStorageUnavailableError
 from kafka_remote_client.model import RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_client.records import RemoteLogInputStream
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
@@ -263,6 +264,33 @@ def test_gaps_are_allowed_in_a_compacted_topic() -> None:
         tier.store.objects.pop(key, None)
     assert tier.verify().kinds == {FindingKind.OFFSET_GAP.label}
     assert tier.verify(allow_offset_gaps=True).findings == []
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_hole_in_a_segment_is_normal_if_the_topic_is_compacted(compacted: bool) -> None:
+    tier = GoldenTier.of("local", "epochs")
+    asked: list[int] = []
+
+    def ask(partition: TopicIdPartition) -> bool:
+        asked.append(partition.partition)
+        return compacted
+
+    assert FindingKind.BATCH_CHAIN.label not in tier.verify(compacted=ask).kinds
+    assert asked == []
+    for stored in tier.segments()[:3]:  # without their second batches
+        log = tier.store.objects[stored.keys[LOG]]
+        _, second, third, *_ = RemoteLogInputStream(log).batches
+        tier.store.objects[stored.keys[LOG]] = log[: second.position] + log[third.position :]
+    found = tier.verify(compacted=ask, jobs=1)
+    assert (FindingKind.BATCH_CHAIN.label in found.kinds) is not compacted
+    assert len(asked) == (1 if compacted else 3)
+
+
+def test_a_missing_segment_is_never_compaction() -> None:
+    tier = GoldenTier.of("local", "epochs")
+    for key in tier.segments()[2].keys.values():
+        tier.store.objects.pop(key, None)
+    assert tier.verify(compacted=lambda _: True).kinds == {FindingKind.OFFSET_GAP.label}
 
 
 def test_an_update_of_an_unknown_segment_is_not_a_deletion() -> None:
