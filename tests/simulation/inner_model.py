@@ -398,8 +398,6 @@ class InnerModel(Consumer):
         if self._closed:
             return
         refused = self._coordinator.commit(self._name if self._in_group else None, places)
-        if refused is not None:
-            self._world.seen.saw("commit-refused")
         if told:
             error = None if refused is None else KafkaError(refused, "simulated")
             self._callbacks.append(partial(self._on_commit, error, places))
