@@ -118,7 +118,7 @@ confluent-versions: $(VENV)/.test ## the consumer's tests on the lowest confluen
 	$(CAMPAIGN) confluent-versions --fixed -- --suite confluent-versions $(ARGS)
 
 simulate: SECONDS = 60
-simulate: $(VENV)/.test ## the fetch engine's scheduler in virtual time, for SECONDS=60 of CPU time (SEED=7 repeats a run)
+simulate: $(VENV)/.test ## the fetch engine's scheduler and the consumer in virtual time, for SECONDS=60 of CPU time (SEED=7 repeats a run)
 	$(BIN)/python -m tests.simulation.run --seconds $(SECONDS) $(SEEDED) $(ARGS)
 
 simulate-bugs: SECONDS = 600

@@ -13,6 +13,7 @@ from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
+from tests.simulation.engine import Engine
 from tests.simulation.judge import ReadJudge, ViolationError, records_of
 from tests.simulation.model_log import LogRecord
 from tests.simulation.tier import Partition
@@ -55,6 +56,8 @@ class Application:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._engine = Engine(world, self)
+        world.engines.append(self._engine)
         self._readers: dict[PartitionRead, _Reader] = {}
         self._stopped = False
         self._on_trial = 0
@@ -65,11 +68,15 @@ class Application:
             self._open(partition, self._anywhere(partition))
         self._world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)
 
-    def stop(self) -> None:
-        """Stops all reads for good."""
+    def stop(self) -> bool:
+        """Stops all reads for good. Returns True."""
         self._stopped = True
         for reader in list(self._readers.values()):
             self._stop(reader)
+        return True
+
+    def judge_end(self) -> None:
+        """Nothing is left to judge: each block was judged when it came."""
 
     # -- notices ---------------------------------------------------------------------------------------------------------
 
@@ -81,7 +88,7 @@ class Application:
         reader.waits = False
         self._world.after(self._some(0.001), partial(self._take, reader))
 
-    def passed(self, read: PartitionRead) -> None:
+    def passed_markers(self, read: PartitionRead) -> None:
         """The scheduler says that a read has passed markers or aborted records."""
         reader = self._readers.get(read)
         if reader is not None and (passed := read.passed) is not None and reader.held is None:
@@ -108,7 +115,7 @@ class Application:
         end = start + chance.randint(1, 200) if chance.random() < 0.2 else None
         from_beginning = end is None and chance.random() < 0.05
         read = PartitionRead(
-            world.scheduler.shared,
+            self._engine.scheduler.shared,
             ReadRequest(
                 "orders",
                 partition.number,
@@ -124,38 +131,37 @@ class Application:
         judge = ReadJudge(read.name, partition.log, level, partition.log_start if from_beginning else start, end)
         self._readers[read] = _Reader(partition, read, judge)
         world.tell("%s opens a read at offset %d up to %s, %s", read.name, start, end, level.name.lower())
-        world.scheduler.opened(read)
+        self._engine.scheduler.opened(read)
         if chance.random() < world.scenario.seeks * 4:
             world.after(self._some(0.2), partial(self._seek, read))
 
-    def _take(self, reader: _Reader) -> bool:
+    def _take(self, reader: _Reader) -> None:
         world, read = self._world, reader.read
         if read not in self._readers:
-            return False
-        item = world.scheduler.taken(read, world.clock.now)
+            return
+        item = self._engine.scheduler.taken(read, world.clock.now)
         if item is None:
             reader.waits = True
-            return False
+            return
         world.progress()
         if isinstance(item, ReadEnd):
             self._ended(reader, item)
-            return False
+            return
         records = records_of(item)
         world.tell("%s delivers %d records before offset %d", read.name, len(records), item.next_offset)
         reader.judge.took(records, item.next_offset)
         reader.held = item, records
         world.after(self._some(world.scenario.takes_seconds), partial(self._used, reader))
-        return False
 
-    def _used(self, reader: _Reader) -> bool:
+    def _used(self, reader: _Reader) -> None:
         if reader.read not in self._readers:
-            return False
+            return
         self._judge_held(reader)
         if self._world.chance.random() < 0.3:
-            self._world.scheduler.released(reader.read, self._world.clock.now)
+            self._engine.scheduler.released(reader.read, self._world.clock.now)
             self._world.after(self._some(0.001), partial(self._take, reader))
-            return False
-        return self._take(reader)
+            return
+        self._take(reader)
 
     def _judge_held(self, reader: _Reader) -> None:
         if reader.held is None:
@@ -186,8 +192,8 @@ class Application:
     def _leave(self, partition: Partition, offset: int) -> None:
         """The broker delivers, which is the faster one, until the store is tried again."""
         world, key = self._world, ("orders", partition.number)
-        world.asked.left(partition.number)
-        preference = world.scheduler.admission.preference
+        self._engine.asked.left(partition.number)
+        preference = self._engine.scheduler.admission.preference
         seconds = preference.left(key, offset, world.clock.now)
         if seconds <= _TRIAL_SECONDS:
             self._on_trial += 1
@@ -195,21 +201,21 @@ class Application:
                 raise ViolationError("J14", f"{self._on_trial} partitions are on trial at the broker")
         world.after(seconds + _LATER_SECONDS, partial(self._return, partition, offset, seconds, 1))
 
-    def _return(self, partition: Partition, offset: int, seconds: float, times: int) -> bool:
+    def _return(self, partition: Partition, offset: int, seconds: float, times: int) -> None:
         """The broker has delivered for so many seconds, perhaps beyond the tier. ``times``: how often it is asked to return."""
         world, key = self._world, ("orders", partition.number)
         world.progress()
         self._on_trial -= seconds <= _TRIAL_SECONDS
         offset += round(seconds * world.chance.choice((1, 10_000)))
-        if world.scheduler.admission.preference.returns(key, offset, world.clock.now):
+        if self._engine.scheduler.admission.preference.returns(key, offset, world.clock.now):
             world.seen.saw("broker-slower")
-            return self._open_again(partition, min(offset, partition.tiered_end - 1))
+            self._open_again(partition, min(offset, partition.tiered_end - 1))
+            return
         world.seen.saw("broker-faster")
         if times > _MOST_STAYS:
             raise ViolationError("J14", f"partition {partition.number} does not return to the store")
         again = world.scenario.config.recheck_interval_ms / 1000
         world.after(again + _LATER_SECONDS, partial(self._return, partition, offset, again, times + 1))
-        return False
 
     def _note_end(self, reader: _Reader, end: ReadEnd) -> None:
         seen, log, bound = self._world.seen, reader.judge.log, reader.judge.end
@@ -220,34 +226,32 @@ class Application:
             if segment is not None and segment.batches[segment.batch_of(bound - 1)].last >= bound:
                 seen.saw("end-inside-batch")
 
-    def _open_again(self, partition: Partition, offset: int) -> bool:
+    def _open_again(self, partition: Partition, offset: int) -> None:
         if not self._stopped:
             self._open(partition, max(offset, partition.log_start))
-        return False
 
-    def _seek(self, read: PartitionRead) -> bool:
+    def _seek(self, read: PartitionRead) -> None:
         reader = self._readers.get(read)
         if reader is not None and not self._stopped:
             self._world.tell("%s seeks", read.name)
             self._stop(reader)
             self._open(reader.partition, self._anywhere(reader.partition))
-        return False
 
     def _stop(self, reader: _Reader) -> None:
         world = self._world
         if reader.held is not None:
             world.seen.saw("stopped-holding")
         self._judge_held(reader)
-        world.stopping(reader.read)
+        self._engine.stopping(reader.read)
         del self._readers[reader.read]
-        world.scheduler.stopped(reader.read, world.clock.now)
+        self._engine.scheduler.stopped(reader.read, world.clock.now)
 
     # -- the tier --------------------------------------------------------------------------------------------------------
 
-    def _tier_changes(self) -> bool:
+    def _tier_changes(self) -> None:
         world = self._world
         if self._stopped:
-            return False
+            return
         partition = world.chance.choice(world.tier.partitions)
         if world.chance.random() < 0.5 and world.tier.grow(partition):
             world.seen.saw("tier-grew")
@@ -256,4 +260,3 @@ class Application:
             world.tier.delete_records(partition)
             world.tell("partition %d: the log starts at %d", partition.number, partition.log_start)
         world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)
-        return False

@@ -40,6 +40,13 @@ SIMULATED = (
         )
     ),
     "kafka_remote_client.records.completed_fetch",
+    *(
+        f"kafka_remote_client.consumer.{name}"
+        for name in (
+            *("assignment", "committed_offsets", "deliveries", "delivery_queue", "partition_flow", "passed_markers"),
+            *("route_state", "routing", "subscription_state"),
+        )
+    ),
 )
 """The modules that a world runs."""
 _BUGS = Path(__file__).resolve().parents[1] / "mutants" / "bugs"

@@ -34,7 +34,7 @@ __all__ = ["ReadJudge", "ViolationError", "records_of"]
 
 
 class ViolationError(AssertionError):
-    """``rule``: J1 to J14."""
+    """``rule``: J1 to J14, I1 to I12 (tests/support/invariants), or "group" (tests/support/group_judgement.py)."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")

@@ -26,7 +26,7 @@ from kafka_remote_client.model import (
 )
 from tests.support.batches import Rec, abort_marker, batch, commit_marker
 
-__all__ = ["LogBatch", "LogRecord", "LogSegment", "ModelLog", "model_log"]
+__all__ = ["LogBatch", "LogEntry", "LogRecord", "LogSegment", "ModelLog", "model_log"]
 
 _TOPIC_ID = UUID(int=1254)
 _PRODUCERS = 3
@@ -40,6 +40,14 @@ class LogRecord(NamedTuple):
     offset: int
     leader_epoch: int
     value: bytes
+
+
+class LogEntry(NamedTuple):
+    """A record, or a marker, which has no ``value``."""
+
+    offset: int
+    leader_epoch: int
+    value: bytes | None
 
 
 @attrs.frozen
@@ -86,13 +94,18 @@ class _Transaction:
 
 @attrs.frozen(eq=False)
 class ModelLog:
-    """See the module. ``visible``: the records of each isolation level, in order. ``end``: the first offset after the log."""
+    """See the module. ``visible``: the records of each isolation level, in order. ``end``: the first offset after the log.
+
+    ``timestamp``: confluent_kafka's, of all records.
+    """
 
     segments: tuple[LogSegment, ...]
     visible: dict[IsolationLevel, tuple[LogRecord, ...]] = attrs.field(repr=False)
     aborted: tuple[tuple[AbortedTransaction, int], ...] = attrs.field(repr=False)  # with the offsets of their markers
     end: int
+    timestamp: tuple[int, int] = 1, 1000
     _offsets: dict[IsolationLevel, tuple[int, ...]] = attrs.field(init=False, repr=False)
+    _entries: dict[IsolationLevel, list[LogEntry]] = attrs.field(factory=dict, init=False, repr=False)
 
     @_offsets.default
     def _offsets_of_visible(self) -> dict[IsolationLevel, tuple[int, ...]]:
@@ -102,6 +115,17 @@ class ModelLog:
         """Returns the records in ``[start, end)``."""
         offsets = self._offsets[level]
         return self.visible[level][bisect.bisect_left(offsets, start) : bisect.bisect_left(offsets, end)]
+
+    def entries(self, level: IsolationLevel, start: int, end: int) -> list[LogEntry]:
+        """Returns what a plain consumer gets of ``[start, end)``: the visible records and the markers."""
+        if level not in self._entries:
+            records = self.visible[level]
+            marked = set(range(self.end)).difference(self._offsets[IsolationLevel.READ_UNCOMMITTED])
+            markers = [LogEntry(offset, self.epoch_before(offset + 1), None) for offset in marked]
+            self._entries[level] = sorted([*(LogEntry(*one) for one in records), *markers])
+        entries = self._entries[level]
+        first, after = (bisect.bisect_left(entries, one, key=lambda entry: entry.offset) for one in (start, end))
+        return entries[first:after]
 
     def aborted_in(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
         """Returns the aborted transactions that a broker names for ``[start, end)``."""

@@ -49,6 +49,15 @@ SOMETIMES = {
     "ended-bound": "a read ends at its bound",
     "broker-slower": "a partition returns from the broker, which was not faster than the store",
     "broker-faster": "a partition stays with the broker, which was faster than the store in a trial",
+    "handed-over": "a consumer's read ends, and the broker continues",
+    "fell-back": "a consumer's read fails, and the broker continues",
+    "seek-refused": "librdkafka refuses a seek, because it has not started the partition",
+    "broker-out-of-range": "the broker refuses an offset below the log's start",
+    "revoked-with-records": "a member gives up its partitions while blocks wait",
+    "rebalanced": "members give up partitions in a rebalance",
+    "crashed": "an application crashes, and a new one starts later",
+    "coordinator-silent": "the coordinator does not answer a request for committed offsets",
+    "bounds-unknown": "a request for the bounds of the tiers fails",
     "tier-grew": "a segment reaches the tier while its partition is read",
 }
 """Name and meaning of each."""

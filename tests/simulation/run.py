@@ -25,7 +25,10 @@ from tests.support.ledger import ledger
 
 __all__ = ["SIMULATED_CODE", "main"]
 
-SIMULATED_CODE = ("kafka_remote_client/fetch", "kafka_remote_client/records", "kafka_remote_client/breaker.py")
+SIMULATED_CODE = (
+    *(f"kafka_remote_client/{package}" for package in ("consumer", "fetch", "records")),
+    "kafka_remote_client/breaker.py",
+)
 """The product code that a run is about."""
 _SEEDS = 1 << 32
 _MOST_FAILURES = 3

@@ -9,7 +9,7 @@ import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
 
-__all__ = ["FAULTS", "LOCATION_SECONDS", "OVERDUE_SECONDS", "READ_SECONDS", "Scenario", "scenario_of"]
+__all__ = ["CONSUMER_FAULTS", "FAULTS", "LOCATION_SECONDS", "OVERDUE_SECONDS", "READ_SECONDS", "Scenario", "scenario_of"]
 
 READ_SECONDS = 1.0
 LOCATION_SECONDS = 2.0
@@ -36,6 +36,8 @@ FAULTS = (
     "seeks",
 )
 """The fields of a scenario that are shares between 0 and 1: how often something happens where it can."""
+CONSUMER_FAULTS = ("coordinator_fails", "calls", "crashes")
+"""The same for scenarios with consumers."""
 
 
 @attrs.frozen
@@ -44,6 +46,8 @@ class Scenario:
 
     ``grant_bytes``, ``range_bytes``: the largest window and the largest range that the peer grants. ``takes_seconds``: mean
     time for which the application uses a block. ``segments_tiered``: share of the log that is in the tier at first.
+    ``consumers``: with 0 there are only reads. ``grouped``: the consumers are members of a group. ``calls``: how often an
+    application calls something else than poll.
     """
 
     seed: int
@@ -75,6 +79,11 @@ class Scenario:
     urls_expire: float = 0.0
     segments_deleted: float = 0.0
     seeks: float = 0.0
+    consumers: int = 0
+    grouped: bool = False
+    coordinator_fails: float = 0.0
+    calls: float = 0.0
+    crashes: float = 0.0
 
     @property
     def config(self) -> RemoteFetchConfig:
@@ -95,10 +104,10 @@ class Scenario:
 
     def smaller(self) -> Iterator[Scenario]:
         """Yields simpler scenarios: without one fault, with fewer partitions or requests at once."""
-        for name in FAULTS:
+        for name in (*FAULTS, *CONSUMER_FAULTS):
             if getattr(self, name):
                 yield attrs.evolve(self, **{name: 0.0})
-        for name, least in (("partitions", 1), ("in_flight", 1), ("hedge_percent", 0)):
+        for name, least in (("partitions", 1), ("in_flight", 1), ("hedge_percent", 0), ("consumers", 1)):
             if getattr(self, name) > least:
                 yield attrs.evolve(self, **{name: least})
 
@@ -130,5 +139,10 @@ def scenario_of(seed: int) -> Scenario:
         takes_seconds=chance.choice((0.0001, 0.005, 0.1)),
         url_seconds=chance.choice((0.5, 5.0, 600.0)) if "urls_expire" in faults else 600.0,
         segments_tiered=chance.choice((1.0, 1.0, 0.5)),
+        consumers=chance.choice((0, 0, 0, 1, 2, 3)),
+        grouped=chance.random() < 0.5,
+        coordinator_fails=chance.choice((0.0, 0.1)),
+        calls=chance.choice((0.03, 0.3)),
+        crashes=chance.choice((0.0, 0.003, 0.02)),
         **faults,
     )

@@ -17,7 +17,10 @@ _LINES = 60
 
 @attrs.frozen
 class Failure:
-    """A scenario and how it fails. ``rule``: J1 to J14, or the name of an unexpected exception. ``events``: how many passed."""
+    """A scenario and how it fails. ``rule``: as of ViolationError, or the name of an unexpected exception.
+
+    ``events``: how many passed.
+    """
 
     scenario: Scenario
     rule: str

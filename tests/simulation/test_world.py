@@ -11,6 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.partition_read import PartitionRead
 from tests.simulation.bugs import SIMULATED, searched
@@ -18,7 +19,7 @@ from tests.simulation.judge import ViolationError
 from tests.simulation.occurrences import SOMETIMES, Occurrences
 from tests.simulation.own_bugs import own_bugs
 from tests.simulation.run import main
-from tests.simulation.scenario import FAULTS, Scenario, scenario_of
+from tests.simulation.scenario import CONSUMER_FAULTS, FAULTS, Scenario, scenario_of
 from tests.simulation.shrink import Failure, failure_of, shrunk, story_of
 from tests.simulation.world import World
 from tests.support.planting import planted
@@ -26,7 +27,7 @@ from tests.support.planting import planted
 pytestmark = pytest.mark.no_cover  # tests of the modules run the same code; with coverage the worlds take twice the time
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = range(40)
+SAMPLE = range(24)
 REGRESSIONS = {
     "a retry waited for memory that its own later ranges held": Scenario(
         5162,
@@ -52,6 +53,15 @@ def loses_a_block(original: Callable[..., None]) -> Callable[..., None]:
         original(read, grant, decoded)
         if read._ready:
             read._ready.pop()
+
+    return wrong
+
+
+def loses_a_record(original: Callable[..., None]) -> Callable[..., None]:
+    """A bug: records that were taken back are read again from the second on."""
+
+    def wrong(flow: PartitionFlow, offset: int) -> None:
+        original(flow, offset + 1)
 
     return wrong
 
@@ -116,6 +126,28 @@ def test_each_fault_makes_a_difference(fault: str) -> None:
     assert plain.story != faulty.story
 
 
+@pytest.mark.parametrize("fault", CONSUMER_FAULTS)
+def test_each_fault_of_consumers_makes_a_difference(fault: str) -> None:
+    plain = Scenario(11, steps=600, consumers=2, grouped=True)
+    stories = []
+    for scenario in (plain, attrs.evolve(plain, **{fault: 0.3})):
+        world = World(scenario)
+        world.run()
+        stories.append(world.story)
+    assert stories[0] != stories[1]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_bug_of_the_consumer_breaks_an_invariant(grouped: bool) -> None:
+    plain = Scenario(0, partitions=2, consumers=2, grouped=grouped, calls=0.3, takes_seconds=0.005)
+    scenarios = [attrs.evolve(plain, seed=seed) for seed in range(20)]
+    with planted("kafka_remote_client.consumer.partition_flow:PartitionFlow.take_back", loses_a_record) as plant:
+        failure = next(found for scenario in scenarios if (found := failure_of(scenario)) is not None)
+    assert plant.ran
+    assert failure.rule in {"I1", "I4"}
+    assert any(" pauses " in text for _, text, _ in failure.story)
+
+
 def test_an_unknown_occurrence_is_an_error() -> None:
     with pytest.raises(KeyError):
         Occurrences().saw("something")
@@ -123,8 +155,8 @@ def test_an_unknown_occurrence_is_an_error() -> None:
 
 def test_a_world_in_which_nothing_can_happen_is_found() -> None:
     world = World(Scenario(1))
-    world.scheduler.next_command = lambda _now: None  # type: ignore[method-assign]
-    world.scheduler.patience = lambda _now, _longest: None  # type: ignore[method-assign]
+    world.engines[0].scheduler.next_command = lambda _now: None  # type: ignore[method-assign]
+    world.engines[0].scheduler.patience = lambda _now, _longest: None  # type: ignore[method-assign]
     with pytest.raises(ViolationError, match="J9: nothing "):
         world.run()
 

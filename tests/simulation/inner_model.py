@@ -1,0 +1,442 @@
+"""A model of librdkafka's consumer in virtual time: what DirectConsumer has inside in a simulated world.
+
+::
+
+    application's call ──► pause, seek, assign: a new version of the partition, so that queued and late records are dropped
+    consume ◄── queue ◄── records, markers, ends, rebalances ◄── fetch, after some time, from the model's log
+
+========================  ===========================================================================================
+rule of librdkafka        here
+========================  ===========================================================================================
+start                     an assigned partition is started a moment later; until then a seek fails with ``_STATE``
+position                  the offset after the last record that ``consume`` returned, or after a marker that it passed
+pause                     drops what is queued; a resume continues at the position, or at the start without a position
+logical offsets           are looked up in the background; a resume meanwhile looks them up again
+stored offsets            only of assigned partitions; committed if they are past the committed offset that it knows
+assignments               giving up a partition commits its stored offset, with ``enable.auto.commit``
+out of range              the partition begins again where ``auto.offset.reset`` says
+========================  ===========================================================================================
+
+References: ``rd_kafka_toppar_pause_resume``, ``rd_kafka_toppar_seek``, ``rd_kafka_q_serve_rkmessages``, ``rd_kafka_commit``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
+from tests.simulation.coordinator import Coordinator, Rebalance
+
+if TYPE_CHECKING:
+    from tests.simulation.model_log import ModelLog
+    from tests.simulation.tier import Partition
+    from tests.simulation.world import World
+
+__all__ = ["InnerModel", "failure"]
+
+_QUEUED = 60
+"""With as many records in the queue no more are fetched."""
+_START_SECONDS = 0.002
+_RESETS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
+
+
+def failure(code: int) -> KafkaException:
+    """The exception of a call that fails with that code."""
+    return KafkaException(KafkaError(code, "simulated"))
+
+
+class _State(Enum):
+    STARTING = auto()
+    LOOKING = auto()
+    ACTIVE = auto()
+
+
+@attrs.define(eq=False)
+class _Toppar:
+    """An assigned partition. ``start``: where a resume continues without a position. ``fetched``: the next offset to fetch."""
+
+    partition: Partition
+    start: int
+    state: _State = _State.STARTING
+    version: int = 0
+    fetched: int = OFFSET_INVALID
+    position: int = OFFSET_INVALID
+    position_epoch: int = UNKNOWN_EPOCH
+    stored: tuple[int, int] = (OFFSET_INVALID, UNKNOWN_EPOCH)
+    committed: int = OFFSET_INVALID
+    queued: int = 0
+    fetching: bool = False
+    end_told_at: int = OFFSET_INVALID
+
+    @property
+    def number(self) -> int:
+        return self.partition.number
+
+    @property
+    def log(self) -> ModelLog:
+        return self.partition.log
+
+
+@attrs.frozen
+class _Op:
+    """An entry of the queue: a message (``offset`` -1: an error), or a marker at ``offset``."""
+
+    toppar: _Toppar
+    version: int
+    offset: int
+    epoch: int
+    message: Message | None
+
+
+class InnerModel(Consumer):
+    """The methods of confluent_kafka's Consumer that the direct consumer calls; a base class of the simulated one."""
+
+    def begin(self, world: World, coordinator: Coordinator, settings: dict[str, Any], name: str) -> None:
+        """Takes the place of the constructor. Settings as confluent_kafka's."""
+        self._world, self._coordinator = world, coordinator
+        self._name = name
+        self._level = IsolationLevel[str(settings["isolation.level"]).upper()]
+        self._reset = _RESETS[settings["auto.offset.reset"]]
+        self._auto_commits = bool(settings["enable.auto.commit"])
+        self._announces_ends = bool(settings["enable.partition.eof"])
+        self._on_commit: Callable[..., None] = settings["on_commit"]
+        self._answered_by = 0.0
+        self._interval = settings["auto.commit.interval.ms"] / 1000
+        self._toppars: dict[int, _Toppar] = {}
+        self._paused: set[int] = set()
+        self._ops: deque[_Op] = deque()
+        self._callbacks: deque[Callable[[], None]] = deque()
+        self._rebalances: tuple[Callable[..., None], ...] = ()
+        self._in_group = self._closed = self._assigned_in_callback = False
+        world.after(self._interval, self._commits_in_background)
+
+    # -- assignment --------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        self._in_group = True
+        self._rebalances = callbacks["on_assign"], callbacks["on_revoke"]
+        self._coordinator.join(self._name, self._callbacks.append, self._rebalance)
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._check_open()
+        self._assigned_in_callback = True
+        self._give_up(list(self._toppars))
+        self._start(partitions)
+
+    def unassign(self) -> None:
+        InnerModel.assign(self, [])
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self._check_open()
+        if self._in_group or any(tp.partition in self._toppars for tp in partitions):
+            raise failure(KafkaError._STATE)
+        self._start(partitions)
+
+    def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
+        self._check_open()
+        if self._in_group or any(tp.partition not in self._toppars for tp in partitions):
+            raise failure(KafkaError._STATE)
+        self._give_up([tp.partition for tp in partitions])
+
+    def assignment(self) -> list[TopicPartition]:
+        self._check_open()
+        return [TopicPartition("orders", number) for number in self._toppars]
+
+    def list_topics(self, *args: Any, **kwargs: Any) -> Any:
+        return None
+
+    def _start(self, partitions: list[TopicPartition]) -> None:
+        for tp in partitions:
+            toppar = self._toppars[tp.partition] = _Toppar(self._world.tier.partitions[tp.partition], tp.offset)
+            self._world.after(self._world.some(_START_SECONDS), partial(self._started, toppar))
+
+    def _started(self, toppar: _Toppar) -> None:
+        if self._has(toppar) and toppar.state is _State.STARTING:
+            self._begin_at(toppar, toppar.start)
+
+    def _has(self, toppar: _Toppar) -> bool:
+        return self._toppars.get(toppar.number) is toppar and not self._closed
+
+    def _give_up(self, numbers: list[int]) -> None:
+        """The stored offsets are committed, if that is automatic, and the partitions are stopped."""
+        if self._auto_commits:
+            stored = [self._toppars[number] for number in numbers]
+            self._send([_at(one.number, *one.stored) for one in stored if one.stored[0] not in (OFFSET_INVALID, one.committed)])
+        for number in numbers:
+            toppar = self._toppars.pop(number)
+            toppar.version += 1
+
+    def _rebalance(self, event: Rebalance, numbers: list[int]) -> None:
+        """Runs in a delivering call, or in close()."""
+        on_assign, on_revoke = self._rebalances
+        self._assigned_in_callback = False
+        partitions = [TopicPartition("orders", number) for number in numbers]
+        if event is Rebalance.ASSIGN:
+            on_assign(self, partitions)
+        else:
+            on_revoke(self, partitions)
+        if not self._assigned_in_callback:
+            InnerModel.assign(self, partitions if event is Rebalance.ASSIGN else [])
+
+    # -- where partitions are read -----------------------------------------------------------------------------------------
+
+    def _begin_at(self, toppar: _Toppar, offset: int) -> None:
+        """The next fetch is at ``offset``; a logical one is looked up first."""
+        if offset >= 0:
+            toppar.start = toppar.fetched = offset
+            toppar.state = _State.ACTIVE
+            self._fetch(toppar)
+            return
+        toppar.state, toppar.start = _State.LOOKING, offset
+        self._world.after(self._delay(), partial(self._looked_up, toppar, toppar.version))
+
+    def _looked_up(self, toppar: _Toppar, version: int) -> None:
+        if not self._has(toppar) or toppar.version != version or toppar.state is not _State.LOOKING:
+            return
+        offset = toppar.start
+        if offset in (OFFSET_STORED, OFFSET_INVALID):
+            toppar.committed, _ = self._coordinator.committed(toppar.number)
+            offset = toppar.committed if toppar.committed >= 0 else self._reset
+        if offset < 0:
+            offset = toppar.partition.log_start if offset == OFFSET_BEGINNING else toppar.log.end
+        self._begin_at(toppar, offset)
+
+    def seek(self, partition: TopicPartition) -> None:
+        self._check_open()
+        toppar = self._toppars.get(partition.partition)
+        if toppar is None or toppar.state is _State.STARTING:
+            self._world.seen.saw("seek-refused")
+            raise failure(KafkaError._STATE)
+        self._drop(toppar)
+        toppar.position, toppar.position_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
+        self._begin_at(toppar, partition.offset)
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self._check_open()
+        for tp in partitions:
+            self._paused.add(tp.partition)
+            toppar = self._toppars.get(tp.partition)
+            if toppar is not None:
+                self._drop(toppar)
+                if toppar.position >= 0:
+                    toppar.start = toppar.position
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self._check_open()
+        for tp in partitions:
+            self._paused.discard(tp.partition)
+            toppar = self._toppars.get(tp.partition)
+            if toppar is not None and toppar.state is not _State.STARTING:
+                self._drop(toppar)
+                self._begin_at(toppar, toppar.start if toppar.position < 0 else toppar.position)
+
+    def _drop(self, toppar: _Toppar) -> None:
+        toppar.version += 1
+        toppar.queued = 0
+        toppar.fetching = False
+        toppar.end_told_at = OFFSET_INVALID
+
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        self._check_open()
+        return [self._place(tp.partition) for tp in partitions]
+
+    def _place(self, number: int) -> TopicPartition:
+        toppar = self._toppars.get(number)
+        if toppar is None or toppar.position < 0:
+            return TopicPartition("orders", number)
+        return _at(number, toppar.position, toppar.position_epoch)
+
+    # -- fetching ----------------------------------------------------------------------------------------------------------
+
+    def _delay(self) -> float:
+        return self._world.chance.uniform(0.5, 1.5) * self._world.scenario.latency
+
+    def _fetch(self, toppar: _Toppar) -> None:
+        """Sends a fetch if one is due. At the end of the log it waits for nothing: the log does not grow."""
+        waits = toppar.fetched >= toppar.log.end and (not self._announces_ends or toppar.end_told_at == toppar.fetched)
+        is_active = toppar.state is _State.ACTIVE and toppar.number not in self._paused
+        if is_active and not toppar.fetching and toppar.queued < _QUEUED and not waits:
+            toppar.fetching = True
+            self._world.after(self._delay(), partial(self._arrived, toppar, toppar.version))
+
+    def _arrived(self, toppar: _Toppar, version: int) -> None:
+        if not self._has(toppar) or toppar.version != version:
+            return
+        toppar.fetching = False
+        if toppar.fetched < toppar.partition.log_start:
+            self._world.seen.saw("broker-out-of-range")
+            self._begin_at(toppar, self._reset)
+            return
+        end = min(toppar.fetched + self._world.chance.randint(1, 80), toppar.log.end)
+        for offset, epoch, value in toppar.log.entries(self._level, toppar.fetched, end):
+            message = None
+            if value is not None:
+                stamp = toppar.log.timestamp
+                message = Message("orders", toppar.number, offset, None, value, None, None, stamp, leader_epoch=epoch)
+            self._queue(_Op(toppar, toppar.version, offset, epoch, message))
+        toppar.fetched = end
+        if end == toppar.log.end and self._announces_ends and toppar.end_told_at != end:
+            toppar.end_told_at = end
+            told = Message("orders", toppar.number, end, error=KafkaError(KafkaError._PARTITION_EOF, "simulated"))
+            self._queue(_Op(toppar, toppar.version, -1, UNKNOWN_EPOCH, told))
+        self._fetch(toppar)
+
+    def _queue(self, op: _Op) -> None:
+        self._ops.append(op)
+        op.toppar.queued += 1
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        self._check_open()
+        messages: list[Message] = []
+        until = self._world.clock.now + max(timeout, 0.0)
+        while True:
+            while self._callbacks:
+                self._callbacks.popleft()()
+            while self._ops and len(messages) < num_messages:
+                message = self._served(self._ops.popleft())
+                if message is not None:
+                    messages.append(message)
+            left = until - self._world.clock.now
+            if len(messages) >= num_messages or left <= 0 or not self._world.wait(left, self._has_more):
+                return messages
+
+    def _has_more(self) -> bool:
+        return bool(self._ops or self._callbacks)
+
+    def _served(self, op: _Op) -> Message | None:
+        """Takes an entry out of the queue. Returns its message, unless it is outdated or a marker."""
+        toppar = op.toppar
+        if not self._has(toppar) or toppar.version != op.version:
+            return None
+        toppar.queued -= 1
+        if op.offset >= 0:
+            toppar.position, toppar.position_epoch = op.offset + 1, op.epoch
+        self._fetch(toppar)
+        return op.message
+
+    def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        held = self._world.tier.partitions[partition.partition]
+        return held.log_start, held.log.end
+
+    # -- offsets -----------------------------------------------------------------------------------------------------------
+
+    def committed(self, partitions: list[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
+        self._check_open()
+        delay, fails = self._answer_in(), self._world.happens(self._world.scenario.coordinator_fails)
+        self._world.wait(min(delay, timeout))
+        if delay > timeout or fails:
+            self._world.seen.saw("coordinator-silent")
+            raise failure(KafkaError._TIMED_OUT if delay > timeout else KafkaError._TRANSPORT)
+        return [_at(tp.partition, *self._coordinator.committed(tp.partition)) for tp in partitions]
+
+    def store_offsets(self, message: Message | None = None, offsets: list[TopicPartition] | None = None) -> None:
+        self._check_open()
+        places = offsets or []
+        known = [(toppar, tp) for tp in places if (toppar := self._toppars.get(tp.partition)) is not None]
+        if places and not known:
+            raise failure(KafkaError._STATE)
+        for toppar, tp in known:
+            toppar.stored = tp.offset, UNKNOWN_EPOCH if tp.leader_epoch is None else tp.leader_epoch
+
+    def commit(
+        self,
+        message: Message | None = None,
+        offsets: list[TopicPartition] | None = None,
+        asynchronous: bool = True,
+    ) -> Any:
+        self._check_open()
+        places = self._due(self._toppars.values()) if offsets is None else offsets
+        if not places:
+            raise failure(KafkaError._NO_OFFSET)
+        if asynchronous:
+            self._world.after(self._answer_in(), partial(self._commit, places, told=True))
+            return None
+        self._world.wait(self._answer_in())
+        self._commit(places, told=False)
+        return places
+
+    def _answer_in(self) -> float:
+        """Returns the time of the coordinator's next answer. It answers in the order of the requests."""
+        now = self._world.clock.now
+        self._answered_by = max(self._answered_by, now + self._delay())
+        return self._answered_by - now
+
+    def _due(self, toppars: Iterable[_Toppar]) -> list[TopicPartition]:
+        """The stored offsets that are past the committed ones."""
+        return [_at(toppar.number, *toppar.stored) for toppar in toppars if toppar.stored[0] > toppar.committed]
+
+    def _send(self, places: list[TopicPartition]) -> None:
+        """Commits offsets without an application's call."""
+        if places:
+            self._commit(places, told=True)
+
+    def _commits_in_background(self) -> None:
+        if self._closed:
+            return
+        if self._auto_commits:
+            self._send(self._due(self._toppars.values()))
+        self._world.after(self._interval, self._commits_in_background)
+
+    def _commit(self, places: list[TopicPartition], *, told: bool) -> None:
+        if self._closed:
+            return
+        refused = self._coordinator.commit(self._name if self._in_group else None, places)
+        if told:
+            error = None if refused is None else KafkaError(refused, "simulated")
+            self._callbacks.append(partial(self._on_commit, error, places))
+        elif refused is not None:
+            raise failure(refused)
+        if refused is None:
+            for tp in places:
+                toppar = self._toppars.get(tp.partition)
+                if toppar is not None:
+                    toppar.committed = tp.offset
+
+    # -- the end -----------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self._in_group and self._toppars:
+            self._rebalance(Rebalance.REVOKE, list(self._toppars))
+        self._give_up(list(self._toppars))
+        while self._callbacks:
+            callback = self._callbacks.popleft()
+            if not isinstance(callback, partial) or callback.func is not self._coordinator.serve:
+                callback()
+        self._closed = True
+        if self._in_group:
+            self._coordinator.leave(self._name)
+
+    def crash(self) -> None:
+        """The process ends: nothing is committed, and the group notices it later."""
+        self._closed = True
+        self._ops.clear()
+        self._callbacks.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("Consumer closed")
+
+
+def _at(number: int, offset: int, epoch: int) -> TopicPartition:
+    if offset >= 0 and epoch != UNKNOWN_EPOCH:
+        return TopicPartition("orders", number, offset, leader_epoch=epoch)
+    return TopicPartition("orders", number, offset)

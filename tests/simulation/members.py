@@ -1,0 +1,340 @@
+"""The applications of a simulated world with consumers: the real DirectConsumer over models of its threads and of librdkafka.
+
+Each application calls one method of its consumer in each turn, mostly poll or consume. Some consumers are members of one group.
+Others have assigned themselves partitions, seek, and share the group's committed offsets. An application may close or crash;
+then a new one starts. All calls are recorded, and the end of the world compares the history with the log, by the invariants I1
+to I12.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from kafka_remote_client.consumer.direct_consumer import DirectConsumer
+from kafka_remote_client.model import IsolationLevel
+from tests.simulation.consumer_engine import ConsumerEngine
+from tests.simulation.coordinator import Coordinator, Rebalance
+from tests.simulation.inner_model import InnerModel
+from tests.simulation.judge import ViolationError
+from tests.simulation.model_log import ModelLog
+from tests.support.group_judgement import judge
+from tests.support.history import History, Moved, Record, Revoked
+from tests.support.invariants.checker import violations
+from tests.support.invariants.oracle import Oracle
+from tests.support.recorder import RecordedConsumer
+
+if TYPE_CHECKING:
+    from tests.simulation.tier import Partition
+    from tests.simulation.world import World
+
+__all__ = ["Members"]
+
+_WORLD_EVENTS_SECONDS = 2.0
+_RESTART_SECONDS = 0.5
+_STORE_SECONDS, _DUE_SECONDS = 0.01, 0.1
+"""How often the thread of the delivery queue stores offsets, and asks for a poll of librdkafka."""
+_QUIET_SECONDS = 35.0
+"""A world ends when no record has come for so long."""
+_LONGEST_WAIT_SECONDS = 30.0
+"""The limit of I9: longer than all time-outs and pauses before the broker takes over."""
+
+
+class _NoThread:
+    """The thread of a delivery queue does its work between the application's calls: see ``_Application.tick``."""
+
+    def join(self) -> None:
+        """There is nothing to wait for."""
+
+
+class SimulatedConsumer(DirectConsumer, InnerModel):
+    """The real direct consumer. Its base class, and so the consumer inside, is the model of librdkafka."""
+
+    engine: ConsumerEngine
+
+    @classmethod
+    def made(cls, world: World, coordinator: Coordinator, name: str, settings: dict[str, Any]) -> SimulatedConsumer:
+        """Does what the constructor of Consumer does."""
+        consumer = cls.__new__(cls)
+        consumer.engine = engine = ConsumerEngine(world)
+        composed = consumer._compose(engine, world.scenario.config, settings, world.clock, engine.metrics)  # type: ignore[arg-type]
+        consumer._deliveries.queue._thread = _NoThread()  # type: ignore[assignment]
+        consumer.begin(world, coordinator, composed, name)
+        return consumer
+
+    def _rebalance(self, event: Rebalance, numbers: list[int]) -> None:
+        if event is Rebalance.REVOKE and self.engine.has_ready:
+            self._world.seen.saw("revoked-with-records")
+        super()._rebalance(event, numbers)
+
+
+@functools.lru_cache(maxsize=512)
+def _records(log: ModelLog, number: int, level: IsolationLevel) -> tuple[Record, ...]:
+    return tuple(
+        Record("orders", number, one.offset, log.timestamp, one.leader_epoch, None, one.value, None)
+        for one in log.visible[level]
+    )
+
+
+@attrs.define(eq=False)
+class _Application:
+    """One process. ``paused``: the partitions that it has paused."""
+
+    slot: int
+    consumer: RecordedConsumer
+    ticked_at: float
+    due_at: float
+    paused: set[int] = attrs.field(factory=set)
+    ended: bool = False
+
+    @property
+    def direct(self) -> SimulatedConsumer:
+        direct: SimulatedConsumer = self.consumer.inner  # type: ignore[assignment]
+        return direct
+
+    def tick(self, now: float) -> None:
+        """What the thread of the delivery queue did since the last call."""
+        queue = self.direct._deliveries.queue
+        if now - self.ticked_at >= _STORE_SECONDS:
+            queue.store()
+            self.ticked_at = now
+        if now >= self.due_at:
+            queue.due = True
+            self.due_at = now + _DUE_SECONDS
+
+
+class Members:
+    """All applications of a world. Its methods have the same names as those of application.py."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._chance = world.chance
+        self._history = History(now=world.clock.monotonic)
+        self._group = Coordinator(world)
+        self._groups: defaultdict[int, Coordinator] = defaultdict(partial(Coordinator, world))
+        """The groups of consumers that assign themselves partitions, by slot."""
+        self._applications: list[_Application] = []
+        self._started = 0
+        self._draining = False
+        self._delivered_at = 0.0
+        chance = world.chance
+        self._level = chance.choice((IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
+        self._settings = {
+            "isolation.level": self._level.name.lower(),
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": world.scenario.grouped or chance.random() < 0.5,
+            "enable.auto.offset.store": True,
+            "enable.partition.eof": chance.random() < 0.3,
+            "auto.commit.interval.ms": chance.choice((50, 1_000, 5_000)),
+        }
+        self._calls: tuple[Callable[[_Application], None], ...] = (
+            self._pause,
+            self._resume,
+            self._commit,
+            self._position,
+            self._switch,
+            *(() if world.scenario.grouped else (self._seek, self._seek, self._assign)),
+        )
+
+    # -- the run -----------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts all applications."""
+        for slot in range(self._world.scenario.consumers):
+            self._start(slot)
+        self._world.after(self._world.some(_WORLD_EVENTS_SECONDS), self._tier_changes)
+
+    def stop(self) -> bool:
+        """Lets all consumers read to the end, then closes them. Returns whether that is done."""
+        if not self._draining:
+            self._draining = True
+            self._delivered_at = self._world.clock.now
+            for application in self._running:
+                self._resume_all(application)
+        if self._world.clock.now - self._delivered_at < _QUIET_SECONDS:
+            return False
+        for application in self._running:
+            self._close(application)
+        return True
+
+    def judge_end(self) -> None:
+        """Compares the history with the log. Raises ViolationError."""
+        partitions = self._world.tier.partitions
+        records = {("orders", one.number): _records(one.log, one.number, self._level) for one in partitions}
+        oracle = Oracle(records, {("orders", one.number): one.log.end for one in partitions})
+        if self._world.scenario.grouped:
+            try:
+                judge(self._history, oracle, {application.consumer.name for application in self._applications})
+            except AssertionError as error:
+                raise ViolationError(str(error).split(":", 1)[0] if str(error)[0] == "I" else "group", str(error)) from None
+        found = violations(self._history, oracle, seconds=_LONGEST_WAIT_SECONDS)
+        if found:
+            raise ViolationError(found[0].invariant, "\n".join(map(str, found[:10])))
+
+    @property
+    def _running(self) -> list[_Application]:
+        return [application for application in self._applications if not application.ended]
+
+    def _start(self, slot: int) -> None:
+        world = self._world
+        self._started += 1
+        self._delivered_at = world.clock.now
+        name = f"consumer {slot}.{self._started}"
+        world.tell("%s starts", name)
+        group = self._group if world.scenario.grouped else self._groups[slot]
+        settings = {**self._settings, "group.id": "members" if world.scenario.grouped else f"slot {slot}"}
+        consumer = RecordedConsumer(partial(SimulatedConsumer.made, world, group, name), settings, self._history, name)
+        application = _Application(slot, consumer, world.clock.now, world.clock.now)
+        self._applications.append(application)
+        if world.scenario.grouped:
+            consumer.subscribe(["orders"])
+        else:
+            consumer.assign(self._some_partitions())
+        self._next(application)
+
+    def _some_partitions(self) -> list[TopicPartition]:
+        partitions = self._world.tier.partitions
+        chosen = self._chance.sample(partitions, self._chance.randint(1, len(partitions)))
+        return [TopicPartition("orders", one.number, self._start_offset(one)) for one in chosen]
+
+    def _start_offset(self, partition: Partition) -> int:
+        logical = (OFFSET_BEGINNING, OFFSET_STORED, OFFSET_INVALID, OFFSET_END)
+        return self._chance.choice(logical) if self._chance.random() < 0.5 else self._anywhere(partition)
+
+    def _anywhere(self, partition: Partition) -> int:
+        return self._chance.randint(partition.log_start, partition.log.end - 1)
+
+    # -- turns -------------------------------------------------------------------------------------------------------------
+
+    def _next(self, application: _Application) -> None:
+        self._world.turn(self._world.some(self._world.scenario.takes_seconds), partial(self._turn, application))
+
+    def _turn(self, application: _Application) -> None:
+        world = self._world
+        if application.ended:
+            return
+        world.progress()
+        application.tick(world.clock.now)
+        if not self._draining and world.happens(world.scenario.crashes):
+            (self._crash if self._chance.random() < 0.5 else self._close)(application)
+            world.turn(world.some(_RESTART_SECONDS), partial(self._start, application.slot))
+            return
+        if not self._draining and world.happens(world.scenario.calls):
+            try:
+                self._chance.choice(self._calls)(application)
+            except KafkaException as error:
+                world.tell("%s: the call fails: %s", application.consumer.name, error)
+        else:
+            self._poll(application)
+        self._next(application)
+
+    def _poll(self, application: _Application) -> None:
+        consumer, chance = application.consumer, self._chance
+        timeout = chance.choice((0.0, 0.0, 0.05, 0.2))
+        messages: list[Message]
+        if self._draining:
+            messages = consumer.consume(500, 0.2)
+        elif chance.random() < 0.5:
+            messages = [one for _ in range(chance.randint(1, 40)) if (one := consumer.poll(timeout)) is not None]
+        else:
+            messages = consumer.consume(chance.choice((1, 20, 200)), timeout)
+        records = [message for message in messages if message.error() is None]
+        if records:
+            self._delivered_at = self._world.clock.now
+            self._world.tell("%s gets %d records, the last at offset %d", consumer.name, len(records), records[-1].offset())
+
+    # -- other calls -------------------------------------------------------------------------------------------------------
+
+    def _one(self, application: _Application) -> Partition | None:
+        assigned = application.direct.assignment()
+        return self._world.tier.partitions[self._chance.choice(assigned).partition] if assigned else None
+
+    def _pause(self, application: _Application) -> None:
+        partition = self._one(application)
+        if partition is not None:
+            self._world.tell("%s pauses orders-%d", application.consumer.name, partition.number)
+            application.consumer.pause([TopicPartition("orders", partition.number)])
+            application.paused.add(partition.number)
+
+    def _resume(self, application: _Application) -> None:
+        if application.paused:
+            self._world.tell("%s resumes all", application.consumer.name)
+            self._resume_all(application)
+
+    def _resume_all(self, application: _Application) -> None:
+        application.consumer.resume([TopicPartition("orders", number) for number in sorted(application.paused)])
+        application.paused.clear()
+        application.direct.set_remote_fetch(True)
+
+    def _commit(self, application: _Application) -> None:
+        synchronous = self._chance.random() < 0.5
+        self._world.tell("%s commits, %s", application.consumer.name, "and waits" if synchronous else "asynchronously")
+        application.consumer.commit(asynchronous=not synchronous)
+
+    def _position(self, application: _Application) -> None:
+        application.consumer.position(application.direct.assignment())
+
+    def _switch(self, application: _Application) -> None:
+        enabled = self._chance.random() < 0.5
+        self._world.tell("%s turns direct fetch %s", application.consumer.name, "on" if enabled else "off")
+        application.direct.set_remote_fetch(enabled)
+
+    def _seek(self, application: _Application) -> None:
+        partition = self._one(application)
+        if partition is not None:
+            offset = self._chance.choice((OFFSET_BEGINNING, *[self._anywhere(partition)] * 3))
+            self._world.tell("%s seeks orders-%d to %d", application.consumer.name, partition.number, offset)
+            application.consumer.seek(TopicPartition("orders", partition.number, offset))
+
+    def _assign(self, application: _Application) -> None:
+        partitions = self._some_partitions()
+        places = [(one.partition, one.offset) for one in partitions]
+        self._world.tell("%s assigns itself %s", application.consumer.name, places)
+        application.consumer.unassign()  # commits, so that the recorder gets the committed offset that reading begins at
+        application.consumer.assign(partitions)
+
+    def _close(self, application: _Application) -> None:
+        self._world.tell("%s closes", application.consumer.name)
+        application.ended = True
+        application.consumer.close()
+
+    def _crash(self, application: _Application) -> None:
+        self._world.seen.saw("crashed")
+        self._world.tell("%s crashes", application.consumer.name)
+        application.ended = True
+        direct = application.direct
+        direct.engine.close()
+        keys = tuple(("orders", tp.partition) for tp in direct.assignment())
+        InnerModel.crash(direct)
+        self._group.crashed(application.consumer.name)
+        self._history.add(Revoked, application.consumer.name, keys=keys, lost=True)
+
+    # -- the tier ----------------------------------------------------------------------------------------------------------
+
+    def _tier_changes(self) -> None:
+        world = self._world
+        if self._draining:
+            return
+        partition = self._chance.choice(world.tier.partitions)
+        if self._chance.random() < 0.5 and world.tier.grow(partition):
+            world.seen.saw("tier-grew")
+            world.tell("partition %d: a segment reaches the tier", partition.number)
+        elif world.happens(world.scenario.segments_deleted * 4):
+            world.tier.delete_records(partition)
+            self._history.add(Moved, key=("orders", partition.number), log_start=partition.log_start)
+            world.tell("partition %d: the log starts at %d", partition.number, partition.log_start)
+        world.after(world.some(_WORLD_EVENTS_SECONDS), self._tier_changes)
