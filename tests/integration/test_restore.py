@@ -9,8 +9,7 @@ import base64
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from kafka_remote_client.cli.main import run
-from tests.support.artifacts import MissingPartError
+from tests.support.formatted_broker import formatted_broker
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
-from tests.support.kafka_broker import SHORT_LIVED, KafkaBroker, TierOffsets
+from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.s3_server import S3Server
 from tests.support.waiting import wait_until
 
@@ -33,21 +32,6 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
 }
 LEVELS = ("read_uncommitted", "read_committed")
 _PATIENCE_SECONDS = 120
-
-
-@contextmanager
-def new_node(directory: Path) -> Iterator[KafkaBroker]:
-    """A formatted node, not started yet."""
-    # After a kill the broker waits for the end of its session: Kafka's own default is shorter than that of the tests' brokers.
-    broker = KafkaBroker(directory, properties={"broker.session.timeout.ms": "9000"}, java_options=("-Xmx512m", *SHORT_LIVED))
-    try:
-        broker.format()
-    except MissingPartError as error:
-        pytest.skip(f"no real broker: {error}")
-    try:
-        yield broker
-    finally:
-        broker.destroy()
 
 
 def restore(
@@ -156,7 +140,7 @@ def produced(broker: KafkaBroker, topic: str, partition: int, **settings: str) -
 @pytest.mark.broker
 def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden = golden_local()
-    with new_node(tmp_path / "node") as broker:
+    with formatted_broker(tmp_path / "node") as broker:
         store = ["--store", (golden / "remote").as_uri(), "--log-start", "delrec-0=437"]
         *partitions, _, done = restore(capsys, broker, list(CONFIGS), *store)
         ids = {one["topic"]: one["topic_id"] for one in read_jsonl(golden / "offsets.jsonl")}
@@ -196,7 +180,7 @@ def test_a_chunked_encrypted_tier_is_restored_from_s3(
     bucket = s3_environment.new_bucket(objects)
     options = [f"--store-option={name}={value}" for name, value in s3_environment.options.items()]
     layout = ["--layout=aiven", "--key-prefix=some-prefix/", f"--encryption-key=key1={golden / 'keys' / 'key1.private.der'}"]
-    with new_node(tmp_path / "node") as broker:
+    with formatted_broker(tmp_path / "node") as broker:
         *partitions, _, done = restore(capsys, broker, ["txn", "epochs"], f"--store=s3://{bucket}", *options, *layout)
         broker.start()
         for command in done["abort_commands"]:
