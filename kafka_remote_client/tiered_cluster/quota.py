@@ -1,4 +1,4 @@
-"""A broker's quota for copies to the tier, or for reads from it, as a value: so many bytes a second over the last seconds.
+"""A broker's quota for copies to the tier, or for reads from it, as a value: a limit of the average rate.
 
 The rate is what the samples hold, divided by the time since the oldest began, at least one window. Each sample begins with the
 first bytes after its predecessor's window, and is forgotten when its last bytes are all windows old.

@@ -81,7 +81,7 @@ class Fetches:
         self._special: deque[SpecialAnswer] = deque()
 
     def answer_reads(self, answer: SpecialAnswer, times: int) -> None:
-        """Answers the next reads of a partition from the tier so, after those of earlier calls."""
+        """Gives this answer to the next reads of a partition from the tier, after the answers of earlier calls."""
         self._special.extend([answer] * times)
 
     async def answer_fetch(self, node_id: int, version: int, body: Buffer) -> bytes:

@@ -184,6 +184,10 @@ class Topics:
         log = topic.partitions[number].log.appended(list(batches), self._clock.time_ms()).replicated()
         self._set_log(topic, number, log)
 
+    def roll(self, topic: Topic, number: int) -> None:
+        """Seals the active segment, unless it is empty."""
+        self._set_log(topic, number, topic.partitions[number].log.rolled())
+
     def delete_records(self, topic: Topic, number: int, before: int) -> None:
         """Moves the log start, which removes nothing from the tier: the next expiration does. Raises ValueError."""
         self._set_log(topic, number, topic.partitions[number].log.with_log_start(before))
@@ -208,7 +212,7 @@ class Topics:
         for topic in topics:
             for number in range(len(topic.partitions)):
                 if roll:
-                    self._set_log(topic, number, topic.partitions[number].log.rolled())
+                    self.roll(topic, number)
                 copied += self._tier(topic, number)
         return copied
 
