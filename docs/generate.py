@@ -12,6 +12,7 @@ from typing import Any
 import api_page
 import campaigns
 import plots
+import segment_life
 import surface
 import texts
 from kafka_remote_fetchers import _settings as fetcher_table
@@ -235,6 +236,11 @@ def with_figures(name: str) -> str:
     return campaigns.filled((HERE / name).read_text(encoding="utf-8"), campaigns.entries())
 
 
+def life_of_a_segment() -> str:
+    """The page about segments, which is written by hand, with what the model does between its marks."""
+    return segment_life.filled((HERE / "life-of-a-segment.md").read_text(encoding="utf-8"))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
@@ -257,6 +263,7 @@ _PAGES = {
     "consumer.md": consumer,
     "configs.md": configs,
     "failures.md": failures,
+    "life-of-a-segment.md": life_of_a_segment,
     "metrics.md": metrics,
     "reliability.md": partial(with_figures, "reliability.md"),
     "shim-settings.md": shim_settings,

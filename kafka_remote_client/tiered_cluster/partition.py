@@ -49,6 +49,7 @@ __all__ = [
     "RunExpiration",
     "StoreMetadata",
     "Task",
+    "Throttled",
     "step",
 ]
 
@@ -160,6 +161,14 @@ class Failed:
 
 
 @attrs.frozen
+class Throttled:
+    """The broker's copy quota is used up: the copy task does not begin the segment that it asked to begin.
+
+    Kafka's task waits and goes on; here its run ends, and the next run goes on.
+    """
+
+
+@attrs.frozen
 class Crash:
     """The leader ends. Its log stays."""
 
@@ -176,7 +185,7 @@ class Elect:
     end_offset: int | None = None
 
 
-Event: TypeAlias = RunCopy | RunExpiration | MetadataStored | Done | Failed | Crash | Elect
+Event: TypeAlias = RunCopy | RunExpiration | MetadataStored | Done | Failed | Throttled | Crash | Elect
 
 
 @attrs.frozen
@@ -230,16 +239,30 @@ def step(partition: Partition, event: Event) -> _Stepped:
             return _run_copy(partition, event)
         case RunExpiration():
             return _run_expiration(partition, event)
+        case Throttled():
+            return _throttled(partition), ()
         case Crash():
             return attrs.evolve(partition, runs={}), ()
         case Elect():
             log = partition.log if event.end_offset is None else partition.log.truncated(event.end_offset)
             log = log.elected(event.epoch)
             return attrs.evolve(partition, broker_id=event.broker_id, log=log, copy_stopped=False, runs={}), ()
-    run = partition.runs.get(event.task)
-    if run is None:
-        raise ValueError(f"the {event.task.value} task has no command under way")
+    run = _under_way(partition, event.task)
     return _failed(partition, run, event) if isinstance(event, Failed) else _done(partition, run, event)
+
+
+def _under_way(partition: Partition, task: Task) -> _Run:
+    run = partition.runs.get(task)
+    if run is None:
+        raise ValueError(f"the {task.value} task has no command under way")
+    return run
+
+
+def _throttled(partition: Partition) -> Partition:
+    step = _under_way(partition, Task.COPY).step
+    if step is not _Step.STORE_STARTED:
+        raise ValueError(f"the quota does not stop the step {step.value!r}")
+    return partition.with_run(Task.COPY, None)
 
 
 def _run_copy(partition: Partition, event: RunCopy) -> _Stepped:

@@ -26,17 +26,18 @@ import attrs
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from kafka_remote_client.tiered_cluster.metadata_records import MetadataEvent, SegmentUpdate, updated
 
-__all__ = ["RemoteSegments"]
+__all__ = ["ALLOWED", "RemoteSegments"]
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _STARTED, _FINISHED, _DELETING, _DELETED = RemoteLogSegmentState
-_ALLOWED = {
+ALLOWED = {
     _STARTED: {_STARTED, _FINISHED, _DELETING},
     _FINISHED: {_FINISHED, _DELETING},
     _DELETING: {_DELETING, _DELETED},
 }
+"""The module's table: the states that may follow each state."""
 
 
 def _with(mapping: Mapping[_K, _V], key: _K, value: _V) -> Mapping[_K, _V]:
@@ -87,7 +88,7 @@ class RemoteSegments:
         segment_id = event.remote_log_segment_id.id
         known = self.segments.get(segment_id)
         if isinstance(event, SegmentUpdate):
-            if known is None or event.state not in _ALLOWED[known.state] or event.state is _STARTED:
+            if known is None or event.state not in ALLOWED[known.state] or event.state is _STARTED:
                 return self
             return self._moved(updated(known, event))
         if event.state is not _STARTED or (known is not None and known.state is not _STARTED):

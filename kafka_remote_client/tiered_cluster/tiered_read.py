@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import TypeAlias
 
 import attrs
@@ -37,7 +38,7 @@ from kafka_remote_client.tiered_cluster.log import PartitionLog
 from kafka_remote_client.tiered_cluster.remote_segments import RemoteSegments
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
 
-__all__ = ["FetchAnswer", "StoredObject", "read"]
+__all__ = ["FetchAnswer", "SpecialAnswer", "StoredObject", "read", "special_answer"]
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _ABORTED_ENTRY = struct.Struct(">hqqqq")
@@ -53,6 +54,23 @@ class FetchAnswer:
     records: bytes = attrs.field(default=b"", repr=False)
     aborted: tuple[AbortedTransaction, ...] | None = None
     error: ErrorCode = ErrorCode.NONE
+
+
+class SpecialAnswer(Enum):
+    """Why a broker answers without reading the tier."""
+
+    QUEUE_FULL = "queue-full"
+    """``remote.log.reader.max.pending.tasks`` reads wait."""
+    QUOTA_EXCEEDED = "quota-exceeded"
+    """``remote.log.manager.fetch.max.bytes.per.second``"""
+    TIMED_OUT = "timed-out"
+    """The read takes longer than ``remote.fetch.max.wait.ms``."""
+
+
+def special_answer(why: SpecialAnswer) -> FetchAnswer:
+    """An error, or an answer without records and without a list, also under READ_COMMITTED: it says nothing about the log."""
+    full = why is SpecialAnswer.QUEUE_FULL
+    return FetchAnswer(error=ErrorCode.UNKNOWN_SERVER_ERROR if full else ErrorCode.NONE)
 
 
 def read(

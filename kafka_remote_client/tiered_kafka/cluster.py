@@ -24,6 +24,8 @@ from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.tiered_cluster.log import TopicConfig
+from kafka_remote_client.tiered_cluster.tiered_read import SpecialAnswer
+from kafka_remote_client.tiered_kafka.aiven_files import AivenFiles
 from kafka_remote_client.tiered_kafka.changes import Changes
 from kafka_remote_client.tiered_kafka.fetches import Fetches
 from kafka_remote_client.tiered_kafka.plain_files import PlainFiles
@@ -36,7 +38,7 @@ from kafka_remote_client.tiered_kafka.topics import METADATA_TOPIC, CrashPoint, 
 __all__ = ["TieredCluster"]
 
 _T = TypeVar("_T")
-_LAYOUTS = {PlainFiles.name: PlainFiles}
+_LAYOUTS = (PlainFiles.name, AivenFiles.name)
 _MAX = 1 << 10
 
 
@@ -49,6 +51,10 @@ class TieredCluster:
     ``brokers``: how many listen, with the ids 1 and up. ``port``: of the first one; 0 takes a free port.
     ``metadata_partitions``: partitions of ``__remote_log_metadata``. ``remote_partitions_per_fetch``: how many partitions one
     Fetch reads from the tier, ``None`` for all; brokers before Kafka 4.2 read one, and answer the others without records.
+    ``copy_bytes_per_second``, ``fetch_bytes_per_second``: each broker's quotas for copies to the tier and for reads from it
+    (``remote.log.manager.copy.max.bytes.per.second``, ``remote.log.manager.fetch.max.bytes.per.second``).
+    ``layout``: ``local-tiered-storage``, or ``aiven``, whose plugin stores logs in chunks of ``chunk_size`` bytes
+    (``chunk.size``), which it compresses with ``chunk_compression`` (``compression.enabled``).
 
     A method without a topic acts on all tiered topics. Raises ConfigurationError for settings that the cluster does not have.
     """
@@ -65,15 +71,26 @@ class TieredCluster:
         port: int = 0,
         metadata_partitions: int = 5,
         remote_partitions_per_fetch: int | None = None,
+        copy_bytes_per_second: int | None = None,
+        fetch_bytes_per_second: int | None = None,
+        chunk_size: int = 1 << 12,
+        chunk_compression: bool = False,
         clock: Clock | None = None,
     ) -> None:
         if layout not in _LAYOUTS:
             raise ConfigurationError(f"layout must be {' or '.join(_LAYOUTS)}, not {layout!r}")
+        arguments.whole(chunk_size, "chunk_size", 1, 2**31 - 1)
         arguments.whole(partitions, "partitions", 1, _MAX)
         arguments.whole(metadata_partitions, "metadata_partitions", 1, _MAX)
         arguments.whole(segment_bytes, "segment_bytes", 1, 2**31 - 1)
         if remote_partitions_per_fetch is not None:
             arguments.whole(remote_partitions_per_fetch, "remote_partitions_per_fetch", 1, _MAX)
+        for name, rate in (
+            ("copy_bytes_per_second", copy_bytes_per_second),
+            ("fetch_bytes_per_second", fetch_bytes_per_second),
+        ):
+            if rate is not None:
+                arguments.whole(rate, name, 1, 2**63 - 1)
         self._temporary = directory is None
         settings = TopicSettings(TopicConfig(segment_bytes=segment_bytes, local_retention_bytes=0)).changed(
             topic_settings or {}
@@ -81,7 +98,8 @@ class TieredCluster:
         nodes = range(1, arguments.whole(brokers, "brokers", 1, _MAX) + 1)
         changes, clock = Changes(), clock or SystemClock()
         self.directory = Path(tempfile.mkdtemp(prefix="tiered-kafka-") if directory is None else directory)
-        self.store = TierStore(self.directory, _LAYOUTS[layout]())
+        in_chunks = layout == AivenFiles.name
+        self.store = TierStore(self.directory, AivenFiles(chunk_size, chunk_compression) if in_chunks else PlainFiles())
         self._topics = Topics(
             self.store,
             clock,
@@ -90,10 +108,11 @@ class TieredCluster:
             partitions=partitions,
             metadata_partitions=metadata_partitions,
             changed=changes.notify,
+            copy_bytes_per_second=copy_bytes_per_second,
         )
         ports = {node: port if node == nodes[0] else 0 for node in nodes}
-        fetches = Fetches(self._topics, changes, remote_partitions_per_fetch)
-        self._server = Server(ports, lambda addresses: Requests(self._topics, addresses, clock, fetches))
+        self._fetches = Fetches(self._topics, changes, clock, remote_partitions_per_fetch, fetch_bytes_per_second)
+        self._server = Server(ports, lambda addresses: Requests(self._topics, addresses, clock, self._fetches))
 
     def start(self) -> Self:
         """Returns when clients can connect. Raises OSError for a port that is taken."""
@@ -147,7 +166,8 @@ class TieredCluster:
         """Copies sealed segments to the tier, then applies local retention; how many segments were copied.
 
         ``roll``: also seals the active segments first, so that all records are copied whose transactions have ended. Where
-        local retention lets the active segment go, it is copied too, as brokers do.
+        local retention lets the active segment go, it is copied too, as brokers do. Where a broker's copy quota is used up,
+        fewer are copied: the next call goes on.
         """
         return self._call(lambda: self._topics.tier(self._tiered(topic), roll=roll))
 
@@ -157,6 +177,13 @@ class TieredCluster:
         ``now_ms``: the time by which retention is judged, in milliseconds; default: the clock's.
         """
         return self._call(lambda: self._topics.expire(self._tiered(topic), now_ms))
+
+    def answer_reads(self, answer: SpecialAnswer | str, times: int = 1) -> None:
+        """Lets brokers answer the next reads of the tier, each of one partition, without records: ``queue-full``,
+        ``quota-exceeded`` or ``timed-out``. Raises ValueError for another answer.
+        """
+        why, count = SpecialAnswer(answer), arguments.whole(times, "times", 1, _MAX)
+        self._call(lambda: self._fetches.answer_reads(why, count))
 
     # Leaders.
 

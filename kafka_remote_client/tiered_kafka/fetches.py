@@ -1,17 +1,21 @@
 """Answers Fetch and ListOffsets from the logs and the tier.
 
-A Fetch waits until ``min_bytes`` are there, one partition has an error, or ``max_wait_ms`` have passed. Fetch sessions are not
-kept: each answer has session 0, after which clients send full requests.
+A Fetch waits until ``min_bytes`` are there, one partition has an error, or ``max_wait_ms`` have passed. One that reads the tier
+does not wait; one that has waited does not read the tier. Fetch sessions are not kept: each answer has session 0, after which
+clients send full requests.
 
-References: Kafka's ReplicaManager (fetchMessages, readFromLog), DelayedFetch, KafkaApis.handleListOffsetRequest; KIP-74.
+References: Kafka's ReplicaManager (fetchMessages, readFromLog, processRemoteFetches), DelayedFetch, DelayedRemoteFetch,
+KafkaApis.handleListOffsetRequest; KIP-74, KIP-956.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 import attrs
 
+from kafka_remote_client.clock import Clock
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
 from kafka_remote_client.protocol import fetch, list_offsets
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
@@ -19,6 +23,8 @@ from kafka_remote_client.tiered_cluster import offset_lookup, tiered_read
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.offset_lookup import FoundOffset
 from kafka_remote_client.tiered_cluster.partition import Partition
+from kafka_remote_client.tiered_cluster.quota import Quota
+from kafka_remote_client.tiered_cluster.tiered_read import FetchAnswer, SpecialAnswer, special_answer
 from kafka_remote_client.tiered_kafka.changes import Changes
 from kafka_remote_client.tiered_kafka.topics import Topic, Topics
 from kafka_remote_client.wire import Buffer
@@ -42,36 +48,58 @@ def leader_error(partition: Partition | None, node_id: int, epoch: int = UNKNOWN
 class _Limits:
     """What one answer may still have. ``remote_partitions``: read from the tier, ``None`` = any number.
 
-    ``min_one_message``: no records yet, so the first batch may be larger than all limits (KIP-74).
+    ``min_one_message``: no records of the broker's own log yet, so the first batch may be larger than all limits (KIP-74).
+    ``read_tier``: at least one partition was read from the tier.
     """
 
     size: int
     remote_partitions: int | None
     min_one_message: bool = True
+    read_tier: bool = False
 
 
 class Fetches:
-    """Runs in the cluster's thread. ``remote_partitions``: how many partitions one Fetch reads from the tier."""
+    """Runs in the cluster's thread.
 
-    def __init__(self, topics: Topics, changes: Changes, remote_partitions: int | None = None) -> None:
+    ``remote_partitions``: how many partitions one Fetch reads from the tier. ``bytes_per_second``: each broker's quota for it.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        changes: Changes,
+        clock: Clock,
+        remote_partitions: int | None = None,
+        bytes_per_second: int | None = None,
+    ) -> None:
         self._topics = topics
         self._changes = changes
+        self._clock = clock
         self._remote_partitions = remote_partitions
+        self._unused_quota = Quota(bytes_per_second)
+        self._quotas: dict[int, Quota] = {}
+        self._special: deque[SpecialAnswer] = deque()
+
+    def answer_reads(self, answer: SpecialAnswer, times: int) -> None:
+        """Gives this answer to the next reads of a partition from the tier, after the answers of earlier calls."""
+        self._special.extend([answer] * times)
 
     async def answer_fetch(self, node_id: int, version: int, body: Buffer) -> bytes:
         """The answer to a Fetch of that version."""
         request = fetch.decode_request(body, version)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.max_wait_ms / 1000
+        limits = _Limits(request.max_bytes, self._remote_partitions)
         while True:
-            limits = _Limits(request.max_bytes, self._remote_partitions)
             answers = tuple(self._of_topic(node_id, version, request, topic, limits) for topic in request.topics)
             parts = [part for topic in answers for part in topic.partitions]
             size = sum(len(part.records or b"") for part in parts)
             left = deadline - loop.time()
-            if size >= request.min_bytes or left <= 0 or not parts or any(part.error_code for part in parts):
+            at_once = limits.read_tier or not parts or any(part.error_code for part in parts)
+            if at_once or size >= request.min_bytes or left <= 0:
                 return fetch.encode_response(fetch.FetchResponse(answers), version)
             await self._changes.wait(left)
+            limits = _Limits(request.max_bytes, remote_partitions=0)
 
     def _of_topic(
         self, node_id: int, version: int, request: fetch.FetchRequest, asked: fetch.FetchTopic, limits: _Limits
@@ -96,31 +124,45 @@ class Fetches:
         error = missing if topic is None else leader_error(partition, node_id, asked.current_leader_epoch)
         if partition is None or error:
             return fetch.PartitionData(asked.partition, error)
-        log = partition.log
-        if log.log_start <= asked.fetch_offset < log.local_log_start and limits.remote_partitions is not None:
-            if limits.remote_partitions == 0:
-                ends = (log.high_watermark, log.last_stable_offset, log.log_start)
-                return fetch.PartitionData(asked.partition, ErrorCode.NONE, *ends, records=b"")
+        log, size = partition.log, max(min(asked.partition_max_bytes, limits.size), 0)
+        if log.log_start <= asked.fetch_offset < log.local_log_start:
+            answer = self._from_tier(partition, asked.fetch_offset, size, isolation, limits)
+        else:
+            answer = self._read(partition, asked.fetch_offset, size, isolation, limits)
+            limits.size -= len(answer.records)
+            limits.min_one_message &= not answer.records
+        if answer.error:
+            return fetch.PartitionData(asked.partition, answer.error)
+        ends = (log.high_watermark, log.last_stable_offset, log.log_start)
+        return fetch.PartitionData(asked.partition, ErrorCode.NONE, *ends, answer.aborted, records=answer.records)
+
+    def _from_tier(
+        self, partition: Partition, offset: int, size: int, isolation: IsolationLevel, limits: _Limits
+    ) -> FetchAnswer:
+        """Kafka decides before it reads, so a read of the tier counts with the size that it may have."""
+        if limits.remote_partitions == 0:
+            return FetchAnswer()
+        why = self._special.popleft() if self._special else None
+        quota, now = self._quotas.get(partition.broker_id, self._unused_quota), self._clock.time_ms()
+        if quota.is_exceeded(now):
+            why = SpecialAnswer.QUOTA_EXCEEDED
+        if why is SpecialAnswer.QUOTA_EXCEEDED:
+            return special_answer(why)
+        limits.read_tier = True
+        if limits.remote_partitions is None:
+            limits.size -= size
+        else:
             limits.remote_partitions -= 1
-        answer = tiered_read.read(
-            log,
-            partition.remote,
-            self._topics.store.object,
-            asked.fetch_offset,
-            max(min(asked.partition_max_bytes, limits.size), 0),
-            isolation,
-            min_one_message=limits.min_one_message,
-        )
-        limits.size -= len(answer.records)
-        limits.min_one_message &= not answer.records
-        return fetch.PartitionData(
-            asked.partition,
-            answer.error,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.log_start,
-            answer.aborted,
-            records=answer.records,
+        if why is not None:
+            return special_answer(why)
+        answer = self._read(partition, offset, size, isolation, limits)
+        self._quotas[partition.broker_id] = quota.recorded(len(answer.records), now)
+        return answer
+
+    def _read(self, partition: Partition, offset: int, size: int, isolation: IsolationLevel, limits: _Limits) -> FetchAnswer:
+        stored = self._topics.store.object
+        return tiered_read.read(
+            partition.log, partition.remote, stored, offset, size, isolation, min_one_message=limits.min_one_message
         )
 
     def answer_list_offsets(self, node_id: int, version: int, body: Buffer) -> bytes:

@@ -22,7 +22,7 @@ from uuid import UUID
 import attrs
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.model import RemoteLogSegmentState, TopicIdPartition, random_uuid
+from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition, random_uuid
 from kafka_remote_client.tiered_cluster.batches import Batch, Record, new_batch
 from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 from kafka_remote_client.tiered_cluster.metadata_records import (
@@ -45,8 +45,10 @@ from kafka_remote_client.tiered_cluster.partition import (
     RunCopy,
     RunExpiration,
     StoreMetadata,
+    Throttled,
     step,
 )
+from kafka_remote_client.tiered_cluster.quota import Quota
 from kafka_remote_client.tiered_kafka.tier_store import StoreFailedError, TierStore
 from kafka_remote_client.tiered_kafka.topic_settings import TopicSettings
 
@@ -87,7 +89,10 @@ class Topic:
 
 
 class Topics:
-    """``brokers``: the ids of the brokers. ``changed`` is called after records were appended, or offsets moved."""
+    """``brokers``: the ids of the brokers. ``changed`` is called after records were appended, or offsets moved.
+
+    ``copy_bytes_per_second``: each broker's quota for copies.
+    """
 
     def __init__(
         self,
@@ -99,6 +104,7 @@ class Topics:
         partitions: int,
         metadata_partitions: int,
         changed: Callable[[], None],
+        copy_bytes_per_second: int | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -106,6 +112,8 @@ class Topics:
         self._brokers = tuple(brokers)
         self._partitions = partitions
         self._changed = changed
+        self._unused_quota = Quota(copy_bytes_per_second)
+        self._quotas: dict[int, Quota] = {}
         self._topics: dict[str, Topic] = {}
         self.create(METADATA_TOPIC, metadata_partitions, TopicSettings(TopicConfig(), tiered=False))
 
@@ -176,6 +184,10 @@ class Topics:
         log = topic.partitions[number].log.appended(list(batches), self._clock.time_ms()).replicated()
         self._set_log(topic, number, log)
 
+    def roll(self, topic: Topic, number: int) -> None:
+        """Seals the active segment, unless it is empty."""
+        self._set_log(topic, number, topic.partitions[number].log.rolled())
+
     def delete_records(self, topic: Topic, number: int, before: int) -> None:
         """Moves the log start, which removes nothing from the tier: the next expiration does. Raises ValueError."""
         self._set_log(topic, number, topic.partitions[number].log.with_log_start(before))
@@ -200,7 +212,7 @@ class Topics:
         for topic in topics:
             for number in range(len(topic.partitions)):
                 if roll:
-                    self._set_log(topic, number, topic.partitions[number].log.rolled())
+                    self.roll(topic, number)
                 copied += self._tier(topic, number)
         return copied
 
@@ -252,6 +264,8 @@ class Topics:
         try:
             match command:
                 case StoreMetadata():
+                    if isinstance(command.event, RemoteLogSegmentMetadata) and not self._may_copy(command.event):
+                        return Throttled()
                     self._store_metadata(topic, number, command.event)
                     _crash_if(crash is not None and crash is _CRASH_AFTER_METADATA.get(command.event.state))
                 case CopyObjects():
@@ -269,6 +283,14 @@ class Topics:
         except StoreFailedError as failure:
             return Failed(command.task, self._clock.time_ms(), failure.retriable)
         return Done(command.task, self._clock.time_ms(), custom)
+
+    def _may_copy(self, segment: RemoteLogSegmentMetadata) -> bool:
+        """Whether the broker's quota allows a copy, which is then recorded with the segment's size, also if it fails."""
+        quota, now = self._quotas.get(segment.broker_id, self._unused_quota), self._clock.time_ms()
+        if quota.is_exceeded(now):
+            return False
+        self._quotas[segment.broker_id] = quota.recorded(segment.segment_size_in_bytes, now)
+        return True
 
     def _store_metadata(self, topic: Topic, number: int, event: MetadataEvent) -> None:
         metadata = self._topics[METADATA_TOPIC]

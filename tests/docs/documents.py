@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN_AS_A_WHOLE = {
     Path("docs/aiven.md"): Path("tests/test_aiven_page.py"),
     Path("docs/extending.md"): Path("tests/test_extending_page.py"),
+    Path("docs/life-of-a-segment.md"): Path("tests/test_segment_page.py"),
     Path("docs/operating-the-shim.md"): Path("tests/integration/test_operating_page.py"),
     Path("docs/plugins.md"): Path("tests/test_plugins_page.py"),
     Path("docs/spark.md"): Path("tests/integration/test_spark_page.py"),

@@ -22,9 +22,9 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteMetadata,
 )
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from kafka_remote_client.tiered_kafka.aiven_files import encode_sizes
 from tests.fuzz import independent
 from tests.fuzz.bounded import Target, bounded
-from tests.support.aiven import encode_sizes
 
 __all__ = ["TARGETS"]
 

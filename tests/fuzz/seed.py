@@ -27,9 +27,9 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteState,
 )
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from kafka_remote_client.tiered_kafka.aiven_files import encode_sizes
 from tests.fuzz import corpus
 from tests.fuzz.wire_targets import GRANT
-from tests.support.aiven import encode_sizes
 from tests.support.batches import Rec, abort_marker, batch, compress, lz4_frame, record, xerial
 from tests.support.golden_metadata import golden_records
 from tests.support.locations import segment

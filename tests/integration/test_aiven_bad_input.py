@@ -38,7 +38,8 @@ from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.signing import UrlSigner
-from tests.support.aiven import AivenWriter, encode_sizes, key_ring
+from kafka_remote_client.tiered_kafka.aiven_files import encode_sizes
+from tests.support.aiven import AivenWriter, key_ring
 from tests.support.questions import question
 from tests.support.reading import PATIENT_ENGINE
 from tests.support.shim_fakes import FakeAsk, client_request, tagged_fetch

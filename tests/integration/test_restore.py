@@ -10,8 +10,7 @@ import hashlib
 import json
 import shlex
 import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.restore.config_rules import RULES, config_problems
 from tests.support import kafka_wire
-from tests.support.artifacts import SHORT_LIVED, MissingPartError
 from tests.support.batches import batch, fix_crc
+from tests.support.formatted_broker import format_or_skip, formatted_broker
 from tests.support.golden import golden_aiven, golden_local, read_jsonl
 from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.kafka_cluster import KafkaCluster
@@ -40,25 +39,6 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
 }
 LEVELS = ("read_uncommitted", "read_committed")
 _PATIENCE_SECONDS = 120
-
-
-@contextmanager
-def new_node(directory: Path) -> Iterator[KafkaBroker]:
-    """A formatted node, not started yet."""
-    # After a kill the broker waits for the end of its session: Kafka's own default is shorter than that of the tests' brokers.
-    broker = KafkaBroker(directory, properties={"broker.session.timeout.ms": "9000"}, java_options=("-Xmx512m", *SHORT_LIVED))
-    formatted(broker)
-    try:
-        yield broker
-    finally:
-        broker.destroy()
-
-
-def formatted(broker: KafkaBroker) -> None:
-    try:
-        broker.format()
-    except MissingPartError as error:
-        pytest.skip(f"no real broker: {error}")
 
 
 def restore(
@@ -220,7 +200,7 @@ def next_batch(producer_id: int, epoch: int, sequence: int) -> bytes:
 @pytest.mark.broker
 def test_a_restored_node_serves_the_lost_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden = golden_local()
-    with new_node(tmp_path / "node") as broker:
+    with formatted_broker(tmp_path / "node") as broker:
         store = ["--store", (golden / "remote").as_uri(), "--log-start", "delrec-0=437"]
         *partitions, _, done = restore(capsys, broker, list(CONFIGS), *store)
         ids = {one["topic"]: one["topic_id"] for one in read_jsonl(golden / "offsets.jsonl")}
@@ -272,7 +252,7 @@ def test_three_nodes_serve_a_chunked_encrypted_tier_from_s3(
     cluster = KafkaCluster(tmp_path / "cluster")
     try:
         for broker in cluster.nodes.values():
-            formatted(broker)
+            format_or_skip(broker)
         first, *others = cluster.nodes.values()
         more = [f"--to={broker.log_directory}" for broker in others]
         configs = {topic: {"retention.ms": -1} for topic, _ in replicas}

@@ -131,6 +131,7 @@ _WITHOUT_SOURCE = {
     "tests/test_plugins_page.py": "a page of the docs",
     "tests/test_restore_page.py": "a page of the docs",
     "tests/test_stores_page.py": "a page of the docs",
+    "tests/test_segment_page.py": "a page of the docs",
     "tests/test_tiered_kafka_page.py": "a page of the docs",
 }
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import base64
-import json
-import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 import cramjam
 
 from kafka_remote_client.errors import ObjectNotFoundError
-from kafka_remote_client.model import RemoteLogSegmentMetadata, uuid_to_text
+from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
 from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.tiered_kafka.aiven_files import INDEX_NAMES, chunk_index, main_path, manifest
 from tests.support.golden import golden_aiven
 from tests.support.tier import LAYOUT
 
@@ -23,13 +22,6 @@ DATA_KEY = bytes(range(100, 132))
 AAD = bytes(range(32))
 IV = b"not random  "
 _ATTRIBUTES_AT, _CODEC = 21, 0x07  # of a batch of magic 2
-_INDEXES = {
-    "offset": ObjectKind.OFFSET_INDEX,
-    "timestamp": ObjectKind.TIME_INDEX,
-    "producerSnapshot": ObjectKind.PRODUCER_SNAPSHOT,
-    "leaderEpoch": ObjectKind.LEADER_EPOCH,
-    "transaction": ObjectKind.TRANSACTION_INDEX,
-}
 
 
 def private_key() -> bytes:
@@ -54,18 +46,6 @@ def encrypt(data: bytes, *, data_key: bytes = DATA_KEY, aad: bytes = AAD, iv: by
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return iv + AESGCM(data_key).encrypt(iv, data, aad)
-
-
-def encode_sizes(sizes: Sequence[int]) -> str:
-    """The text of ``transformedChunks`` for at least one stored size."""
-    *others, last = sizes
-    payload = struct.pack(">ii", len(sizes), last)
-    if others:
-        base = min(others)
-        width = max(1, -(-(max(others) - base).bit_length() // 8))
-        values = b"".join((value - base).to_bytes(width, "big") for value in others)
-        payload = struct.pack(">iiB", len(sizes), base, width) + values + struct.pack(">i", last)
-    return base64.b64encode(bytes(cramjam.zstd.compress(payload))).decode("ascii")
 
 
 @attrs.frozen
@@ -146,31 +126,24 @@ class AivenWriter:
             compress=self.compress,
         )
         indexes, slices = self._indexes(store, segment)
-        manifest = {
-            "version": "1",
-            "chunkIndex": self._chunk_index(chunks, len(log)),
-            "segmentIndexes": slices,
-            "compression": self.compressed,
-            **({"encryption": self.envelope.described()} if self.encrypted else {}),
-            "remoteLogSegmentMetadata": described(segment),
-        }
+        full = None if self.compressed else self.chunk_size + (28 if self.encrypted else 0)
+        described = manifest(
+            segment,
+            chunk_index(self.chunk_size, len(log), [len(chunk) for chunk in chunks], full),
+            slices,
+            compressed=self.compressed,
+            encryption=self.envelope.described() if self.encrypted else None,
+        )
         main = self.prefix + main_path(segment)
         return {
             f"{main}.log": b"".join(chunks),
             f"{main}.indexes": indexes,
-            f"{main}.rsm-manifest": json.dumps(manifest, separators=(",", ":")).encode(),
+            f"{main}.rsm-manifest": described,
         }
-
-    def _chunk_index(self, chunks: list[bytes], size: int) -> dict[str, Any]:
-        common = {"originalChunkSize": self.chunk_size, "originalFileSize": size}
-        if self.compressed:
-            return {"type": "variable", **common, "transformedChunks": encode_sizes([len(chunk) for chunk in chunks])}
-        full = self.chunk_size + (28 if self.encrypted else 0)
-        return {"type": "fixed", **common, "transformedChunkSize": full, "finalTransformedChunkSize": len(chunks[-1])}
 
     def _indexes(self, store: RemoteObjectStore, segment: RemoteLogSegmentMetadata) -> tuple[bytes, dict[str, Any]]:
         joined, slices = b"", {}
-        for name, kind in _INDEXES.items():
+        for kind, name in ((ObjectKind[file.name], name) for file, name in INDEX_NAMES.items()):
             try:
                 data = store.get(LAYOUT.object_key(segment, kind))
             except ObjectNotFoundError:
@@ -182,31 +155,3 @@ class AivenWriter:
             slices[name] = {"position": len(joined), "size": len(stored)}
             joined += stored
         return joined, slices
-
-
-def main_path(segment: RemoteLogSegmentMetadata) -> str:
-    """The part that the keys of a segment's objects have in common, without the prefix."""
-    tip = segment.topic_id_partition
-    directory = f"{tip.topic}-{uuid_to_text(tip.topic_id)}/{tip.partition}"
-    return f"{directory}/{segment.start_offset:020d}-{uuid_to_text(segment.remote_log_segment_id.id)}"
-
-
-def described(segment: RemoteLogSegmentMetadata) -> Mapping[str, Any]:
-    """The part ``remoteLogSegmentMetadata`` of a manifest."""
-    tip = segment.topic_id_partition
-    return {
-        "remoteLogSegmentId": {
-            "topicIdPartition": {
-                "topicId": uuid_to_text(tip.topic_id),
-                "topicPartition": {"topic": tip.topic, "partition": tip.partition},
-            },
-            "id": uuid_to_text(segment.remote_log_segment_id.id),
-        },
-        "startOffset": segment.start_offset,
-        "endOffset": segment.end_offset,
-        "maxTimestampMs": segment.max_timestamp_ms,
-        "brokerId": segment.broker_id,
-        "eventTimestampMs": segment.event_timestamp_ms,
-        "segmentLeaderEpochs": {str(entry.epoch): entry.start_offset for entry in segment.segment_leader_epochs},
-        "txnIdxEmpty": segment.txn_index_empty,
-    }

@@ -28,7 +28,8 @@ from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
-from tests.support.aiven import AivenWriter, main_path
+from kafka_remote_client.tiered_kafka.aiven_files import main_path
+from tests.support.aiven import AivenWriter
 from tests.support.golden import golden_aiven
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS

@@ -20,7 +20,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.aiven.chunk_index import chunk_count, decode_sizes
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
-from tests.support.aiven import encode_sizes
+from kafka_remote_client.tiered_kafka.aiven_files import encode_sizes
 from tests.support.damaged_tier import GoldenTier, headers, replace
 
 TXN, EPOCHS = 259, 550  # segments with many batches: of transactions, and between others of one epoch

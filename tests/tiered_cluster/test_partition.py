@@ -8,7 +8,17 @@ import attrs
 import pytest
 
 from kafka_remote_client.model import EpochEntry
-from kafka_remote_client.tiered_cluster.partition import Crash, Done, Elect, Failed, RunCopy, RunExpiration, Task, step
+from kafka_remote_client.tiered_cluster.partition import (
+    Crash,
+    Done,
+    Elect,
+    Failed,
+    RunCopy,
+    RunExpiration,
+    Task,
+    Throttled,
+    step,
+)
 from kafka_remote_client.tiered_cluster.segment_files import FileKind, segment_files
 from tests.tiered_cluster.logs import data, filled
 from tests.tiered_cluster.world import World
@@ -187,3 +197,21 @@ def test_an_unclean_election_copies_its_own_records() -> None:
     assert world.copy() == [line.replace(" 2", " 3", 1) for line in COPIED_2]
     found = [world.partition.remote.serving(*asked) for asked in ((0, 19), (0, 29), (1, 30), (1, 39))]
     assert [segment and segment.remote_log_segment_id.id.int for segment in found] == [1, 3, 3, 3]
+
+
+def test_throttled_copy_goes_on_in_the_next_run() -> None:
+    world = World(filled(5))
+    world.send(RunCopy(10_000, (UUID(int=1), UUID(int=2))))
+    world.send(Throttled())
+    assert world.partition.runs == {}
+    assert world.copy() == [*COPIED, *COPIED_2]
+    with pytest.raises(ValueError, match="no command"):
+        world.send(Throttled())
+
+
+def test_quota_stops_no_copy_that_has_begun() -> None:
+    world = World(filled(5))
+    (begin,) = world.send(RunCopy(10_000, (UUID(int=1),)))
+    world.carry_out(begin)
+    with pytest.raises(ValueError, match="objects are copied"):
+        world.send(Throttled())

@@ -6,12 +6,13 @@ import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
 
 from kafka_remote_client.tiered_kafka import TieredCluster
+from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import Row, read_to_end, settings
 
 __all__ = ["plain", "produce", "values", "watermarks"]
 
 
-def produce(cluster: TieredCluster, topic: str, count: int, **more: object) -> None:
+def produce(cluster: TieredCluster | KafkaBroker, topic: str, count: int, **more: object) -> None:
     """Records to partition 0 in batches of 20, and waits for them."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, **more})
     for number in range(count):
@@ -22,9 +23,9 @@ def produce(cluster: TieredCluster, topic: str, count: int, **more: object) -> N
     assert producer.flush(30) == 0
 
 
-def plain(cluster: TieredCluster, topic: str, isolation: str = "read_committed") -> list[Row]:
+def plain(cluster: TieredCluster | KafkaBroker, topic: str, isolation: str = "read_committed") -> list[Row]:
     """The whole of partition 0, as a plain consumer reads it."""
-    consumer = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, isolation))
+    consumer = confluent_kafka.Consumer(settings(cluster.bootstrap_servers, isolation, **{"fetch.wait.max.ms": 20}))
     try:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         return read_to_end(consumer)

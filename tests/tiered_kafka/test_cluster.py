@@ -13,6 +13,7 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.tiered_kafka import TieredCluster
+from tests.support.locations import ManualClock
 from tests.support.reading import direct, read_to_end, settings, total
 from tests.tiered_kafka.clients import plain, produce, values
 
@@ -79,6 +80,28 @@ def test_sealed_segments_alone_are_copied(cluster: TieredCluster) -> None:
     assert cluster.tier_now("sealed", roll=True) == 0
 
 
+def test_special_answers_cost_a_plain_consumer_nothing(cluster: TieredCluster) -> None:
+    produce(cluster, "throttled", 100)
+    cluster.tier_now("throttled", roll=True)
+    for answer in ("quota-exceeded", "timed-out"):
+        cluster.answer_reads(answer, 2)
+    assert values(plain(cluster, "throttled")) == [*range(100)]
+    with pytest.raises(ValueError, match="never"):
+        cluster.answer_reads("never")
+
+
+def test_copy_quota_leaves_segments_to_the_next_call() -> None:
+    clock = ManualClock()
+    with TieredCluster(partitions=1, segment_bytes=4096, copy_bytes_per_second=5000, clock=clock) as cluster:
+        produce(cluster, "slow", 300)
+        copied = []
+        for _ in range(4):
+            copied.append(cluster.tier_now("slow"))
+            clock.now += 1
+        assert copied == [2, 0, 2, 1]  # each of about 3,100 bytes
+        assert values(plain(cluster, "slow")) == [*range(300)]
+
+
 def test_clients_follow_the_leader_to_another_broker(tmp_path: Path) -> None:
     with TieredCluster(tmp_path / "tier", partitions=1, brokers=2) as two:
         produce(two, "moved", 20)
@@ -121,7 +144,13 @@ def test_directory_that_is_a_file_raises(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"layout": "zip"}, {"partitions": 0}, {"brokers": 0}, {"topic_settings": {"color": "red"}}],
+    [
+        {"layout": "zip"},
+        {"partitions": 0},
+        {"brokers": 0},
+        {"fetch_bytes_per_second": 0},
+        {"topic_settings": {"color": "red"}},
+    ],
     ids=lambda one: next(iter(one)),
 )
 def test_refuses_unknown_settings(wrong: dict[str, object]) -> None:

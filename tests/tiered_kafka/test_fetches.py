@@ -10,11 +10,13 @@ import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.model import IsolationLevel as Level
 from kafka_remote_client.protocol import fetch, list_offsets
 from kafka_remote_client.tiered_cluster.batches import Record, new_batch
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.log import TopicConfig
+from kafka_remote_client.tiered_cluster.tiered_read import SpecialAnswer
 from kafka_remote_client.tiered_kafka import TieredCluster
 from kafka_remote_client.tiered_kafka.changes import Changes
 from kafka_remote_client.tiered_kafka.fetches import Fetches
@@ -23,6 +25,7 @@ from kafka_remote_client.tiered_kafka.tier_store import TierStore
 from kafka_remote_client.tiered_kafka.topic_settings import TopicSettings
 from kafka_remote_client.tiered_kafka.topics import Topics
 from kafka_remote_client.wire import ZERO_UUID
+from tests.support.locations import ManualClock
 from tests.tiered_kafka.clients import produce
 
 TIMEOUT = 60
@@ -54,7 +57,9 @@ def test_offsets_are_found_by_time_in_both_tiers(cluster: TieredCluster, admin: 
 class Broker:
     """The topic ``orders`` with two partitions, led by the brokers 1 and 2, without sockets."""
 
-    def __init__(self, directory: Path, settings: TopicConfig | None = None, **more: int) -> None:
+    def __init__(
+        self, directory: Path, settings: TopicConfig | None = None, clock: Clock | None = None, **more: int | None
+    ) -> None:
         self.changes = Changes()
         self.topics = Topics(
             TierStore(directory, PlainFiles()),
@@ -66,7 +71,7 @@ class Broker:
             changed=self.changes.notify,
         )
         self.orders = self.topics.create("orders")
-        self.fetches = Fetches(self.topics, self.changes, **more)
+        self.fetches = Fetches(self.topics, self.changes, clock or SystemClock(), **more)
 
     def append(self, partition: int = 0) -> None:
         self.topics.append(self.orders, partition, [new_batch([Record(0, 1, None, b"v" * 100)])])
@@ -153,6 +158,78 @@ def test_limit_of_tier_reads_leaves_partitions_empty(tmp_path: Path, limit: int 
     answers = asyncio.run(broker.fetch(broker.request(*parts)))
     assert [bool(answer.records) for answer in answers] == read
     assert {answer.error_code for answer in answers} == {0}
+
+
+def tiered(directory: Path, clock: Clock | None = None, **more: int | None) -> Broker:
+    """Both partitions have one record in the tier and are led by broker 1."""
+    broker = Broker(directory, TopicConfig(local_retention_bytes=0), clock, **more)
+    broker.topics.elect(broker.orders, 1, 1)
+    broker.append(0)
+    broker.append(1)
+    assert broker.topics.tier([broker.orders], roll=False) == 2
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (SpecialAnswer.QUEUE_FULL, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (SpecialAnswer.QUOTA_EXCEEDED, ErrorCode.NONE),
+        (SpecialAnswer.TIMED_OUT, ErrorCode.NONE),
+    ],
+)
+def test_special_answer_has_neither_records_nor_a_list(tmp_path: Path, answer: SpecialAnswer, error: ErrorCode) -> None:
+    broker = tiered(tmp_path)
+    broker.fetches.answer_reads(answer, 1)
+    request = broker.request(fetch.FetchPartition(0, 0, 1000), isolation_level=Level.READ_COMMITTED)
+    (special,), (plain,) = (asyncio.run(broker.fetch(request)) for _ in range(2))
+    assert (special.error_code, bytes(special.records or b""), special.aborted_transactions) == (error, b"", None)
+    assert (special.high_watermark, special.last_stable_offset, special.log_start_offset) == ((-1,) * 3 if error else (1, 1, 0))
+    assert plain.records
+    assert plain.aborted_transactions == ()
+
+
+def test_fetch_quota_empties_answers_until_the_rate_is_low(tmp_path: Path) -> None:
+    clock = ManualClock()
+    broker = tiered(tmp_path, clock, bytes_per_second=100)
+    request = broker.request(fetch.FetchPartition(0, 0, 1000))
+    read = []
+    for _ in range(4):
+        (data,) = asyncio.run(broker.fetch(request))
+        read.append(bool(data.records))
+        clock.now += 1
+    assert read == [True, False, True, False]
+
+
+def test_fetch_that_reads_the_tier_does_not_wait(tmp_path: Path) -> None:
+    broker = tiered(tmp_path)
+    broker.fetches.answer_reads(SpecialAnswer.TIMED_OUT, 1)
+    request = broker.request(fetch.FetchPartition(0, 0, 1000), max_wait_ms=3_600_000, min_bytes=1 << 20)
+    assert [bool(asyncio.run(broker.fetch(request))[0].records) for _ in range(2)] == [False, True]
+
+
+def test_fetch_that_waited_does_not_read_the_tier(tmp_path: Path) -> None:
+    async def body() -> list[bool]:
+        broker = tiered(tmp_path)
+        broker.fetches.answer_reads(SpecialAnswer.QUOTA_EXCEEDED, 1)
+        parts = [fetch.FetchPartition(0, 0, 1000), fetch.FetchPartition(1, 1, 1000)]
+        waiting = asyncio.ensure_future(broker.fetch(broker.request(*parts, max_wait_ms=3_600_000, min_bytes=1)))
+        done, _ = await asyncio.wait([waiting], timeout=0.01)
+        assert not done
+        broker.append(1)
+        return [bool(data.records) for data in await waiting]
+
+    assert asyncio.run(body()) == [False, True]
+
+
+def test_tier_read_counts_with_the_size_that_it_may_have(tmp_path: Path) -> None:
+    broker = tiered(tmp_path)
+    broker.append(0)
+    broker.append(1)
+    parts = [fetch.FetchPartition(number, offset, 1000) for number, offset in ((0, 0), (1, 0), (0, 1), (1, 1))]
+    answers = asyncio.run(broker.fetch(broker.request(*parts, max_bytes=1000)))
+    # Nothing is left for the second read, but the first batch of each may exceed that, as that of the first local read.
+    assert [bool(answer.records) for answer in answers] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from kafka_remote_client.remote_log.aiven.chunk_index import (
     chunk_count,
     decode_sizes,
 )
-from tests.support.aiven import encode_sizes
+from kafka_remote_client.tiered_kafka.aiven_files import encode_sizes
 
 PLAIN, ZSTD, AES, BOTH = (
     ChunkEncoding(),

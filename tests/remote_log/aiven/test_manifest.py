@@ -16,7 +16,7 @@ from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding
 from kafka_remote_client.remote_log.aiven.manifest import MAX_MANIFEST_BYTES, IndexSlice, parse_manifest
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
-from tests.support.aiven import encode_sizes
+from kafka_remote_client.tiered_kafka.aiven_files import encode_sizes
 from tests.support.golden import AIVEN_MODES, golden_aiven, read_jsonl
 
 INDEXES = {
