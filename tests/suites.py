@@ -101,7 +101,7 @@ SUITES = {
         _in(
             *("benchmarks/test_field", "benchmarks/test_consumer", "cli/test_verify", "faults/test_shim_"),
             *("faults/test_metadata_faults", "integration/", "integration/test_spark_s"),
-            without=("integration/test_spark_", "integration/test_consumer_semantics"),
+            without=("integration/test_spark_", "integration/test_getting_started", "integration/test_consumer_semantics"),
         ),
         counted=False,
         needs_parts=True,
@@ -134,7 +134,14 @@ SUITES = {
         needs_parts=True,
     ),
     # Each worker has its own sessions: they start slowly, and its files share them; long files come first.
-    "spark": Suite(25, 2, "loadfile --no-loadscope-reorder", _in("integration/test_spark_"), counted=False, needs_parts=True),
+    "spark": Suite(
+        25,
+        2,
+        "loadfile --no-loadscope-reorder",
+        _in("integration/test_spark_", "integration/test_getting_started"),
+        counted=False,
+        needs_parts=True,
+    ),
     "packaging-docs": Suite(16, 2, "loadgroup", _in("docs/", "packaging/"), counted=False),
     "fuzz": Suite(15, 2, "load", _in("fuzz/"), counted=False, debug_memory=True),
     "plain-groups": Suite(30, 4, "load", _in("state_machine/"), counted=False, campaign=True, needs_parts=True),

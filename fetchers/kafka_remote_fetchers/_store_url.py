@@ -25,7 +25,7 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, url: str, *schemes: str) -> StoreUrl:
-        """Raises ConfigurationError, which shows nothing of the URL, unless it is ``scheme://bucket[/prefix]``."""
+        """Raises ConfigurationError, which shows nothing of the URL but its scheme, unless it is ``scheme://bucket[/prefix]``."""
         parts = _URL.fullmatch(url)
         prefix = (parts["path"] or "").strip("/") if parts else ""
         try:
@@ -34,7 +34,9 @@ class StoreUrl:
         except ValueError:
             parts = None
         if parts is None or parts["scheme"] not in schemes:
-            raise ConfigurationError(f"the store URL must be {schemes[0]}://BUCKET or {schemes[0]}://BUCKET/PREFIX")
+            given = url.partition("://")[0]
+            scheme = given if given in schemes else schemes[0]
+            raise ConfigurationError(f"the store URL must be {scheme}://BUCKET or {scheme}://BUCKET/PREFIX")
         return cls(parts["bucket"], f"{prefix}/" if prefix else "")
 
     def name(self, key: str) -> str:

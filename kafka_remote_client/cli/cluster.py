@@ -59,7 +59,7 @@ def run_cluster(
     The directory is empty or absent before, and absent after. Raises ConfigurationError for a directory that holds something,
     and for a port that is taken.
     """
-    _check_empty(places.directory)
+    _make_empty(places.directory)
     cluster = demo_cluster(
         str(places.directory),
         records,
@@ -90,15 +90,23 @@ def _started(cluster: EmbeddedCluster, places: Places) -> EmbeddedCluster:
         raise ConfigurationError(f"{what}: the cluster needs {ports} of localhost; give other ports") from None
 
 
-def _check_empty(directory: Path) -> None:
+def _make_empty(directory: Path) -> None:
     try:
         found = next(directory.iterdir(), None)
     except FileNotFoundError:
-        return
+        found = None
+        _make(directory)
     except OSError as error:
         raise ConfigurationError(f"--directory: {directory}: {error.strerror}") from None
     if found is not None:
         raise ConfigurationError(f"--directory: {directory} is not empty; remove it, or give another directory")
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigurationError(f"--directory: {directory} cannot be made: {error.strerror}") from None
 
 
 class SegmentTeller:

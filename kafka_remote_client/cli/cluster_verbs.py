@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack, closing
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kafka_remote_client.cli.doctor import Examination, examine, show_steps
 from kafka_remote_client.cli.given_settings import parse_settings
@@ -51,19 +53,40 @@ from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 
-__all__ = ["add_cluster_verbs"]
+__all__ = ["add_verbs"]
 
 
-def add_cluster_verbs(app: typer.Typer) -> None:
+_NEGATIVE = re.compile(r"-\d+")
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Typer does not export it."""
+
+
+class _LocateCommand(TyperCommand):
+    """A negative number looks like an option. The error says what it is instead."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except _USAGE_ERROR as error:
+            option = getattr(error, "option_name", None)
+            number = next((one for one in given if option and one.startswith(option) and _NEGATIVE.fullmatch(one)), None)
+            if number is None:
+                raise
+            text = f"{number} is negative; PARTITION and OFFSET start at 0; kafka-remote offsets shows the ends of a log"
+            raise typer.BadParameter(text, ctx=ctx) from None
+
+
+def add_verbs(app: typer.Typer) -> None:
     """Adds the verbs of this module."""
     app.command("offsets")(_offsets)
-    app.command("locate")(_locate)
+    app.command("locate", cls=_LocateCommand)(_locate)
     app.command("lag")(_lag)
     app.command("doctor")(_doctor)
 
 
 def _offsets(
-    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC...")],
+    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC")],
     bootstrap_servers: BootstrapServers,
     consumer: ConsumerSettings = None,
     time: Annotated[
@@ -133,7 +156,7 @@ def _locate(
 
 
 def _lag(
-    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC...")],
+    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC")],
     bootstrap_servers: BootstrapServers,
     consumer: ConsumerSettings = None,
     metadata_topic: MetadataTopicName = METADATA_TOPIC,

@@ -1,10 +1,14 @@
-"""The group of all verbs: what is the same for each of them."""
+"""The group of all verbs: what is the same for each of them.
+
+A module of verbs is imported when one of them is used, because some take long: ``cluster`` has a whole cluster in it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +25,25 @@ ConfigFile = Annotated[
         "--config", envvar="KAFKA_REMOTE_CONFIG", metavar="FILE", help="TOML file with options of verbs (docs/cli.md)."
     ),
 ]
+_MODULES: Mapping[str, str] = {
+    "ls": "store_verbs",
+    "dump": "record_verbs",
+    "export": "record_verbs",
+    "verify": "store_verbs",
+    "restore": "tier_verbs",
+    "offsets": "cluster_verbs",
+    "locate": "cluster_verbs",
+    "lag": "cluster_verbs",
+    "map": "tier_verbs",
+    "bench": "tier_verbs",
+    "cost": "tier_verbs",
+    "doctor": "cluster_verbs",
+    "plan": "plan",
+    "shim": "shim",
+    "cluster": "trial_verbs",
+    "demo": "trial_verbs",
+}
+"""The module of each verb, in the order in which ``--help`` shows them. Its ``add_verbs`` adds the verb to an application."""
 _OWN_CONFIGURATION = frozenset({"shim"})
 """Verbs that read a file and variables of their own."""
 
@@ -29,8 +52,42 @@ class OutputClosedError(Exception):
     """The reader of the output has gone. Typer would end the process with status 1 for a BrokenPipeError."""
 
 
+class _Commands(MutableMapping[str, Any]):
+    """The commands by their verbs. Those of a module are made when the first of them is used."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, verb: str) -> Any:
+        if verb not in self._made:
+            module = typer.Typer(rich_markup_mode=None)
+            import_module(f"kafka_remote_client.cli.{_MODULES[verb]}").add_verbs(module)
+            self._made.update(typer.main.get_group(module).commands)
+        return self._made[verb]
+
+    def __setitem__(self, verb: str, command: Any) -> None:
+        self._made[verb] = command
+
+    def __delitem__(self, verb: str) -> None:
+        del self._made[verb]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
 class Verbs(TyperGroup):
     """Typer's group. Raises OutputClosedError where that raises BrokenPipeError."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(**named)
+        self.commands = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Returns the verbs. That of the base would make all commands."""
+        return list(self.commands)
 
     def make_context(self, *arguments: Any, **named: Any) -> Any:
         with _own_error():
@@ -49,14 +106,18 @@ def show_version(asked: bool) -> None:
 
 
 def use_configuration(context: Any, config: str | None) -> None:
-    """Makes options from a file and the environment the defaults of the verbs. Raises ConfigurationError."""
+    """Makes options from a file and the environment the defaults of the verb. Raises ConfigurationError.
+
+    All verbs are looked at only for a file: a key that no verb has is an error.
+    """
+    used = [context.invoked_subcommand] if config is None else _MODULES
     verbs = {
         verb: [
             VerbOption(each.name, max(each.opts, key=len).removeprefix("--"), each.multiple)
-            for each in command.params
+            for each in context.command.commands[verb].params
             if each.param_type_name == "option" and not each.hidden and each.name != "help"
         ]
-        for verb, command in context.command.commands.items()
+        for verb in used
         if verb not in _OWN_CONFIGURATION
     }
     file = {} if config is None else read_options(config)

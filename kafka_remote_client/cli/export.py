@@ -11,12 +11,13 @@ from uuid import UUID
 
 import attrs
 
-from kafka_remote_client.cli.output import OutputFormat
+from kafka_remote_client.cli.output import OutputFormat, show_json, show_text
 from kafka_remote_client.registry import MissingExtraError
 
 if TYPE_CHECKING:
     from kafka_remote_client.scanning.export.result import ExportResult
     from kafka_remote_client.scanning.export.run import ExportProgress
+    from kafka_remote_client.scanning.plan import ScanPlan
 
 __all__ = ["ExportCommand", "ExportFormat", "export"]
 
@@ -33,7 +34,7 @@ class ExportFormat(StrEnum):
 class ExportCommand:
     """The arguments of the verb. ``reading``: of ``scan``; ``writing``: of ``to_parquet``.
 
-    ``target``: a folder, or the name of an Iceberg table, which is in ``catalog``.
+    ``target``: a folder, or the name of an Iceberg table, which is in ``catalog``. ``dry_run``: only the plan is shown.
     """
 
     store: str
@@ -47,6 +48,7 @@ class ExportCommand:
     format: ExportFormat = ExportFormat.PARQUET
     catalog: str | None = None
     output: OutputFormat = OutputFormat.TEXT
+    dry_run: bool = False
 
 
 def export(command: ExportCommand, say: Callable[[str], None]) -> None:
@@ -62,6 +64,9 @@ def export(command: ExportCommand, say: Callable[[str], None]) -> None:
     from kafka_remote_client.scanning.progress_bar import export_bar  # noqa: PLC0415 - as above
 
     table = scan(command.store, command.topics, topic_id=command.topic_id, **command.reading)
+    if command.dry_run:
+        _show_plan(table.plan(), command.output)
+        return
     with export_bar("export") as bar:
         writing = {**command.writing, "progress": bar or _Told(say)}
         if command.format is ExportFormat.ICEBERG:
@@ -73,6 +78,23 @@ def export(command: ExportCommand, say: Callable[[str], None]) -> None:
     if command.group is not None:
         result.commit_to_group(command.group, command.consumer)
     _show(result, command)
+
+
+def _show_plan(plan: ScanPlan, output: OutputFormat) -> None:
+    if output is OutputFormat.TEXT:
+        show_text(str(plan))
+        return
+    show_json(
+        {
+            "splits": len(plan.splits),
+            "partitions": len(plan.ends),
+            "segments": plan.segments,
+            "known_segments": plan.known_segments,
+            "gets": plan.gets,
+            "read_bytes": plan.read_bytes,
+            "broker_bytes": plan.broker_bytes,
+        }
+    )
 
 
 class _Told:

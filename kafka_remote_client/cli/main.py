@@ -9,6 +9,8 @@
     130     interrupted (Ctrl-C)
     141     the reader of the output has gone, as ``head`` does
 
+Everything else is imported in :func:`run`, which turns a Ctrl-C during the imports into a status, too.
+
 References: docs/cli.md; the last two are what shells show for SIGINT and SIGPIPE.
 """
 
@@ -16,9 +18,6 @@ from __future__ import annotations
 
 import os
 import sys
-
-from kafka_remote_client.cli.remarks import remark
-from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 
 __all__ = ["run"]
 
@@ -39,6 +38,8 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def _status(arguments: list[str] | None) -> int:
+    from kafka_remote_client.errors import ConfigurationError, DirectFetchError  # noqa: PLC0415 - see the top
+
     try:
         from kafka_remote_client.cli.app import app  # noqa: PLC0415 - needs an extra
         from kafka_remote_client.cli.command_group import OutputClosedError  # noqa: PLC0415 - as above
@@ -59,6 +60,8 @@ def _status(arguments: list[str] | None) -> int:
 
 
 def _say(message: str, status: int) -> int:
+    from kafka_remote_client.cli.remarks import remark  # noqa: PLC0415 - see the top
+
     remark(message)
     return status
 

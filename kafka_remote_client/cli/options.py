@@ -63,7 +63,7 @@ EncryptionKeys = Annotated[
         "--encryption-key", help="RSA private key in PEM or DER; repeatable (aiven).", metavar="KEYID=PRIVATE_KEY_FILE"
     ),
 ]
-Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all if none is given.", metavar="[TOPIC]...")]
+Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all if none is given.", metavar="TOPIC")]
 Output = Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object per line).")]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
 BootstrapServers = Annotated[

@@ -5,18 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import attrs
+import typer
 
 from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.old_spellings import topics_of
+from kafka_remote_client.cli.options import (
+    LONGEST,
+    SETTING_FORMS,
+    OldTopic,
+    Output,
+    PriceFile,
+    StorageClassName,
+)
 from kafka_remote_client.cli.output import OutputFormat, show_json
-from kafka_remote_client.cli.prices import PriceTable, ReaderPlace
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.cli.prices import PriceTable, ReaderPlace, load_prices
+from kafka_remote_client.cli.remarks import remark
+from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_plan import JobPlan
+from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.spark.reading.task_counters import load_counters
 
-__all__ = ["plan_options", "read_prices", "show_plan"]
+__all__ = ["add_verbs", "plan_options", "read_prices", "show_plan"]
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("plan")(_plan)
 
 
 def plan_options(pairs: Sequence[str], file: str | None, named: Mapping[str, str | None]) -> dict[str, str]:
@@ -60,3 +78,64 @@ def show_plan(plan: JobPlan, compare: str | None, output: OutputFormat) -> None:
     if counted is not None:
         print()
         print(plan.compared_with(counted))
+
+
+def _plan(
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers",
+            help="Bootstrap servers of the Kafka cluster (kafka.bootstrap.servers).",
+            metavar="HOST:PORT,…",
+        ),
+    ] = None,
+    topics: Annotated[list[str] | None, typer.Argument(help="Topics to read (subscribe).", metavar="TOPIC")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", help="Option of format('kafka-remote'); repeatable (docs/spark-options.md).", metavar=SETTING_FORMS
+        ),
+    ] = None,
+    options_file: Annotated[
+        str | None, typer.Option("--options-file", help="File with a JSON object of options, for secrets.", metavar="FILE")
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option("--cores", min=1, help="Number of tasks that run in parallel; default: the cores of this machine."),
+    ] = None,
+    latency_ms: Annotated[
+        float, typer.Option("--latency-ms", min=0, max=LONGEST, help="Latency of one GET in milliseconds.")
+    ] = 20.0,
+    megabytes_per_second: Annotated[
+        float, typer.Option("--megabytes-per-second", min=0.001, help="Throughput of one core in MB/s (10^6 bytes).")
+    ] = 100.0,
+    prices: PriceFile = None,
+    storage_class: StorageClassName = "standard",
+    reader: Annotated[ReaderPlace, typer.Option("--reader", help="Where the tasks run, seen from the store.")] = (
+        ReaderPlace.SAME_ZONE
+    ),
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            help="Counters of a finished job: a file or the directory remote.countersDirectory.",
+            metavar="FILE_OR_DIRECTORY",
+        ),
+    ] = None,
+    output: Output = OutputFormat.TEXT,
+    old_topic: OldTopic = None,
+) -> None:
+    """Estimates the segments, GETs, bytes, splits, cost and time of a Spark job. Reads no data."""
+    subscribed = topics_of(topics, old_topic, remark)
+    named = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": ",".join(subscribed) or None}
+    try:
+        found = plan(
+            plan_options(option or [], options_file, named),
+            cores=cores,
+            latency_ms=latency_ms,
+            megabytes_per_second=megabytes_per_second,
+            prices=read_prices(load_prices(prices), storage_class, reader),
+        )
+    except PeerUnreachableError as error:
+        raise ConfigurationError(str(error)) from error
+    show_plan(found, compare, output)

@@ -47,10 +47,10 @@ from kafka_remote_client.location.bootstrap import named_servers
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 
-__all__ = ["add_record_verbs"]
+__all__ = ["add_verbs"]
 
 
-def add_record_verbs(app: typer.Typer) -> None:
+def add_verbs(app: typer.Typer) -> None:
     """Adds the verbs of this module."""
     app.command("dump")(_dump)
     app.command("export")(_export)
@@ -58,7 +58,7 @@ def add_record_verbs(app: typer.Typer) -> None:
 
 def _dump(
     store: Store,
-    topics: Annotated[list[str] | None, typer.Argument(help="Topics to read.", metavar="TOPIC...")] = None,
+    topics: Annotated[list[str] | None, typer.Argument(help="Topics to read.", metavar="TOPIC")] = None,
     store_option: StoreOptions = None,
     layout: Layout = DEFAULT_LAYOUT,
     key_prefix: KeyPrefix = "",
@@ -128,7 +128,7 @@ def _dump(
 
 def _export(
     store: Store,
-    topics: Annotated[list[str], typer.Argument(help="Topics to export.", metavar="TOPIC...")],
+    topics: Annotated[list[str], typer.Argument(help="Topics to export.", metavar="TOPIC")],
     target: Annotated[
         str,
         typer.Option(
@@ -194,6 +194,7 @@ def _export(
     on_fallback: Annotated[
         OnFallback, typer.Option("--on-fallback", help="What happens if a part of the tier cannot be read.")
     ] = OnFallback.FAIL,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
     output: Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object).")] = OutputFormat.TEXT,
 ) -> None:
     """Exports topics from the tier to Parquet files, Iceberg or Delta, exactly once. Needs no broker by default."""
@@ -241,5 +242,6 @@ def _export(
         format=form,
         catalog=catalog,
         output=output,
+        dry_run=dry_run,
     )
     export(command, remark)

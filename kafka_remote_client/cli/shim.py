@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,17 +16,29 @@ import typer
 
 from kafka_remote_client.cli.given_settings import is_secret
 from kafka_remote_client.cli.logs import LogFormat, write_logs
+from kafka_remote_client.cli.remarks import remark
+from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
+from kafka_remote_client.cli.signals import stop_signals
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.shim.checks import check_shim
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.health_log import HealthLog
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
+from kafka_remote_client.shim.tier import ShimTier
 
-__all__ = ["effective_settings", "serve", "with_shim_options"]
+__all__ = ["add_verbs", "effective_settings", "serve", "with_shim_options"]
 
 _LOG = logging.getLogger(__name__)
 _HIDDEN = '"<hidden>"'
 _UNITS = {"s": "seconds", "bytes": "bytes"}
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("shim")(_shim)
 
 
 def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: Callable[[], bool]) -> Mapping[str, int]:
@@ -107,3 +121,43 @@ def _parameter(setting: ShimSetting) -> Parameter:
     shown = False if setting.default in (None, "", (), {}) else str(setting.default).lower()
     option = typer.Option(flags, help=text, metavar=setting.metavar, show_default=shown)
     return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+
+@with_shim_options
+def _shim(
+    *,
+    config_file: Annotated[
+        str | None,
+        typer.Option("--config", help="Configuration file. Environment and options override it.", metavar="TOML"),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Print the settings, check that brokers and store can be reached, and exit: 0 yes, 1 no, 2 invalid settings.",
+        ),
+    ] = False,
+    **given: object,
+) -> None:
+    """Runs a proxy in front of a Kafka cluster that grants locations of tiered records to clients."""
+
+    def read() -> ShimConfig:
+        from_file = {} if config_file is None else read_config_file(config_file)
+        return shim_config(from_file, read_environment(os.environ), read_flags(given))
+
+    if check:
+        config = read()
+        for line in effective_settings(config):
+            sys.stdout.write(line + "\n")
+        if config.store is not None:
+            ShimTier(config, Counters(), SystemClock()).close()  # raises for settings that a start refuses
+        findings = list(check_shim(config, SystemClock()))
+        for finding in findings:
+            remark(finding)
+        raise typer.Exit(1 if findings else 0)
+    told = stop_signals()
+    try:
+        counters = serve(read, remark, lambda: told.get() == signal.SIGHUP)
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen: {error.strerror}") from None
+    remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))

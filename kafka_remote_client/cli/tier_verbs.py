@@ -69,14 +69,14 @@ from kafka_remote_client.restore.plan import RestoreRequest
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.verify.stored_segment import draft_metadata
 
-__all__ = ["add_tier_verbs"]
+__all__ = ["add_verbs"]
 
 _RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
 _DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
 _DEFAULT_CONCURRENCY = (1, 8)
 
 
-def add_tier_verbs(app: typer.Typer) -> None:
+def add_verbs(app: typer.Typer) -> None:
     """Adds the verbs of this module."""
     app.command("map")(_map)
     app.command("bench")(_bench)

@@ -59,6 +59,7 @@ class EmbeddedBroker:
     """The strategy of the embedded cluster. ``granting``: the strategy that answers tagged requests.
 
     ``expire_local``: tiered records count as deleted from the mock's log at once, and not only when the mock drops them.
+    ``announces`` False: a plain broker, which does not announce direct fetch.
     """
 
     api_versions: Mapping[int, range] = {
@@ -68,19 +69,28 @@ class EmbeddedBroker:
     }
 
     def __init__(
-        self, granting: BrokerStrategy, logs: EmbeddedLogs, counters: Counters, workers: Executor, *, expire_local: bool = False
+        self,
+        granting: BrokerStrategy,
+        logs: EmbeddedLogs,
+        counters: Counters,
+        workers: Executor,
+        *,
+        expire_local: bool = False,
+        announces: bool = True,
     ) -> None:
         self._granting = granting
         self._logs = logs
         self._counters = counters
         self._workers = workers
         self._expire_local = expire_local
+        self._announces = announces
         self.clients: list[str] = []
         """Address, port and client id of each connection, in the order of their ApiVersions requests."""
 
     def collects(self, head: RequestHead, length: int) -> bool:
         known: Mapping[int, range] = {
-            ApiKey.API_VERSIONS: API_VERSIONS.versions[_MOCK_API_VERSIONS + 1 :],
+            # The shim announces itself in answers that it forwards.
+            ApiKey.API_VERSIONS: API_VERSIONS.versions[_MOCK_API_VERSIONS + 1 if self._announces else 0 :],
             ApiKey.FETCH: self.api_versions[ApiKey.FETCH],
             ApiKey.LIST_OFFSETS: self.api_versions[ApiKey.LIST_OFFSETS],
         }
@@ -111,7 +121,8 @@ class EmbeddedBroker:
 
     async def _api_versions(self, version: int, ask: Ask) -> bytes:
         parsed = api_versions.decode_response(await ask(ApiKey.API_VERSIONS, _MOCK_API_VERSIONS, b""), _MOCK_API_VERSIONS)
-        return announce(version, api_versions.encode_response(parsed, version), self.api_versions)
+        encoded = api_versions.encode_response(parsed, version)
+        return announce(version, encoded, self.api_versions, direct_fetch=self._announces)
 
     # Fetch.
 

@@ -96,7 +96,7 @@ class EmbeddedCluster:
     ``expire_local``: archived records leave the broker at once, and not only when the mock drops them. So little data suffices.
     ``signer``: signs the URLs instead of the cluster's object origin, which then gets no requests.
     ``listen`` and ``origin_listen``: ports of the shim and of the object store on localhost; 0 takes a free one.
-    ``broker_listen``: port of an additional listener that never grants, like a plain broker; ``None`` = none.
+    ``broker_listen``: port of an additional listener that is like a plain broker and announces no direct fetch.
     ``metadata_topic``: also write ``__remote_log_metadata``. ``observe`` gets each event of the tier.
     """
 
@@ -201,7 +201,9 @@ class EmbeddedCluster:
         self._broker = EmbeddedBroker(granting, logs, self._counters, self._workers, expire_local=self._expire_local)
         self._shim = self._listening(self._broker, self._listen)
         if self._broker_listen is not None:
-            plain = EmbeddedBroker(PassThrough(), logs, self._counters, self._workers, expire_local=self._expire_local)
+            plain = EmbeddedBroker(
+                PassThrough(), logs, self._counters, self._workers, expire_local=self._expire_local, announces=False
+            )
             self._front = self._listening(plain, self._broker_listen)
 
     def _listening(self, strategy: EmbeddedBroker, port: int) -> Shim:

@@ -28,9 +28,19 @@ WRONG: Mapping[str, str] = {
     "verify --store {store} --jobs 0": "Error: Invalid value for '--jobs': Input should be greater than or equal to 1",
     "offsets orders": "Error: Missing option '--bootstrap-servers'.",
     "offsets orders --bootstrap-servers a:1 --time noon": "kafka-remote: --time is not a time in ISO 8601: 'noon'",
-    "lag --bootstrap-servers a:1": "Error: Missing argument 'TOPIC...'.",
+    "lag --bootstrap-servers a:1": "Error: Missing argument 'TOPIC'.",
     "locate orders 0": "Error: Missing argument 'OFFSET|TIME'.",
     "locate orders 0 1": "Error: Invalid value for --store: give either --bootstrap-servers or --store",
+    "locate orders 0 -12 --bootstrap-servers a:1": (
+        "Error: Invalid value: -12 is negative; PARTITION and OFFSET start at 0; kafka-remote offsets shows the ends of a log"
+    ),
+    "locate orders -1 0": (
+        "Error: Invalid value: -1 is negative; PARTITION and OFFSET start at 0; kafka-remote offsets shows the ends of a log"
+    ),
+    "locate orders 0 1 --outptu json": "Error: No such option: --outptu (Possible options: --layout, --output)",
+    "locate orders 0 1 --timeout -1": "Error: Invalid value for '--timeout': Input should be greater than or equal to 0.1",
+    "ls --store az://": "kafka-remote: the store URL must be az://BUCKET or az://BUCKET/PREFIX",
+    "cluster --directory /proc/none": "kafka-remote: --directory: /proc/none cannot be made: No such file or directory",
     "doctor {missing}": "kafka-remote: {missing} cannot be read: No such file or directory",
     "map delrec": "Error: Missing option '--store'.",
     "map delrec --store {store} --storage-class cold": (

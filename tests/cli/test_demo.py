@@ -47,7 +47,7 @@ def test_a_demo_that_fails_reports_the_reason(
         result = demo(cluster, None, DemoProgress(RECORDS))
         return attrs.evolve(result, tiers={**result.tiers, "remote": TierTotals()})
 
-    monkeypatch.setattr("kafka_remote_client.cli.app.run_demo", idle)
+    monkeypatch.setattr("kafka_remote_client.cli.trial_verbs.run_demo", idle)
     with pytest.raises(SystemExit) as stopped:
         run(["demo", "--records", "100"])
     assert stopped.value.code == 1

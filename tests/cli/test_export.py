@@ -21,6 +21,11 @@ from tests.support.embedded_topics import fill_topic, small_cluster
 from tests.support.golden import golden_local
 from tests.support.scanned import expected_rows, rows_of
 
+DRY_RUN = {
+    "text": "1 splits of 1 partitions: about 108,439 bytes in 2 GETs, 2 of 2 segments\n",
+    "json": '{"splits":1,"partitions":1,"segments":2,"known_segments":2,"gets":2,"read_bytes":108439,"broker_bytes":0}\n',
+}
+
 
 def exported(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> tuple[str, str]:
     with pytest.raises(SystemExit) as stopped:
@@ -28,6 +33,15 @@ def exported(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 
     told = capsys.readouterr()
     assert stopped.value.code == status, told.err
     return told.out, told.err
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_dry_run_shows_the_plan_and_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path, form: str) -> None:
+    target = tmp_path / "table"
+    told, remarks = exported(capsys, "delrec", "--target", str(target), "--dry-run", "--output", form)
+    assert told == DRY_RUN[form]
+    assert remarks == ""
+    assert not target.exists()
 
 
 def test_topics_become_files_and_the_end_is_reported(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

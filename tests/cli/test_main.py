@@ -88,6 +88,30 @@ def test_interrupted_verb_prints_nothing_and_has_status_130() -> None:
         assert process.stderr.read() == b""
 
 
+def test_nothing_heavy_is_imported_before_interrupts_have_a_status() -> None:
+    program = "import sys, kafka_remote_client.cli.main; print({'attr', 'typer'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "set()\n"
+
+
+_IMPORTED = """
+import sys
+from kafka_remote_client.cli.main import run
+try:
+    run(["ls", "--help"])
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+def test_verb_imports_no_verbs_of_other_modules() -> None:
+    command = [sys.executable, "-c", _IMPORTED]
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr.split())
+    assert "kafka_remote_client.cli.store_verbs" in modules
+    others = ("cli.cluster_verbs", "cli.record_verbs", "cli.tier_verbs", "cli.trial_verbs", "embedded", "shim", "spark")
+    assert modules & {f"kafka_remote_client.{other}" for other in others} == set()
+
+
 def test_interrupt_before_the_verb_has_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt

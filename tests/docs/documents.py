@@ -7,12 +7,13 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["ROOT", "RUN_AS_A_WHOLE", "Block", "blocks", "documents"]
+__all__ = ["ROOT", "RUN_AS_A_WHOLE", "Block", "blocks", "blocks_of", "documents"]
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_AS_A_WHOLE = {
     Path("docs/aiven.md"): Path("tests/test_aiven_page.py"),
     Path("docs/extending.md"): Path("tests/test_extending_page.py"),
+    Path("docs/getting-started.md"): Path("tests/integration/test_getting_started.py"),
     Path("docs/life-of-a-segment.md"): Path("tests/test_segment_page.py"),
     Path("docs/operating-the-shim.md"): Path("tests/integration/test_operating_page.py"),
     Path("docs/plugins.md"): Path("tests/test_plugins_page.py"),
@@ -42,13 +43,14 @@ def documents() -> list[Path]:
 
 def blocks(*languages: str) -> list[Block]:
     """All fenced blocks in some languages, except on pages whose blocks belong together and have their own test."""
-    found = []
-    for document in documents():
-        if document in RUN_AS_A_WHOLE:
-            continue
-        text = (ROOT / document).read_text()
-        for match in _BLOCK.finditer(text):
-            if match["language"] in languages:
-                line = text.count("\n", 0, match.start()) + 1
-                found.append(Block(document, line, match["language"], match["text"]))
-    return found
+    pages = [document for document in documents() if document not in RUN_AS_A_WHOLE]
+    return [block for document in pages for block in blocks_of(document) if block.language in languages]
+
+
+def blocks_of(document: Path) -> list[Block]:
+    """All fenced blocks of a document, in order."""
+    text = (ROOT / document).read_text()
+    return [
+        Block(document, text.count("\n", 0, match.start()) + 1, match["language"], match["text"])
+        for match in _BLOCK.finditer(text)
+    ]

@@ -83,7 +83,7 @@ class Mock:
 class Made:
     """An embedded broker with that tier and that mock."""
 
-    def __init__(self, workers: ThreadPoolExecutor, directory: Path, *, expire_local: bool = False) -> None:
+    def __init__(self, workers: ThreadPoolExecutor, directory: Path, **options: bool) -> None:
         path = directory / "segment.log"
         path.write_bytes(b"".join(ARCHIVED))
         logs = EmbeddedLogs()
@@ -91,7 +91,7 @@ class Made:
             logs.append(attrs.evolve(TIP, partition=partition), path, b"".join(ARCHIVED))
         self.mock = Mock()
         self.counters = Counters()
-        self.broker = EmbeddedBroker(PassThrough(), logs, self.counters, workers, expire_local=expire_local)
+        self.broker = EmbeddedBroker(PassThrough(), logs, self.counters, workers, **options)
 
     def answer(self, key: int, version: int, body: bytes) -> bytes:
         request = ClientRequest(RequestHeader(key, version, 1), memoryview(body))
@@ -241,6 +241,15 @@ def test_versions_are_answered_in_newer_formats(made: Made, version: int) -> Non
     told = api_versions.decode_response(body, version)
     assert told.announces_direct_fetch
     assert told.best_version(ApiKey.API_VERSIONS, range(9)) == 4
+    assert told.best_version(ApiKey.LIST_OFFSETS, range(20)) == 9
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_plain_broker_does_not_announce_direct_fetch(workers: ThreadPoolExecutor, tmp_path: Path, version: int) -> None:
+    made = Made(workers, tmp_path, announces=False)
+    body = b"\x02a\x02b\0" if version >= 3 else b""
+    told = api_versions.decode_response(made.answer(ApiKey.API_VERSIONS, version, body), version)
+    assert not told.announces_direct_fetch
     assert told.best_version(ApiKey.LIST_OFFSETS, range(20)) == 9
 
 

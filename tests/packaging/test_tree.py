@@ -32,6 +32,8 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/cli/options.py": "the verbs' own tests",
     "kafka_remote_client/cli/record_verbs.py": "test_dump and test_export",
     "kafka_remote_client/cli/remarks.py": "test_main",
+    "kafka_remote_client/cli/store_verbs.py": "test_ls and test_verify",
+    "kafka_remote_client/cli/trial_verbs.py": "test_demo and test_cluster",
     "kafka_remote_client/cli/store_arguments.py": "test_dump and test_ls",
     "kafka_remote_client/consumer/assignment.py": "test_direct_consumer, test_callbacks, test_offsets, test_rebalance",
     "kafka_remote_client/fetch/read_request.py": "a value; test_partition_read and test_engine",
