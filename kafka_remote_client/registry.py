@@ -196,7 +196,8 @@ def _load_by_scheme(group: str, url: str, options: Mapping[str, object] | None) 
     found = _installed(group).select(name=scheme[1]) if scheme else None
     if scheme is None or not found:
         names = ", ".join(f"{name}://" for name in plugin_names(group))
-        raise ConfigurationError(f"the store URL must start with one of: {names}")
+        directory = "; a directory is file:///DIR" if url.startswith(("/", ".", "~")) else ""
+        raise ConfigurationError(f"the store URL must start with one of: {names}{directory}")
     return _build(_load_entry(_only(found, scheme[1])), scheme[1], url, dict(options or {}))
 
 

@@ -365,7 +365,12 @@ def test_loads_a_store_by_scheme(tmp_path: Path) -> None:
     assert isinstance(store, DirectoryStore)
 
 
-@pytest.mark.parametrize("url", ["", "/tmp", "s3", "gopher://user:secret@host/x?sig=secret", "FILE:///tmp", "file:/tmp"])
+def test_a_path_instead_of_a_store_url_is_named_as_such() -> None:
+    with pytest.raises(ConfigurationError, match=r"s3://, .*; a directory is file:///DIR$"):
+        load_store("/tmp/tier")
+
+
+@pytest.mark.parametrize("url", ["", "s3", "gopher://user:secret@host/x?sig=secret", "FILE:///tmp", "file:/tmp"])
 def test_an_unknown_store_is_an_error_without_its_url(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"must start with one of: .*file://") as caught:
         load_store(url)

@@ -119,7 +119,9 @@ def _parse_entries(texts: Iterable[str]) -> Iterable[_Entry]:
         parts = _ENTRY.fullmatch(text)
         host = None if parts is None else _host(parts["host"])
         if parts is None or host is None or int(parts["port"] or 1) > 0xFFFF or not _is_plain(parts["path"]):
-            raise ConfigurationError(f"{_SETTING}: entry {place} is not host[:port][/path-prefix]")
+            form = "host[:port][/path-prefix]"
+            what = f"a URL; write {form} without the scheme" if "://" in text else f"not {form}"
+            raise ConfigurationError(f"{_SETTING}: entry {place} is {what}")
         yield _Entry(host, int(parts["port"]) if parts["port"] else None, parts["path"].rstrip("/"))
 
 

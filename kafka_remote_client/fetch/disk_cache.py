@@ -268,6 +268,8 @@ def _prepare(directory: Path) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()
+    except FileExistsError:
+        raise ConfigurationError("fetch.remote.cache.directory is not a directory") from None
     except OSError as error:
         raise ConfigurationError(f"fetch.remote.cache.directory cannot be used: {error.strerror}") from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():

@@ -24,15 +24,15 @@ _log = logging.getLogger(__name__)
 
 
 def installed_formats() -> dict[str, StorageFormat]:
-    """All formats by name. Raises ConfigurationError for one that fails to load."""
+    """All formats by name. Raises ConfigurationError when one fails to load."""
     return {name: load_named(STORAGE_FORMATS, "storage format", name)() for name in plugin_names(STORAGE_FORMATS)}
 
 
 def readable_formats(formats: Mapping[str, StorageFormat]) -> tuple[str, ...]:
-    """Returns the names of the readable formats, Kafka's first, which a client offers. Logs the others."""
+    """The names of the formats that this process can read, Kafka's own first. Logs the others with what they miss."""
     readable = [ORIGINAL_FORMAT]
-    for name, one in formats.items():
-        missing = one.missing()
+    for name, storage_format in formats.items():
+        missing = storage_format.missing()
         if missing is None:
             readable.append(name)
         else:
@@ -45,7 +45,7 @@ class RestoringFetcher:
 
     def __init__(self, inner: RemoteStorageFetcher, formats: Mapping[str, StorageFormat]) -> None:
         self._inner = inner
-        self._restoring = {name: one.restoring(inner) for name, one in formats.items()}
+        self._restoring = {name: storage_format.restoring(inner) for name, storage_format in formats.items()}
 
     def of_format(self, name: str) -> RemoteStorageFetcher:
         """Returns the fetcher of segments in that format, in positions of the original segment."""

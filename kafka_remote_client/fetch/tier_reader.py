@@ -1,8 +1,8 @@
-"""TierReader: a tier opened by its store alone, for bounded reads without any broker.
+"""TierReader reads a tier with its store alone, without a broker.
 
-It is the engine over a listing, for an archive, a restore or a report; ``kafka-remote dump`` uses it. A store does not have
-the log start after DeleteRecords, nor records that are only on brokers' disks; committed records end before the first
-transaction that is undecided at the tier's end.
+It is the engine over a listing of the store, for an archive, a restore or a report; ``kafka-remote dump`` uses it. A store does
+not have the log start after DeleteRecords, nor records that are only on brokers' disks. Committed records end before the first
+transaction whose marker is not in the tier.
 
 References: docs/sources.md.
 """
@@ -35,7 +35,7 @@ from kafka_remote_client.settings import default_of
 
 __all__ = ["TierReader", "open_tier"]
 
-_UNBOUNDED_SECONDS = 600.0
+_OFFSETS_SECONDS = 600.0
 
 
 class TierReader:
@@ -88,7 +88,7 @@ class TierReader:
         """``log_start``: the first tiered offset; ``high_watermark``: the first that is not. -1 where nothing can be read."""
         if not self._source.partitions(topic):
             return PartitionOffsets()
-        return self._source.offsets(topic, partition, Deadline(self._clock, _UNBOUNDED_SECONDS))
+        return self._source.offsets(topic, partition, Deadline(self._clock, _OFFSETS_SECONDS))
 
     def segments(self, topic_id_partition: TopicIdPartition) -> list[TieredSegment]:
         """The segments of a partition that are read, in order, with the offsets of each that belong to the log.
@@ -133,7 +133,7 @@ class TierReader:
         that live until the next one is taken, and blocks that count records and hold none.
 
         The reader's ``blocks()`` give the records and at last a ReadEnd, whose reason is "end", "undecided" where committed
-        records end, "transactions-unknown" where they cannot be told, or what kept the rest from being read.
+        records end, "transactions-unknown" where the outcome of a transaction is unknown, or why the rest cannot be read.
 
         Raises ConfigurationError for another isolation level, for bounds that are no offsets or in the wrong order, and when
         the store has nothing to read of the partition in these bounds.
@@ -179,9 +179,9 @@ def open_tier(
 
     Raises ConfigurationError for a store or layout that does not exist, and MissingExtraError for what is not installed.
     """
-    laid_out = layout_named(layout, LayoutOptions(key_prefix, encryption_keys or {}))
+    object_layout = layout_named(layout, LayoutOptions(key_prefix, encryption_keys or {}))
     store = load_store(store_url, store_options)
     check_store_options(store_options, store)
     used = config or RemoteFetchConfig(enabled=True)
-    looked_up = guarded_store(store, SystemClock(), failures=used.breaker_failures, reset_seconds=used.breaker_reset_ms / 1000)
-    return TierReader(store, ListingLocationSource(looked_up, laid_out, topic=topic, topic_id=topic_id), used)
+    guarded = guarded_store(store, SystemClock(), failures=used.breaker_failures, reset_seconds=used.breaker_reset_ms / 1000)
+    return TierReader(store, ListingLocationSource(guarded, object_layout, topic=topic, topic_id=topic_id), used)

@@ -1,4 +1,4 @@
-"""The format of a metadata snapshot: what a follower of ``__remote_log_metadata`` knew at one offset of each partition.
+"""The format of a metadata snapshot: the metadata of a ``__remote_log_metadata`` follower at one offset of each partition.
 
 All numbers are little-endian. Texts are UTF-8. The file is the header, the partitions and the digest, with nothing after them::
 
@@ -88,7 +88,7 @@ _FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 
 @attrs.frozen
 class SnapshotOrigin:
-    """What a snapshot was read from. Another cluster, topic or incarnation of the topic has other records."""
+    """The topic of a snapshot. Another cluster, topic name or topic id has other records."""
 
     cluster_id: str
     topic: str
@@ -98,7 +98,7 @@ class SnapshotOrigin:
 
 @attrs.frozen
 class MetadataPosition:
-    """How far a metadata partition was read. ``leader_epoch`` is that of the last record, -1 = unknown."""
+    """The next offset to read in a metadata partition. ``leader_epoch`` is that of the last record, -1 = unknown."""
 
     next_offset: int
     leader_epoch: int = -1

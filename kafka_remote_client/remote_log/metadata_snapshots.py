@@ -59,7 +59,7 @@ class _StoppedError(Exception):
 
 @attrs.define
 class _Source:
-    """What the follower reads since it was started last. ``origin``: ``None`` until the broker has told it."""
+    """The topic that the follower reads since its last start. ``origin``: None until a broker has answered."""
 
     partition_count: int
     origin: SnapshotOrigin | None = None
@@ -113,10 +113,10 @@ class MetadataSnapshots:
             _log.warning("no snapshot in %s is %s: %s", self._path, what, error)
 
     def load(self, bounds: Mapping[int, tuple[int, int]]) -> MetadataSnapshot | None:
-        """The snapshot of the topic with these first and end offsets of its partitions, if there is one that fits it.
+        """Returns the snapshot of the topic. ``bounds``: first and end offset by partition. Call :meth:`open` before.
 
-        Its positions, and the partitions that belong to them, are those from which reading can continue. Whatever is in the way
-        is one WARNING, and None. Call :meth:`open` before.
+        It has only the positions at which reading can continue, and the user partitions that belong to them. Any failure is
+        logged as one WARNING; then there is no snapshot, as if none was written.
         """
         origin = None if self._source is None else self._source.origin
         if self._folder is None or origin is None:
@@ -141,7 +141,7 @@ class MetadataSnapshots:
         return positions != self._positions and (self._thread is None or not self._thread.is_alive())
 
     def write(self, positions: Mapping[int, MetadataPosition], contents: Contents) -> None:
-        """Begins to write what was known at ``positions``, which lack the metadata partitions that are not trusted."""
+        """Begins to write ``contents``, known at ``positions``; metadata partitions that are not trusted are not in these."""
         assert self._source is not None
         self._next = self._clock.monotonic() + self._interval
         self._thread = start_thread("metadata-snapshot", self._write, self._source, positions, contents)
@@ -156,7 +156,7 @@ class MetadataSnapshots:
             self._folder = None
 
     def metrics(self) -> dict[str, int]:
-        """``metadata_snapshot_age_seconds`` is there once there is a snapshot."""
+        """The metrics by name, without ``metadata_snapshot_age_seconds`` before the first snapshot."""
         written_at = self._written_at
         numbers = {
             "metadata_snapshot_segments_loaded": self._loaded,
@@ -175,11 +175,11 @@ class MetadataSnapshots:
         high, low = (bits & _HALF for bits in (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
         known = UUID(int=high << 64 | low)
         if not known.int or not cluster_id:
-            raise ConfigurationError("the broker tells no cluster id or no topic id")
+            raise ConfigurationError("the broker gives no cluster id or no topic id")
         return SnapshotOrigin(cluster_id, self._topic, known, partition_count)
 
     def _usable(self, found: MetadataSnapshot, bounds: Mapping[int, tuple[int, int]]) -> MetadataSnapshot:
-        # Without a leader epoch nothing was read, or nothing tells whether the log was truncated since then.
+        # Without a leader epoch nothing was read, or a truncation since then cannot be recognized.
         known = {number: one for number, one in found.positions.items() if one.leader_epoch != UNKNOWN_EPOCH}
         positions = {number: one for number, one in known.items() if bounds[number][0] < one.next_offset <= bounds[number][1]}
         outside = sorted(known.keys() - positions.keys())

@@ -1,4 +1,4 @@
-"""The caches of all partitions, fed with events in the order of their metadata partition.
+"""The metadata caches of all partitions. Events are applied in the order of their metadata partition.
 
 References: Kafka's RemotePartitionMetadataStore.
 """
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Packed:
-    """A partition as a snapshot has it, until it is needed. ``lock``: only one thread unpacks it."""
+    """A partition of a snapshot that is unpacked when it is needed. ``lock``: only one thread unpacks it."""
 
     __slots__ = ("cache", "lock", "packed")
 
@@ -39,9 +39,9 @@ class _Packed:
 
 
 class RemoteLogMetadataStore:
-    """Thread safe. ``dropped_events`` counts what Kafka, too, logs and ignores: unknown segments, impossible steps.
+    """Thread safe. ``dropped_events`` counts the events that Kafka logs and ignores: unknown segments, invalid state changes.
 
-    A partition that :meth:`restore` put here is unpacked when it is first needed, outside the lock of all others.
+    A partition of :meth:`restore` is unpacked when it is first needed, without the lock of the store.
     """
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class RemoteLogMetadataStore:
         self.dropped_events = 0
 
     def apply(self, event: RemoteLogMetadata, *, keyed: bool = False) -> bool:
-        """Takes one event; False when it was dropped. ``keyed``: its record has a key (``metadata_keys``).
+        """Applies one event; False when it was dropped. ``keyed``: its record has a key (``metadata_keys``).
 
-        Raises RemoteLogMetadataError for an event that no broker writes: its partition must not be trusted any more.
+        Raises RemoteLogMetadataError for an event that no broker writes; its partition must then be read again.
         """
         if isinstance(event, RemoteLogSegmentMetadata):
             tip = event.remote_log_segment_id.topic_id_partition
@@ -73,7 +73,7 @@ class RemoteLogMetadataStore:
         return applied
 
     def remove(self, key: MetadataKey) -> bool:
-        """Takes one tombstone: its segments are gone. False when none was known, as after each complete delete."""
+        """Removes the segments of a tombstone's key. False when none was known, as after each complete delete."""
         tip = self.find(key.topic_id, key.partition)
         cache = None if tip is None else self.cache(tip)
         if cache is None:
@@ -83,16 +83,16 @@ class RemoteLogMetadataStore:
         return cache.remove_segments(key.end_offset, key.broker_leader_epoch)
 
     def cache(self, topic_id_partition: TopicIdPartition) -> RemoteLogMetadataCache | None:
-        """The cache of a partition; None when no event named it.
+        """The cache of a partition; None when there was no event of it.
 
-        Raises RemoteLogMetadataError if it was restored from damaged bytes: :meth:`take_damaged` then names it.
+        Raises RemoteLogMetadataError if it was restored from damaged bytes; :meth:`take_damaged` then returns it.
         """
         with self._lock:
             found = self._caches.get(topic_id_partition)
         return self._unpacked(topic_id_partition, found) if isinstance(found, _Packed) else found
 
     def find(self, topic_id: UUID, partition: int) -> TopicIdPartition | None:
-        """The partition with a cache, by its topic's id. Takes the same time however many there are."""
+        """The partition with this topic id and number; None when it has no cache."""
         with self._lock:
             return self._by_id.get((topic_id, partition))
 
@@ -108,23 +108,23 @@ class RemoteLogMetadataStore:
         return sorted(found)
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Drops all caches."""
         self.forget(lambda _: True)
 
     def forget(self, concerned: Callable[[TopicIdPartition], bool]) -> None:
-        """Drops the caches of the partitions for which ``concerned`` is true. Holders of one may go on using it."""
+        """Drops the caches of the partitions for which ``concerned`` is true. Who holds such a cache may still use it."""
         with self._lock:
             self._caches = {tip: cache for tip, cache in self._caches.items() if not concerned(tip)}
             self._by_id = {(tip.topic_id, tip.partition): tip for tip in self._caches}
 
     def restore(self, topic_id_partition: TopicIdPartition, packed: bytes) -> None:
-        """Puts a partition of a snapshot in the place of what is known of it."""
+        """Replaces the cache of a partition by the one that a snapshot has, ``packed``."""
         with self._lock:
             self._caches[topic_id_partition] = _Packed(packed)
             self._by_id[topic_id_partition.topic_id, topic_id_partition.partition] = topic_id_partition
 
     def contents(self) -> list[tuple[TopicIdPartition, CacheContents | bytes]]:
-        """What is known of each partition: its contents, or still the bytes of :meth:`restore`."""
+        """The contents of each partition's cache, or the bytes of :meth:`restore` if they are not unpacked yet."""
         with self._lock:
             known = list(self._caches.items())
         return [(tip, one.packed if isinstance(one, _Packed) else one.contents()) for tip, one in known]

@@ -1,10 +1,10 @@
-"""Reads of small objects that begin before anybody asks for their values, so that what a location needs is read at once.
+"""Reads the small objects that a location needs in parallel, before their values are used.
 
-Theory of operation. A look-up of an offset does one step after the other, and each step may need a read. Before a step, the
-reads that the next steps will need are offered to a pool; the steps then find them done or under way. Steps never depend on it:
-a read that the pool has not begun, or that failed there, is done by the step itself, with the same outcome as without a pool.
+Theory of operation. A look-up of an offset does one step after the other, and each step may need a read. Before a step, a pool
+begins the reads that the next steps will need; the steps then find them done or running. No step depends on the pool: a read
+that the pool has not begun, or that failed there, is done by the step itself, with the same outcome as without a pool.
 
-What is kept is not offered, so a look-up that needs no read does not touch the pool. In :func:`kept_only` nothing is offered.
+Cached values are not read, so a look-up that needs no read does not use the pool. In :func:`kept_only` nothing is read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_remote_client.remote_log.tiered_log import TieredSegment
 __all__ = ["STORE_READ_THREADS", "Prefetch", "store_read_executor"]
 
 STORE_READ_THREADS = 128
-"""The most threads that one process uses to read small objects of a tier. A thread begins when all others are busy."""
+"""The most threads that one process uses to read small objects of a tier. A thread is started when all others are busy."""
 
 _MAX_GROUP = 32
 _TRANSACTIONS = (ObjectKind.TRANSACTION_INDEX, ObjectKind.PRODUCER_SNAPSHOT)
@@ -43,21 +43,21 @@ class Prefetch:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything may be read here."""
+        """Whether reads may begin: there is an executor, and the caller is not in kept_only."""
         return self._executor is not None and not is_kept_only()
 
     def leader_epochs(self, metadata: RemoteLogSegmentMetadata) -> None:
-        """Reads a segment's checkpoint."""
+        """Reads the leader epoch checkpoint of a segment."""
         self._begin(self._indexes.offer_objects(metadata, [ObjectKind.LEADER_EPOCH]))
 
     def segment(self, metadata: RemoteLogSegmentMetadata, *, transactions: bool) -> None:
-        """Reads what a window of the segment needs; ``transactions``: what its aborted transactions need, too."""
+        """Reads the offset index and the log's etag; with ``transactions`` also the objects that describe transactions."""
         kinds = (ObjectKind.OFFSET_INDEX, *(_TRANSACTIONS if transactions else ()))
         self._begin(self._indexes.offer_objects(metadata, kinds))
         self._begin(self._indexes.offer_etag(metadata))
 
     def batch_headers(self, metadata: RemoteLogSegmentMetadata, positions: Iterable[int]) -> bool:
-        """Reads the headers of the batches that begin at ``positions``; False = all are kept or being read."""
+        """Reads the headers of the batches that begin at ``positions``; False = all are cached or being read."""
         return self._begin(begin for position in positions for begin in self._indexes.offer_batch_header(metadata, position))
 
     def transactions(self, segments: Iterable[TieredSegment]) -> None:
@@ -66,7 +66,7 @@ class Prefetch:
             self._begin(self._indexes.offer_objects(segment.metadata, _TRANSACTIONS if segment.is_whole else _TRANSACTIONS[:1]))
 
     def of_transactions(self, segments: Iterator[TieredSegment]) -> Iterator[TieredSegment]:
-        """The same segments, whose transactions are read in groups of 1, 2, 4, … before the first of a group is given."""
+        """Yields the same segments in groups of 1, 2, 4, …; the transactions of a group are read before its first segment."""
         size = 1 if self.is_on else 0
         while group := tuple(islice(segments, size)):
             self.transactions(group)
@@ -77,7 +77,7 @@ class Prefetch:
     def _begin(self, offers: Iterator[Callable[[], None]]) -> bool:
         begun = False
         if self._executor is not None and self.is_on:
-            # The step that needs the value meets the same error, or reads by itself where the pool is shut down.
+            # The step that needs the value raises the same error, or reads by itself if the pool is shut down.
             with suppress(Exception):
                 for begin in offers:
                     self._executor.submit(begin)

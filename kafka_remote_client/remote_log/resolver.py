@@ -1,7 +1,7 @@
-"""From an offset to everything that a grant says: segment, byte ranges, next offset, aborted transactions.
+"""Finds for an offset all that a grant consists of: segment, byte ranges, next offset, aborted transactions.
 
-The resolver reads indexes, checkpoints, snapshots and single batch headers, never records (but for a look-up by time). It is
-the one piece that the shim, the metadata-topic source and the listing source share.
+The resolver reads indexes, checkpoints, snapshots and single batch headers. It reads records only for a look-up by time. The
+shim, the metadata-topic source and the listing source share it.
 
 References: KIP-405; Kafka's RemoteLogManager.read, findOffsetByTimestamp; docs/design.md.
 """
@@ -50,20 +50,20 @@ _SEGMENTS_OF_SECOND_ROUND = 2
 
 @attrs.frozen
 class ResolvedSegment:
-    """Where the records from ``fetch_offset`` on lie.
+    """The byte ranges of a segment that hold the records from ``fetch_offset`` on.
 
     ``ranges`` tile ``[first.start, last.end)`` of the segment, each begins with a batch, and together they hold every record of
     ``[fetch_offset, next_offset)``; the first may begin with batches below ``fetch_offset``. ``next_offset`` is above
-    ``fetch_offset``. ``range_offsets``, one for each range: no record of the range is below it.
+    ``fetch_offset``. ``range_offsets`` has a lower bound of the offsets of each range.
 
-    ``aborted`` was collected from ``fetch_offset`` and serves a read from there only. ``aborted_complete`` False: a
-    transaction that began below ``next_offset`` may have its ABORT marker at or after ``tiered_end``, so the broker has to be
-    asked there. Always complete for read_uncommitted, which needs none.
+    ``aborted`` is for a read that begins at ``fetch_offset``. It is not complete (``aborted_complete``) if a transaction that
+    began below ``next_offset`` may have its ABORT marker at or after ``tiered_end``; then the broker is asked for the rest. For
+    read_uncommitted it is empty and complete.
 
     ``tiered_end`` is the first offset that is not tiered in the lineage; when the list is not complete, the end of the unbroken
     chain of segments from this one.
 
-    ``etag``: the version of the log's object, where the store tells. A reader that is bound to it never mixes two.
+    ``etag`` is the version of the log's object, None if the store has no versions. Reads with it never mix two versions.
     """
 
     metadata: RemoteLogSegmentMetadata
@@ -90,21 +90,21 @@ class ResolvedSegment:
         return attrs.evolve(located, ranges=tuple(ranges))
 
     def _offset_at(self, position: int) -> int:
-        """An offset that no record of a batch that ends behind ``position`` is below."""
+        """A lower bound of the offsets of a batch that ends after ``position``."""
         return self.range_offsets[bisect_right(self.ranges, position, key=lambda one: one.start) - 1]
 
 
 class RemoteSegmentResolver:
-    """Thread safe. Keeps what it read of the store, up to ``index_cache_bytes``.
+    """Thread safe. Caches what it reads from the store, up to ``index_cache_bytes``.
 
-    All methods raise CorruptIndexError and ObjectNotFoundError (no location then: the broker serves), or a RemoteStorageError
-    kind when the store cannot be read. ``leader_epochs`` is the lineage of the log as the caller knows it; None takes it from
-    the newest tiered segment, which knows all of it up to its own end.
+    All methods raise CorruptIndexError and ObjectNotFoundError (then there is no location, and the broker serves), or a
+    RemoteStorageError kind when the store cannot be read. ``leader_epochs`` is the lineage of the log as the caller knows it;
+    None takes it from the newest tiered segment, which has all of it up to the segment's end.
 
-    With an ``executor``, which its owner shuts down, :meth:`resolve` reads what it needs at once, in two rounds: first the
-    indexes and the checkpoint, then batch headers. Further rounds are for transactions that stay open over several segments,
-    for bounds between two entries of the offset index, and for batches of magic 0 and 1. Without one, it reads one object
-    after the other. In :func:`kept_only` it raises NotKeptError instead of waiting for a read.
+    With an ``executor``, which its owner shuts down, :meth:`resolve` reads in parallel, in two rounds: first the indexes and
+    the checkpoint, then batch headers. Further rounds are for transactions that stay open over several segments, for bounds
+    between two entries of the offset index, and for batches of magic 0 and 1. Without an executor it reads one object after
+    the other. In :func:`kept_only` it raises NotKeptError instead of waiting for a read.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class RemoteSegmentResolver:
         self._prefetch = Prefetch(self.indexes, executor)
 
     def cache_statistics(self) -> Mapping[str, CacheStatistics]:
-        """What the caches below did, by the names of ``metrics.CACHES``."""
+        """The counts of the caches, by the names of ``metrics.CACHES``."""
         return {"index": self.indexes.statistics(), "manifest": self._layout.manifest_statistics()}
 
     def resolve(
@@ -131,14 +131,14 @@ class RemoteSegmentResolver:
         leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None,
         tail: TransactionIndex | None = None,
     ) -> ResolvedSegment | NotRemote:
-        """The window of about ``max_bytes`` from the offset on, in ranges of about ``range_bytes`` (both at least 1).
+        """Returns the window of about ``max_bytes`` from the offset on, in ranges of about ``range_bytes`` (both at least 1).
 
-        No batch is granted that lies at or after ``end_offset`` (exclusive), or that ends below ``log_start_offset`` (at most
-        the offset). Records at or after ``read_end_offset`` are not wanted, so the window ends soon after it. ``tail`` is the
-        transaction index of what is not tiered yet, where the caller has it. Raises ValueError for sizes below 1.
+        The window has no batch at or after ``end_offset``, and none that ends below ``log_start_offset`` (at most the offset).
+        Records at or after ``read_end_offset`` are not wanted, so the window ends soon after it. ``tail`` is the transaction
+        index of the log after the tier, if the caller has it. Raises ValueError for sizes below 1.
 
-        Reasons why there is none: ``nothing-tiered``, ``below-tier``, ``missing`` (tiered before and after it, but not there),
-        ``local`` (at or after the tier's end), ``beyond-end`` (of ``end_offset``), ``no-batch``.
+        Reasons of NotRemote: ``nothing-tiered``, ``below-tier``, ``missing`` (offsets before and after it are tiered),
+        ``local`` (at or after the tier's end), ``beyond-end`` (at or after ``end_offset``), ``no-batch``.
         """
         arguments.whole(question.max_bytes, "max_bytes", 1)
         arguments.whole(question.range_bytes, "range_bytes", 1)
@@ -196,9 +196,9 @@ class RemoteSegmentResolver:
         )
 
     def _read_ahead(self, cache: RemoteLogMetadataCache, question: LocationQuestion) -> RemoteLogSegmentMetadata | None:
-        """Begins to read the lineage, and the segment that holds the offset by the metadata alone, which is returned.
+        """Begins to read the lineage, and the indexes of the segment that likely holds the offset. Returns this segment.
 
-        None where the lineage is there, so that no guess is needed.
+        None if the lineage is cached: then no guess is needed.
         """
         newest = cache.newest_segment() if self._prefetch.is_on else None
         if newest is None or self.indexes.keeps(newest, ObjectKind.LEADER_EPOCH):
@@ -212,7 +212,7 @@ class RemoteSegmentResolver:
         return guessed
 
     def _read_window_ahead(self, log: TieredLog, segment: TieredSegment, question: LocationQuestion, bound: int) -> None:
-        """Begins to read the batch headers of the window, and further segments where aborted transactions are sought there."""
+        """Begins to read the batch headers of the window, and the transactions of the next segments if they may be needed."""
         if not self._prefetch.is_on:
             return
         sketch = sketch_window(
@@ -233,7 +233,7 @@ class RemoteSegmentResolver:
                 self._prefetch.transactions(islice(log.segments_from(segment.end), _SEGMENTS_OF_SECOND_ROUND))
 
     def _read_next_ahead(self, log: TieredLog, segment: TieredSegment, question: LocationQuestion) -> None:
-        """Begins to read the segment behind the one whose last window was found, if the reader will come to it."""
+        """Begins to read the indexes of the next segment, if the reader needs it."""
         if question.read_end_offset is not None and question.read_end_offset <= segment.end:
             return
         following = log.segment_for_offset(segment.end)
@@ -264,11 +264,11 @@ class RemoteSegmentResolver:
         leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None,
         tail: TransactionIndex | None = None,
     ) -> int | None:
-        """Where a reader of committed records must stop who cannot ask a broker; None = nowhere before the tier's end.
+        """Returns the end of the committed records for a reader without a broker; None = the end of the tier.
 
-        The first offset of the oldest transaction that is open where the tier ends and not aborted in ``tail``. Where no
-        snapshot tells, the log itself is read for it. Raises CorruptRecordError and UnsupportedFormatError as well, when that
-        cannot be done: then it is unknown.
+        It is the first offset of the oldest transaction that is open at the end of the tier and not aborted in ``tail``.
+        Without a snapshot of the producers the log is read. Raises also CorruptRecordError and UnsupportedFormatError: then
+        the log cannot be read, and the offset is unknown.
         """
         log = self.log(cache, leader_epochs)
         if log is None:
@@ -278,14 +278,14 @@ class RemoteSegmentResolver:
         return min((one.first_offset for one in still_open if one not in decided), default=None)
 
     def lineage(self, cache: RemoteLogMetadataCache) -> LeaderEpochLineage | None:
-        """The lineage that the newest readable segment carries; None when nothing is readable."""
+        """The lineage of the newest readable segment; None when no segment is readable."""
         newest = cache.newest_segment()
         return None if newest is None else self.indexes.leader_epochs(newest)
 
     def log(
         self, cache: RemoteLogMetadataCache, leader_epochs: Sequence[EpochEntry] | LeaderEpochLineage | None = None
     ) -> TieredLog | None:
-        """The tier of a partition as a log; None when nothing is readable."""
+        """The tier of a partition as a log; None when no segment is readable."""
         if leader_epochs is None:
             lineage = self.lineage(cache)
         elif isinstance(leader_epochs, LeaderEpochLineage):
@@ -295,10 +295,7 @@ class RemoteSegmentResolver:
         return None if lineage is None else TieredLog(cache, lineage)
 
     def all_segments(self, cache: RemoteLogMetadataCache, start: int = 0, most: int | None = None) -> list[TieredSegment]:
-        """The segments of a partition that are read, in order, over missing offsets, too: the first ``most`` from ``start`` on.
-
-        Raises as :meth:`log`.
-        """
+        """The first ``most`` segments of a partition from ``start`` on, in order; offsets may be missing between them."""
         log = self.log(cache)
         return [] if log is None else list(islice(log.all_segments(start), most))
 

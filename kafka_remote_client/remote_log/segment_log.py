@@ -1,6 +1,6 @@
-"""The ``.log`` object of a segment, walked from batch header to batch header without reading the records.
+"""Reads the batch headers of a segment's ``.log`` object.
 
-Of a batch only its header is read (docstring of ``records.batch``), so no checksum is compared.
+Records are not read, so no checksum is compared (docstring of ``records.batch``).
 
 References: KIP-98; Kafka's FileLogInputStream.
 """
@@ -22,7 +22,7 @@ __all__ = ["SegmentLog"]
 
 @attrs.frozen
 class SegmentLog:
-    """A segment's log in a store. ``chunk`` bytes are read at a time while walking. Reads raise NotKeptError in kept_only."""
+    """A segment's log in a store. :meth:`walk` reads ``chunk`` bytes at a time. Reads raise NotKeptError in kept_only."""
 
     store: RemoteObjectStore
     key: str
@@ -36,15 +36,15 @@ class SegmentLog:
         return cls(store, key, metadata.start_offset, metadata.end_offset, metadata.segment_size_in_bytes)
 
     def header(self, position: int) -> BatchHeader:
-        """The batch that begins at ``position``.
+        """The header of the batch that begins at ``position``.
 
-        Raises CorruptIndexError when no batch of this segment can begin there, so that whatever named the position is wrong.
+        Raises CorruptIndexError when no batch of this segment can begin there: then the source of the position is wrong.
         """
         about_to_read()
         return self._parse(self.store.get_range(self.key, position, min(position + BATCH_OVERHEAD, self.size)), position)
 
     def walk(self, position: int) -> Iterator[BatchHeader]:
-        """The batches from ``position`` to the end of the segment. Raises as :meth:`header`, also when offsets fall."""
+        """The headers from ``position`` to the end of the segment. Raises as :meth:`header`, also when offsets do not rise."""
         data, start = b"", position
         last = self.start_offset - 1
         while position < self.size:

@@ -1,4 +1,4 @@
-"""The records of ``__remote_log_metadata``: bytes to events and back.
+"""Parses and writes the records of ``__remote_log_metadata``.
 
 A record's value is one frame, without a length and with nothing after the body::
 

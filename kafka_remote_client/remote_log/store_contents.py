@@ -1,12 +1,11 @@
-"""What a store holds where no segment was found, so that a wrong root, prefix or layout can be distinguished from an empty
-tier.
+"""Describes a store in which no segment was found, so that a wrong root, prefix or layout is distinguished from an empty tier.
 
 Keys are matched with the directory and file names of every layout, below any prefix::
 
     <prefix><topic>-<partition>-<topic id>/<20 digits>-<segment id>.<suffix>     local-tiered-storage
     <prefix><topic>-<topic id>/<partition>/<20 digits>-<segment id>.<suffix>     aiven
 
-A prefix that does not end with ``/`` cannot be told from the topic's name and is shown as part of it.
+A prefix that does not end with ``/`` cannot be distinguished from the topic's name and is shown as part of it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ROOT = "kafka-tiered-storage/"
 
 @attrs.frozen
 class _Names:
-    """Under which names a user says where the tier lies: options of the command line, or settings."""
+    """The names of the options, or of the settings, with which a user says where the tier is."""
 
     layout: str
     key_prefix: str
@@ -50,13 +49,13 @@ _SETTINGS = _Names("remote.storage.store.layout=", "remote.storage.store.key.pre
 
 @attrs.frozen
 class _Place:
-    """Where segments of one layout lie."""
+    """A prefix of a store with segments of one layout."""
 
     layout: str
     prefix: str
 
     def described(self, names: _Names) -> str:
-        """What lies there, and how to say so under ``names``."""
+        """Describes the place, with the options of ``names`` that read it."""
         what = {"aiven": "Aiven manifests", "local-tiered-storage": "LocalTieredStorage segments"}[self.layout]
         return f"{what} {f'below {self.prefix}' if self.prefix else 'at its root'} ({self._options(names)})"
 

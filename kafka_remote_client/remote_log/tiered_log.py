@@ -1,7 +1,7 @@
-"""One partition's tier seen as a log: its segments one after the other along a lineage.
+"""The tier of one partition as a log: its segments in order, along a lineage of leader epochs.
 
-A chain step goes from a segment's end + 1 to the segment that holds that offset in the epoch that the lineage gives for it,
-as the broker's own reader does. Where the lineage leaves a segment before its end, the chain leaves it there, too.
+The next segment is the one that holds the end + 1 in the epoch that the lineage has for this offset, as in the broker's own
+reader. If the lineage leaves a segment before its end, the next segment begins there.
 
 References: Kafka's RemoteLogManager (fetchNextSegmentWithTxnIndex, findHighestRemoteOffset).
 """
@@ -45,7 +45,7 @@ class TieredSegment:
 
 @attrs.frozen
 class TieredLog:
-    """A cache read along a lineage."""
+    """The segments of ``cache`` that are on ``lineage``."""
 
     cache: RemoteLogMetadataCache
     lineage: LeaderEpochLineage
@@ -58,13 +58,13 @@ class TieredLog:
         return TieredSegment(metadata, offset, self.lineage.agreed_end(metadata, offset))
 
     def segments_from(self, offset: int) -> Iterator[TieredSegment]:
-        """The unbroken chain from the segment that holds ``offset`` on; it stops before the first missing offset."""
+        """The segments from the one that holds ``offset`` up to the first missing offset."""
         while (segment := self.segment_for_offset(offset)) is not None:
             yield segment
             offset = segment.end
 
     def all_segments(self, offset: int = 0) -> Iterator[TieredSegment]:
-        """All segments that hold offsets from ``offset`` on, over missing offsets, too."""
+        """All segments that hold offsets from ``offset`` on; offsets may be missing between them."""
         at: int | None = offset
         while at is not None:
             for segment in self.segments_from(at):
@@ -92,7 +92,7 @@ class TieredLog:
         for number in range(self.lineage.entry_number(offset), len(entries)):
             entry = entries[number]
             following = self.lineage.next_start(entry.start_offset)
-            # The lineage of a log whose records were deleted begins within a segment
+            # After DeleteRecords the lineage may begin within a segment.
             if entry.start_offset > offset and self.segment_for_offset(entry.start_offset) is not None:
                 return entry.start_offset
             begin = max(offset + 1, entry.start_offset)

@@ -1,4 +1,4 @@
-"""The time index of a segment: from a timestamp to an offset before which no record reaches it.
+"""The time index of a segment gives for a timestamp an offset before which no record reaches it.
 
 No header, no checksum; ``n`` entries of 12 bytes:
 
@@ -30,7 +30,7 @@ _ENTRY_SIZE = _ENTRY.size
 
 
 def tail_size(size: int) -> int | None:
-    """How many of the last bytes of an index of ``size`` bytes hold its last entry; None if no number of entries has it."""
+    """The number of bytes at the end of an index of ``size`` bytes that hold its last entry; None for an impossible size."""
     return None if size % _ENTRY_SIZE else min(size, _ENTRY_SIZE)
 
 
@@ -39,7 +39,7 @@ NO_TIMESTAMP = -1
 
 @attrs.frozen
 class TimestampOffset:
-    """An entry with its absolute offset; the timestamp is -1 where nothing is known."""
+    """An entry with its absolute offset. The timestamp is -1 if there is no entry."""
 
     timestamp: int
     offset: int

@@ -1,7 +1,7 @@
-"""From a timestamp to the first record of the tier that has reached it.
+"""Finds the first record of the tier at or after a timestamp.
 
-The time index gives an offset before which no record can have the timestamp, the offset index a position before that one.
-From there batches are passed over by their maximum timestamp, and only the first that reaches far enough is decoded.
+The time index gives an offset before which no record has the timestamp, and the offset index a position before this offset.
+From there batches are skipped by their maximum timestamp; only a batch that reaches the timestamp is decoded.
 
 References: Kafka's RemoteLogManager.findOffsetByTimestamp, lookupTimestamp.
 """
@@ -22,7 +22,7 @@ __all__ = ["TimestampAndOffset", "find_offset_by_timestamp"]
 
 @attrs.frozen
 class TimestampAndOffset:
-    """As in an answer of ListOffsets by time. ``timestamp`` is in milliseconds. ``is_marker``: of a transaction, no record."""
+    """An answer of ListOffsets by time. ``timestamp`` is in milliseconds. ``is_marker``: it is a transaction's marker."""
 
     offset: int
     timestamp: int
@@ -35,7 +35,7 @@ def find_offset_by_timestamp(
 ) -> TimestampAndOffset | None:
     """The first record at or after ``start_offset`` with at least that timestamp; None when the tier has none."""
     for segment in log.all_segments(start_offset):
-        # -1: a listing without a time index does not know.
+        # -1: unknown, in a listing without a time index.
         if segment.metadata.max_timestamp_ms in range(timestamp_ms):
             continue
         if found := _search_segment(indexes, segment, timestamp_ms):
@@ -61,7 +61,7 @@ def _search_segment(indexes: RemoteIndexCache, segment: TieredSegment, timestamp
 def _search_batch(log: SegmentLog, header: BatchHeader, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | None:
     block = read_batches(log.store.get_range(log.key, header.position, header.end), fetch_offset=start_offset)
     if header.is_control:
-        # No record comes out of it, but its marker has an offset and a time like any other.
+        # No record is delivered, but the marker has an offset and a timestamp.
         return TimestampAndOffset(header.base_offset, header.max_timestamp, header.leader_epoch, is_marker=True)
     for offset, timestamp, _, leader_epoch, *_ in block.rows():
         if timestamp >= timestamp_ms:

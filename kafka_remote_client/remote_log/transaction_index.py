@@ -1,6 +1,6 @@
-"""The transaction index of a segment: the transactions whose ABORT marker lies in it.
+"""The transaction index of a segment has the transactions whose ABORT marker lies in the segment.
 
-No header, no checksum; ``n`` entries of 34 bytes, in the order of the markers:
+It has no header and no checksum, only entries of 34 bytes in the order of the markers:
 
 ====== ==== ===== ================ ==============================================================
 offset size type  field            note
@@ -13,7 +13,7 @@ offset size type  field            note
                                    else the marker's offset + 1
 ====== ==== ===== ================ ==============================================================
 
-Committed transactions are not in it. The object may be missing, which means: no entries.
+Committed transactions are not in it. A missing object means no entries.
 
 References: Kafka's TransactionIndex, AbortedTxn; KIP-98.
 """
@@ -51,7 +51,7 @@ class AbortedTxn:
 
 @attrs.frozen
 class TxnIndexSearchResult:
-    """``is_complete`` = no later entry, in this segment or another, can matter to the range asked for."""
+    """``is_complete``: no later entry, in this segment or another, belongs to the requested range."""
 
     aborted_transactions: tuple[AbortedTxn, ...]
     is_complete: bool
@@ -101,8 +101,8 @@ class TransactionIndex:
     def collect_aborted_txns(self, fetch_offset: int, upper_bound_offset: int) -> TxnIndexSearchResult:
         """The transactions that overlap ``[fetch_offset, upper_bound_offset)``.
 
-        One that ended before ``fetch_offset`` must not be among them: its producer would be filtered for good, because the
-        marker that ends the filtering lies before the range.
+        A transaction that ended before ``fetch_offset`` must not be among them: the marker that ends the filtering lies before
+        the range, so all later records of its producer would be dropped.
         """
         found = []
         for entry in self._entries:

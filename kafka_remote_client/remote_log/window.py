@@ -1,6 +1,6 @@
-"""From an offset to the byte ranges of a segment that a reader is to fetch next.
+"""Finds the byte ranges of a segment to fetch for an offset.
 
-Positions come from the offset index, so each is where a batch begins. Theory of operation, with ``a`` the offset asked for::
+Positions come from the offset index, so a batch begins at each. Theory of operation, with ``a`` the requested offset::
 
     entry k:   last one whose offset is <= a       the batch of a begins at or after k's position
     entry k+1: its append may hold a as well       then it is the better start: less is read and skipped
@@ -10,11 +10,11 @@ Positions come from the offset index, so each is where a batch begins. Theory of
 
     entry m:   all records up to its offset lie before the position of entry m + 1, and none of them at or after it
 
-Where the log begins inside the segment (DeleteRecords), the first range begins with the batch that holds the log's start, if
-the index entry lies before it: what was deleted is not granted.
+If the log begins inside the segment (DeleteRecords), and the index entry lies before its start, the first range begins with
+the batch that holds the start: deleted records are not granted.
 
-What begins at the window's two ends is read from the log itself: the base offset at the end is the offset to continue with,
-and an index that names a place where no batch of this segment begins, or the wrong one, is found out.
+The batch headers at the two ends of the window are read from the log. The base offset at the end is the offset of the next
+window. They also show an index that is wrong: no batch, or another one, begins at an entry's position.
 
 References: Kafka's OffsetIndex.lookup, fetchUpperBoundOffset; docs/design.md.
 """
@@ -39,9 +39,9 @@ _MIN_RANGE_BYTES = 64 * 1024
 
 @attrs.frozen
 class SegmentWindow:
-    """``ranges`` tile; they hold all records of ``[offset asked for, next_offset)`` that the segment has.
+    """``ranges`` are adjacent, and hold all records of the segment in ``[requested offset, next_offset)``.
 
-    ``range_offsets``, one for each range: no record of the range is below it.
+    ``range_offsets`` has a lower bound of the offsets of each range.
     """
 
     ranges: tuple[ByteRange, ...]
@@ -60,12 +60,12 @@ def plan_window(
     log_start: int = 0,
     read_end: int | None = None,
 ) -> SegmentWindow | None:
-    """The window for ``offset``, about ``max_bytes`` long, in ranges of about ``range_bytes``.
+    """Returns the window for ``offset``, of about ``max_bytes``, in ranges of about ``range_bytes``.
 
-    It always gets beyond ``offset``, however small ``max_bytes`` is. No batch at or after the offset ``bound`` (exclusive, at
-    most the segment's end + 1) is in it, and none that ends below ``log_start`` (at most ``offset``). Records at or after the
-    offset ``read_end`` are not wanted: the window ends at the first index entry that all others lie before, if not earlier.
-    None = the segment has no batch for ``[offset, bound)``. Raises CorruptIndexError, or what the store raises.
+    It ends after ``offset``, however small ``max_bytes`` is. It has no batch at or after the offset ``bound`` (at most the
+    segment's end + 1), and none that ends below ``log_start`` (at most ``offset``). Records at or after the offset ``read_end``
+    are not wanted: the window ends at the latest at the first index entry after all records below it. None = the segment has
+    no batch for ``[offset, bound)``. Raises CorruptIndexError, and the store's errors.
     """
     index = indexes.offset_index(metadata)
     start, first_offset = _start(indexes, metadata, index, offset)
@@ -87,9 +87,8 @@ def plan_window(
 class WindowSketch:
     """A window as far as the offset index alone determines it.
 
-    ``positions``: the batches whose headers :func:`plan_window` reads are among those that begin there; it goes on from them
-    where a bound lies between index entries, and for formats that do not tell their base offset. ``next_offset`` is at or
-    above the window's.
+    ``positions``: where the batches begin whose headers :func:`plan_window` may read. It reads further ones for a bound between
+    index entries, and for formats without a base offset. ``next_offset`` is at or above that of the window.
     """
 
     positions: tuple[int, ...]
@@ -106,7 +105,7 @@ def sketch_window(
     log_start: int = 0,
     read_end: int | None = None,
 ) -> WindowSketch:
-    """The sketch of the window that :func:`plan_window` plans. Reads nothing but the index, and raises what that raises."""
+    """The sketch of the window that :func:`plan_window` returns. Reads only the index, and raises the errors of reading it."""
     index = indexes.offset_index(metadata)
     starts = _start_numbers(indexes, metadata, index, offset)
     wanted_end = _wanted_end(metadata, index, offset, read_end)
@@ -123,7 +122,7 @@ def sketch_window(
 def range_size(max_bytes: int, wanted: int, most: int) -> int:
     """Bytes of one range of a window: the size ``wanted``, between 64 KiB and ``most``.
 
-    ``wanted`` 0: an eighth of the window, so that several GETs fly at once.
+    ``wanted`` 0: an eighth of the window, so that several GETs run at the same time.
     """
     return min(most, max(_MIN_RANGE_BYTES, wanted or max_bytes // _RANGES_PER_WINDOW))
 
@@ -142,7 +141,7 @@ def tile(index: OffsetIndex, start: int, stop: int, range_bytes: int) -> tuple[B
 
 
 def _start(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: int) -> tuple[int, int]:
-    """Where a window for ``offset`` begins, and an offset that no record from there on is below."""
+    """The start of a window for ``offset``: its position, and a lower bound of the offsets from there on."""
     number = index.number_for_offset(offset)
     if number + 1 < len(index):
         following = _header(indexes, metadata, index, number + 1)
@@ -151,12 +150,12 @@ def _start(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index:
     if number < 0:
         return 0, metadata.start_offset
     header = _header(indexes, metadata, index, number)
-    # An old format's base offset may be that of the last record: all that is sure is what the entry before says.
+    # The base offset of magic 0 and 1 may be that of the last record, so the entry before gives the bound.
     return header.position, header.base_offset if header.magic >= 2 else _offset_after(metadata, index, number - 1)
 
 
 def _start_numbers(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: int) -> set[int]:
-    """The entries of which :func:`_start` takes one, as far as can be told without a read; -1 = the segment's start."""
+    """The entries of which :func:`_start` takes one, as far as known without a read; -1 = the segment's start."""
     number = index.number_for_offset(offset)
     if number + 1 == len(index):
         return {number}
@@ -167,12 +166,12 @@ def _start_numbers(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata
 
 
 def _offset_after(metadata: RemoteLogSegmentMetadata, index: OffsetIndex, number: int) -> int:
-    """An offset that no record from the position of the entry behind ``number`` on is below; -1 = the segment's start."""
+    """A lower bound of the offsets from the entry after ``number`` on; ``number`` -1 = the segment's start."""
     return index.entry(number).offset + 1 if number >= 0 else metadata.start_offset
 
 
 def _wanted_end(metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: int, read_end: int | None) -> int:
-    """The first indexed position before which all records below ``read_end`` lie, and ``offset``; else the segment's size."""
+    """The first indexed position after all records below ``read_end``, and after ``offset``; else the segment's size."""
     if read_end is None:
         return metadata.segment_size_in_bytes
     last_wanted = max(read_end - 1, offset)
@@ -183,19 +182,19 @@ def _wanted_end(metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: 
 
 def _is_better_start(following: BatchHeader, offset: int) -> bool:
     """Whether the batch of the entry above ``offset`` begins at or below it."""
-    # Of magic 0 and 1 only the last offset is known, which says nothing about where the entry's records begin.
+    # Batches of magic 0 and 1 have only their last offset, so their first one is unknown.
     return following.magic >= 2 and following.base_offset <= offset
 
 
 def _log_may_start_within(metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: int, log_start: int) -> bool:
-    """Whether a window for ``offset`` may begin before the batch that holds ``log_start``: not where entries lie between."""
+    """Whether a window for ``offset`` may begin before the batch that holds ``log_start``: not if entries lie between them."""
     return log_start > metadata.start_offset and index.number_for_offset(offset) <= index.number_for_offset(log_start) + 1
 
 
 def _stop(
     indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: int, position: int
 ) -> tuple[int, int]:
-    """The first indexed place at or after ``position`` that lies beyond ``offset``: position and base offset."""
+    """The first indexed batch at or after ``position`` that begins after ``offset``: its position and base offset."""
     for number in range(index.number_for_position(position), len(index)):
         header = _header(indexes, metadata, index, number)
         next_offset = header.base_offset if header.magic >= 2 else _offset_before(indexes, metadata, index, number)
@@ -205,7 +204,7 @@ def _stop(
 
 
 def _header(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, number: int) -> BatchHeader:
-    """The batch that an entry names, checked against the entry and the one before it."""
+    """The header of an entry's batch, checked against the entry and the one before it."""
     entry = index.entry(number)
     header = indexes.batch_header(metadata, entry.position)
     after = _offset_after(metadata, index, number - 1) - 1
@@ -218,7 +217,7 @@ def _header(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index
 
 
 def _offset_before(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, number: int) -> int:
-    """The offset after the last batch that ends at an entry's position: for formats that do not tell their base offset."""
+    """The offset after the last batch before an entry's position, for formats without a base offset."""
     position = index.entry(number).position
     last = metadata.start_offset - 1
     walk = indexes.log(metadata).walk(index.entry(number - 1).position if number > 0 else 0)
@@ -228,7 +227,7 @@ def _offset_before(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata
 
 
 def _position_of(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, bound: int) -> int:
-    """Where the first batch at or after the offset ``bound`` begins. Raises CorruptIndexError if one lies on both sides."""
+    """The position of the first batch at or after the offset ``bound``. Raises CorruptIndexError for a batch across it."""
     for header in indexes.log(metadata).walk(index.lookup(bound).position):
         if header.base_offset >= bound:
             return header.position

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Mapping, Sized
+from collections.abc import Generator, Mapping
 from uuid import UUID
 
 import attrs
@@ -34,6 +34,7 @@ from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import Split
+from kafka_remote_client.scanning.tier_address import count_only
 from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["BEFORE_THE_TIER", "BrokerAddress", "BrokerPart", "brokers_of", "check_brokers"]
@@ -48,15 +49,11 @@ def _copied(values: Mapping[str, object]) -> dict[str, object]:
     return dict(values)
 
 
-def _count(values: Sized) -> str:
-    return f"<{len(values)}>"
-
-
 @attrs.frozen
 class BrokerAddress:
     """librdkafka's settings for connections, ``bootstrap.servers`` at least. It can be pickled; ``repr`` shows no settings."""
 
-    settings: Mapping[str, object] = attrs.field(converter=_copied, repr=_count)
+    settings: Mapping[str, object] = attrs.field(converter=_copied, repr=count_only)
 
     def __attrs_post_init__(self) -> None:
         if not named_servers(self.settings)[1]:

@@ -263,8 +263,8 @@ class TableScan:
         write = _writers(export, spark)
         if progress is not None or not self.progress:
             return export.run(commit, progress, write)
-        with export_bar(self._description) as progress:
-            return export.run(commit, progress, write)
+        with export_bar(self._description) as bar:
+            return export.run(commit, bar, write)
 
     @property
     def _description(self) -> str:

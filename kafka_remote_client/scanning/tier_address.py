@@ -11,10 +11,11 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.settings import default_of
 
-__all__ = ["TierAddress"]
+__all__ = ["TierAddress", "count_only"]
 
 
-def _count(values: Sized) -> str:
+def count_only(values: Sized) -> str:
+    """The number of settings, for a ``repr`` that may be logged: their values may be secret."""
     return f"<{len(values)}>"
 
 
@@ -29,7 +30,7 @@ class TierAddress:
     layout: str = default_of("remote.storage.store.layout")
     key_prefix: str = ""
     encryption_keys: Mapping[str, str] = attrs.field(factory=dict)
-    store_options: Mapping[str, object] = attrs.field(factory=dict, repr=_count)
+    store_options: Mapping[str, object] = attrs.field(factory=dict, repr=count_only)
     topic_id: UUID | None = None
     config: RemoteFetchConfig | None = None
 

@@ -92,7 +92,7 @@ def test_a_directory_of_another_user_is_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_a_path_that_is_not_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"^fetch\.remote\.cache\.directory is not a directory$"):
         DiskCache(tmp_path / "file", MIB)
 
 

@@ -252,9 +252,15 @@ def test_plain_http_needs_to_be_allowed() -> None:
         AllowList.parse("store.example").check("http://store.example/x")
 
 
+def test_the_error_of_a_url_names_the_form_of_an_entry() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        AllowList.parse("good.example, https://store.example:9000/x")
+    assert str(caught.value).endswith("allowed.hosts: entry 2 is a URL; write host[:port][/path-prefix] without the scheme")
+
+
 @pytest.mark.parametrize(
     "entry",
-    ["https://store.example", "*.store.example", "*", "user@store.example", "store.example:0", "store.example:70000",
+    ["*.store.example", "*", "user@store.example", "store.example:0", "store.example:70000",
      "store example", "store.example/../x", "store.example?x", "127.1", "[::1", "münchen.example", "a..b", "[1.2.3.4]"],
 )  # fmt: skip
 def test_the_error_of_a_malformed_entry_has_its_position(entry: str) -> None:

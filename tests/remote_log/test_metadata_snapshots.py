@@ -300,6 +300,6 @@ def test_a_snapshot_needs_both_ids_of_the_broker(monkeypatch, tmp_path, caplog, 
     monkeypatch.setattr(metadata_snapshots, "AdminClient", Admin)
     snapshots = MetadataSnapshots(tmp_path, {"bootstrap.servers": "b:1", "group.id": "g"}, TOPIC, interval=60)
     snapshots.open(COUNT)
-    assert ("tells no cluster id or no topic id" in caplog.text) == (known is None)
+    assert ("gives no cluster id or no topic id" in caplog.text) == (known is None)
     assert snapshots._source.origin == (known and SnapshotOrigin("c", TOPIC, known, COUNT))
     snapshots.close()

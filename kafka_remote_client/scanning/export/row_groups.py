@@ -1,4 +1,4 @@
-"""Record batches gathered to row groups, one folder of the table at a time. Pure.
+"""Combines record batches into row groups, one folder of the table at a time. Pure.
 
 ::
 
@@ -31,7 +31,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PartitionBy(StrEnum):
-    """What the folders of a table are made of."""
+    """The partition columns of a table."""
 
     TOPIC = "topic"
     DAY = "day"
@@ -59,7 +59,7 @@ class RowGroup:
 
 
 class RowGroups:
-    """Takes record batches of one split, gives row groups."""
+    """Combines the record batches of one split into row groups."""
 
     def __init__(self, by: Sequence[PartitionBy], group_bytes: int) -> None:
         self._unit = _DAY if PartitionBy.DAY in by else _HOUR if PartitionBy.HOUR in by else None
@@ -68,7 +68,7 @@ class RowGroups:
         self._bytes: dict[int | None, int] = {}
 
     def add(self, records: pa.RecordBatch) -> Iterator[RowGroup]:
-        """The groups that are large enough with these records."""
+        """Adds records; yields the row groups that have their size now."""
         for slot, some in self._slots(records):
             self._waiting.setdefault(slot, []).append(some)
             self._bytes[slot] = self._bytes.get(slot, 0) + some.nbytes
@@ -76,7 +76,7 @@ class RowGroups:
             yield self._group(max(self._bytes, key=lambda slot: self._bytes[slot]))
 
     def rest(self) -> Iterator[RowGroup]:
-        """What still waits."""
+        """Yields the rest, as smaller row groups."""
         for slot in sorted(self._waiting, key=lambda slot: slot or 0):
             yield self._group(slot)
 

@@ -52,7 +52,7 @@ WriteSplits: TypeAlias = Callable[[Sequence[Split]], Steps]
 
 @attrs.frozen
 class ExportProgress:
-    """How far an export is. ``splits`` of ``all_splits`` are written, with what earlier runs wrote; ``rows``: by this run."""
+    """The progress of an export: ``splits`` of ``all_splits`` are written, in all runs; this run has written ``rows``."""
 
     splits: int
     all_splits: int
@@ -60,21 +60,21 @@ class ExportProgress:
 
 
 class Commit(Protocol):
-    """Makes files visible to readers of a table."""
+    """Makes the files of a job visible to readers of a table."""
 
     def has(self, job: str) -> bool:
-        """Whether the table says by itself that it has commits of the job."""
+        """Whether the table itself records that the job has commits."""
 
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
-        """All files of a job; may be repeated after it was cut off anywhere, with the same arguments.
+        """Commits all files of a job. After an interruption it may be repeated with the same arguments.
 
-        Raises ExportError where the table cannot be changed.
+        Raises ExportError if the table cannot be changed.
         """
 
 
 @attrs.frozen(kw_only=True)
 class Export:
-    """An export as a value that tasks elsewhere can be given: what is read, from where, and how it is written to where."""
+    """An export as a value that can be pickled for other processes: the plan, the tier's address, the target and the format."""
 
     scan: Scan
     address: TierAddress
@@ -199,7 +199,7 @@ def write_split_of(export: Export, opened: OpenScan, split: Split) -> Steps:
 
 
 def _ignored(progress: ExportProgress) -> None:
-    """Does nothing with a progress report."""
+    """Ignores a progress report."""
 
 
 def _result(job: ExportJob, written: Sequence[WrittenSplit], resumed: int) -> ExportResult:

@@ -35,7 +35,7 @@ __all__ = ["ExportTarget", "target_of"]
 
 _RENAMING = frozenset({"local", "hdfs"})
 _DELETIONS = 5
-"""Of a folder to which an attempt writes that ends late."""
+"""Attempts to remove a folder while another attempt still writes to it."""
 _SECRETS = frozenset({"sig", "client_secret", "secret_key", "access_key"})
 """Parameters of URLs that are credentials."""
 
@@ -86,7 +86,7 @@ class ExportTarget:
                 self.filesystem.move(self._at(whole), self._at(path))
 
     def read_json(self, path: str) -> Any:
-        """``None`` where there is no such file, or only the beginning of one."""
+        """The contents of a file; None if it does not exist or is incomplete."""
         with self.failing("read", path):
             if not self.size(path):
                 return None
@@ -98,21 +98,21 @@ class ExportTarget:
             return None
 
     def size(self, path: str) -> int | None:
-        """In bytes; ``None`` where there is no such file."""
+        """The size of a file in bytes; None if it does not exist."""
         with self.failing("read", path):
             found = self.filesystem.get_file_info(self._at(path))
         return found.size if found.is_file else None
 
     def names(self, folder: str) -> list[str]:
-        """The names of files and folders in a folder; empty where it is not there."""
+        """The names of files and folders in a folder; empty if it does not exist."""
         with self.failing("read", folder):
             selector = pa.fs.FileSelector(self._at(folder), allow_not_found=True)
             return sorted(found.base_name for found in self.filesystem.get_file_info(selector))
 
     def publish(self, staged: str, path: str, size: int) -> None:
-        """Gives a staged file its visible name, as a whole. May be repeated.
+        """Gives a staged file its visible name in one step. May be repeated.
 
-        Raises ExportError where neither name has such a file, too.
+        Raises ExportError also if neither name has such a file.
         """
         if self.size(staged) != size:
             if self.size(path) == size:
@@ -129,7 +129,7 @@ class ExportTarget:
                 self.filesystem.copy_file(self._at(staged), self._at(path))
 
     def publish_all(self, files: Sequence[WrittenFile], threads: int) -> None:
-        """As :meth:`publish`, several files at a time; the first that fails ends it."""
+        """As :meth:`publish`, for several files at a time; stops at the first failure."""
         with ThreadPoolExecutor(threads, thread_name_prefix="kafka-remote-publish") as workers:
             try:
                 for _ in workers.map(lambda file: self.publish(file.staged, file.path, file.size_in_bytes), files):
@@ -139,7 +139,7 @@ class ExportTarget:
                 raise
 
     def delete_folder(self, folder: str) -> None:
-        """With all that is in it; one that is not there is as good. An attempt that ends late may write there meanwhile."""
+        """Removes a folder with its contents, if it exists. Another attempt may still write to it."""
         with self.failing("delete", folder):
             for more in reversed(range(_DELETIONS)):
                 if self.filesystem.get_file_info(self._at(folder)).type is not pa.fs.FileType.Directory:
@@ -153,7 +153,7 @@ class ExportTarget:
                     return
 
     def delete_file(self, path: str) -> None:
-        """A file that is not there is as good."""
+        """Removes a file, if it exists."""
         if self.size(path) is not None:
             with self.failing("delete", path):
                 self.filesystem.delete_file(self._at(path))
@@ -174,7 +174,7 @@ class ExportTarget:
 
     @contextmanager
     def failing(self, what: str, path: str) -> Iterator[None]:
-        """Around what the file system may refuse: raises ExportError for that."""
+        """Raises the errors of the file system as ExportError."""
         try:
             yield
         except OSError as error:

@@ -124,7 +124,8 @@ def translate(options: Mapping[str, str]) -> ClientOptions:
     for key in java.keys() & REFUSED.keys():
         raise refused(key, f"is not supported: {REFUSED[key]}")
     if not java.get("bootstrap.servers", "").strip():
-        raise refused("bootstrap.servers", "must be set")
+        unprefixed = "; bootstrap.servers needs the prefix kafka." if "bootstrap.servers" in options else ""
+        raise refused("bootstrap.servers", f"must be set{unprefixed}")
     settings = {"check.crcs": "true"}
     ignored = []
     for key, value in java.items():

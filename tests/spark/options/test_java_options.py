@@ -81,6 +81,11 @@ def test_options_that_spark_refuses_are_refused_with_advice(name: str) -> None:
         translate(SERVERS | {f"kafka.{name}": "canary"})
 
 
+def test_servers_without_the_prefix_are_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"must be set; bootstrap\.servers needs the prefix kafka\.$"):
+        translate({"bootstrap.servers": "127.0.0.1:1"})
+
+
 @pytest.mark.parametrize("options", [{}, {"kafka.bootstrap.servers": "  "}])
 def test_bootstrap_servers_must_be_set(options: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"kafka\.bootstrap\.servers must be set"):
