@@ -42,7 +42,9 @@ MOST_FAILURES = 100
 """Lines about failures below the report's table."""
 SELECTION_CEILING = 9
 FAST_MEMORY = {"PYTHONMALLOC": "pymalloc"}
-"""Without the checks of allocators that -X dev switches on."""
+"""Without the checks of allocators that ``-X dev`` switches on."""
+DEV_MODE = {"PYTHONDEVMODE": "1"}
+"""As ``-X dev``, but also for xdist's workers and the processes that tests start."""
 FETCHED_BY = 9
 """Minutes after its start when a run of the selection stops waiting for parts."""
 
@@ -232,8 +234,8 @@ def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> i
         environment["COVERAGE_FILE"] = str(DATA / f".coverage.{name}")
         coverage = ["--cov", "--cov-report="] if suite.counted else []
         command = [*PYTEST, "--suite", name, *coverage]
-        memory = {} if suite.debug_memory else FAST_MEMORY
-        passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment | memory))
+        mode = (DEV_MODE if suite.dev_mode else {}) | ({} if suite.debug_memory else FAST_MEMORY)
+        passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment | mode))
     return passed
 
 

@@ -27,8 +27,9 @@ class Suite:
     suite; no worker imports other files, because imports take most of the time in which a run begins.
 
     ``counted``: coverage is measured. ``campaign``: a separate command (``make NAME``), not part of ``make test-all``.
-    ``debug_memory``: the interpreter's allocators check for writes outside of blocks, as ``-X dev`` lets them; for suites that
-    test the compiled decoder. Elsewhere that would take a quarter of the time, for the same code.
+    ``dev_mode``: workers run in Python's development mode, in which asyncio checks its callers; it takes a fifth more CPU time.
+    ``debug_memory``: then the interpreter's allocators also check for writes outside of blocks, for suites that test the
+    compiled decoder. Elsewhere that would take a quarter of the time, for the same code.
     ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: no other test runs
     at the same time, here or in ``make test``.
     """
@@ -38,6 +39,7 @@ class Suite:
     dist: str
     has: Callable[[str], bool]
     counted: bool = True
+    dev_mode: bool = False
     debug_memory: bool = False
     campaign: bool = False
     needs_parts: bool = False
@@ -75,7 +77,7 @@ SUITES = {
             ),
         ),
     ),
-    "records": Suite(12, 2, "loadgroup", _in("records/"), debug_memory=True),
+    "records": Suite(12, 2, "loadgroup", _in("records/"), dev_mode=True, debug_memory=True),
     "shim": Suite(
         14,
         4,
@@ -85,6 +87,7 @@ SUITES = {
             *("spark/test_mistakes", "spark/source/test_datasource", "integration/test_spark_fallback"),
             *("integration/test_header_names", "integration/test_application_callbacks", "integration/test_imports"),
         ),
+        dev_mode=True,
     ),
     "consumer": Suite(16, 4, "loadfile", _in("consumer/")),
     "field": Suite(10, 1, "no", _in("consumer/"), counted=False, alone=True),  # under default time-outs
@@ -143,7 +146,7 @@ SUITES = {
         needs_parts=True,
     ),
     "packaging-docs": Suite(16, 2, "loadgroup", _in("docs/", "packaging/"), counted=False),
-    "fuzz": Suite(15, 2, "load", _in("fuzz/"), counted=False, debug_memory=True),
+    "fuzz": Suite(15, 2, "load", _in("fuzz/"), counted=False, dev_mode=True, debug_memory=True),
     "plain-groups": Suite(30, 4, "load", _in("state_machine/"), counted=False, campaign=True, needs_parts=True),
     "pure-python": Suite(10, 1, "no", _in("packaging/"), counted=False, campaign=True),
     "confluent-versions": Suite(15, 2, "load", _in("packaging/"), counted=False, campaign=True),
