@@ -17,10 +17,12 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 
 from kafka_remote_client.cli.demo import demo_cluster
+from kafka_remote_client.cli.output import show_json
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.embedded.demo_data import fill
@@ -28,7 +30,17 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
 from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
 
-__all__ = ["TOPIC", "Places", "SegmentTeller", "paste_blocks", "run_cluster"]
+__all__ = [
+    "TOPIC",
+    "ClusterOutput",
+    "CopiedSegment",
+    "JsonOutput",
+    "Places",
+    "SegmentEvents",
+    "TextOutput",
+    "paste_blocks",
+    "run_cluster",
+]
 
 TOPIC = "orders"
 _ARCHIVE_SECONDS = 1.0
@@ -51,10 +63,60 @@ class Places:
         return self.directory.resolve().as_uri()
 
 
-def run_cluster(
-    places: Places, records: int, clock: Clock, say: Callable[[str], None], stopped: Callable[[float], bool]
-) -> None:
-    """Runs the cluster until ``stopped``, which waits for some seconds, returns True. ``say`` prints one line.
+@attrs.frozen
+class CopiedSegment:
+    """A segment that is in the tier now and no longer on the broker. ``end_offset`` is its last offset."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    size_in_bytes: int
+
+
+class ClusterOutput(Protocol):
+    """What the cluster prints."""
+
+    def copied(self, segment: CopiedSegment) -> None:
+        """A segment was copied to the tier."""
+
+    def ready(self, places: Places, records: int) -> None:
+        """The first ``records`` records are written, and full segments are in the tier."""
+
+
+class TextOutput:
+    """Lines to read, and blocks to paste."""
+
+    def copied(self, segment: CopiedSegment) -> None:
+        print(
+            f"{segment.topic}-{segment.partition}: offsets {segment.start_offset} to {segment.end_offset},"
+            f" {segment.size_in_bytes} bytes: tiered, gone from the broker",
+            flush=True,
+        )
+
+    def ready(self, places: Places, records: int) -> None:
+        lines = ("", *paste_blocks(places), f"# {records} records of {TOPIC} are there. Ctrl-C stops the cluster.")
+        print(*lines, sep="\n", flush=True)
+
+
+class JsonOutput:
+    """One object per line: ``{"copied": …}`` for each segment, and ``{"ready": …}`` once, with the addresses."""
+
+    def copied(self, segment: CopiedSegment) -> None:
+        show_json({"copied": attrs.asdict(segment)})
+
+    def ready(self, places: Places, records: int) -> None:
+        addresses = {
+            "bootstrap_servers": f"localhost:{places.broker_port}",
+            "shim_bootstrap_servers": f"localhost:{places.shim_port}" if places.shim else None,
+            "store": places.tier,
+            "layout": _LAYOUT,
+        }
+        show_json({"ready": {"topic": TOPIC, "records": records, **addresses}})
+
+
+def run_cluster(places: Places, records: int, clock: Clock, output: ClusterOutput, stopped: Callable[[float], bool]) -> None:
+    """Runs the cluster until ``stopped``, which waits for some seconds, returns True.
 
     The directory is empty or absent before, and absent after. Raises ConfigurationError for a directory that holds something,
     and for a port that is taken.
@@ -68,13 +130,12 @@ def run_cluster(
         origin_listen=places.origin_port if places.shim else 0,
         broker_listen=places.broker_port,
         metadata_topic=True,
-        observe=SegmentTeller(say),
+        observe=SegmentEvents(output.copied),
     )
     try:
         with closing(_started(cluster, places)):
             fill(cluster, topic=TOPIC, records=records)
-            for line in ("", *paste_blocks(places), f"# {records} records of {TOPIC} are there. Ctrl-C stops the cluster."):
-                say(line)
+            output.ready(places, records)
             while not stopped(_ARCHIVE_SECONDS):
                 cluster.archive()
     finally:
@@ -109,11 +170,11 @@ def _make(directory: Path) -> None:
         raise ConfigurationError(f"--directory: {directory} cannot be made: {error.strerror}") from None
 
 
-class SegmentTeller:
-    """Says what happens to each segment. An observer of the tier's metadata."""
+class SegmentEvents:
+    """Passes each copied segment on. An observer of the tier's metadata."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, copied: Callable[[CopiedSegment], None]) -> None:
+        self._copied = copied
         self._copying: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
 
     def __call__(self, event: RemoteLogMetadata) -> None:
@@ -123,10 +184,8 @@ class SegmentTeller:
         elif isinstance(event, RemoteLogSegmentMetadataUpdate) and event.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
             segment = self._copying.pop(event.remote_log_segment_id)
             tip = segment.topic_id_partition
-            self._say(
-                f"{tip.topic}-{tip.partition}: offsets {segment.start_offset} to {segment.end_offset},"
-                f" {segment.segment_size_in_bytes} bytes: tiered, gone from the broker"
-            )
+            offsets = segment.start_offset, segment.end_offset
+            self._copied(CopiedSegment(tip.topic, tip.partition, *offsets, segment.segment_size_in_bytes))
 
 
 def paste_blocks(places: Places) -> list[str]:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from kafka_remote_client.cli.demo import DemoResult, TierTotals
-from kafka_remote_client.cli.output import output_console
+from kafka_remote_client.cli.output import OutputFormat, output_console, show_json
 
 __all__ = ["DemoProgress", "show_demo"]
 
@@ -55,8 +55,35 @@ class DemoProgress:
             print(f"{what} {done} of {self._records}{f' ({more})' if more else ''}", file=sys.stderr)
 
 
-def show_demo(result: DemoResult) -> None:
-    """The closing tables, on standard output."""
+def show_demo(result: DemoResult, output: OutputFormat) -> None:
+    """The closing tables, or one object, on standard output."""
+    if output is OutputFormat.JSON:
+        show_json(_facts(result))
+    else:
+        _show_tables(result)
+
+
+def _facts(result: DemoResult) -> dict[str, object]:
+    return {
+        "failures": result.failures,
+        "tiers": {name: {"records": totals.records, "bytes": int(totals.bytes)} for name, totals in result.tiers.items()},
+        "fetch_requests": result.metrics["remote-fetch-request-total"],
+        "location_requests": result.metrics["remote-fetch-location-request-total"],
+        "handovers": result.metrics["remote-fetch-handovers-total"],
+        "fallbacks": result.fallbacks,
+        "partitions": [
+            {
+                "partition": partition,
+                "records": written.records,
+                "digest": written.digest,
+                "read_equals_written": result.read.get(partition) == written,
+            }
+            for partition, written in result.data.partitions.items()
+        ],
+    }
+
+
+def _show_tables(result: DemoResult) -> None:
     console = output_console()
     tiers = Table("tier", "records", "bytes", "MB/s", title="read by tier")
     for name, totals in result.tiers.items():

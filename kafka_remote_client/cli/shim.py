@@ -16,6 +16,8 @@ import typer
 
 from kafka_remote_client.cli.given_settings import is_secret
 from kafka_remote_client.cli.logs import LogFormat, write_logs
+from kafka_remote_client.cli.options import Output
+from kafka_remote_client.cli.output import OutputFormat, show_json
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.shim_sources import read_config_file, read_environment, read_flags, shim_config
 from kafka_remote_client.cli.signals import stop_signals
@@ -34,6 +36,7 @@ __all__ = ["add_verbs", "effective_settings", "serve", "with_shim_options"]
 _LOG = logging.getLogger(__name__)
 _HIDDEN = '"<hidden>"'
 _UNITS = {"s": "seconds", "bytes": "bytes"}
+_ADDRESSES = ("bootstrap_servers", "origin_url", "management_url")
 
 
 def add_verbs(app: typer.Typer) -> None:
@@ -41,8 +44,12 @@ def add_verbs(app: typer.Typer) -> None:
     app.command("shim")(_shim)
 
 
-def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: Callable[[], bool]) -> Mapping[str, int]:
+def serve(
+    read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: Callable[[], bool], output: OutputFormat
+) -> Mapping[str, int]:
     """Runs a shim until ``reloads`` returns False, then drains it. Returns its counters. True reads the settings again.
+
+    ``say`` gets the addresses as sentences. With JSON as ``output`` they also go to standard output, as ``{"started": …}``.
 
     Raises ConfigurationError for the first settings, and OSError. Later invalid settings change nothing, and one line of
     the log says why.
@@ -54,6 +61,8 @@ def serve(read: Callable[[], ShimConfig], say: Callable[[str], None], reloads: C
             say(f"segments are served at {shim.origin_url}")
         if shim.management_url is not None:
             say(f"management pages are at {shim.management_url}")
+        if output is OutputFormat.JSON:
+            show_json({"started": {name: getattr(shim, name) for name in _ADDRESSES}})
         while reloads():
             _reload(shim, read)
         say("stopping after requests in progress are answered")
@@ -95,20 +104,36 @@ def with_shim_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def effective_settings(config: ShimConfig) -> Iterator[str]:
-    """Returns the settings as lines of a configuration file. Secrets are hidden; unset settings are left out.
+def effective_settings(config: ShimConfig) -> Iterator[tuple[str, str]]:
+    """Returns the keys of a configuration file with their values in TOML, which are JSON, too.
 
-    Patterns come in the order in which they are tried.
+    Secrets are hidden; unset settings are left out. Patterns come in the order in which they are tried.
     """
     for name, setting in SHIM_SETTINGS.items():
         value = getattr(config, name)
         if setting.secret and value is not None:
-            yield f"{name} = {_HIDDEN}"
+            yield name, _HIDDEN
         elif setting.type is dict:
             for key, one in value.items() if setting.by_pattern else sorted(value.items()):
-                yield f"{name}.{json.dumps(key)} = {_HIDDEN if is_secret(key) else json.dumps(one)}"
+                yield f"{name}.{json.dumps(key)}", _HIDDEN if is_secret(key) else json.dumps(one)
         elif value is not None:
-            yield f"{name} = {json.dumps(value)}"
+            yield name, json.dumps(value)
+
+
+def _show_check(config: ShimConfig, output: OutputFormat) -> bool:
+    """Prints the settings and what is wrong. Whether nothing is wrong. Raises ConfigurationError as a start does."""
+    settings = dict(effective_settings(config))
+    if output is OutputFormat.TEXT:
+        for name, value in settings.items():
+            sys.stdout.write(f"{name} = {value}\n")
+    if config.store is not None:
+        ShimTier(config, Counters(), SystemClock()).close()  # raises for settings that a start refuses
+    findings = list(check_shim(config, SystemClock()))
+    for finding in findings:
+        remark(finding)
+    if output is OutputFormat.JSON:
+        show_json({"settings": {name: json.loads(value) for name, value in settings.items()}, "findings": findings})
+    return not findings
 
 
 def _parameter(setting: ShimSetting) -> Parameter:
@@ -137,6 +162,7 @@ def _shim(
             help="Print the settings, check that brokers and store can be reached, and exit: 0 yes, 1 no, 2 invalid settings.",
         ),
     ] = False,
+    output: Output = OutputFormat.TEXT,
     **given: object,
 ) -> None:
     """Runs a proxy in front of a Kafka cluster that grants locations of tiered records to clients."""
@@ -146,18 +172,12 @@ def _shim(
         return shim_config(from_file, read_environment(os.environ), read_flags(given))
 
     if check:
-        config = read()
-        for line in effective_settings(config):
-            sys.stdout.write(line + "\n")
-        if config.store is not None:
-            ShimTier(config, Counters(), SystemClock()).close()  # raises for settings that a start refuses
-        findings = list(check_shim(config, SystemClock()))
-        for finding in findings:
-            remark(finding)
-        raise typer.Exit(1 if findings else 0)
-    told = stop_signals()
+        raise typer.Exit(0 if _show_check(read(), output) else 1)
+    signals = stop_signals()
     try:
-        counters = serve(read, remark, lambda: told.get() == signal.SIGHUP)
+        counters = serve(read, remark, lambda: signals.get() == signal.SIGHUP, output)
     except OSError as error:
         raise ConfigurationError(f"cannot listen: {error.strerror}") from None
     remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
+    if output is OutputFormat.JSON:
+        show_json({"stopped": counters})

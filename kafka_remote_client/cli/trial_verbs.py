@@ -10,9 +10,11 @@ from typing import Annotated
 
 import typer
 
-from kafka_remote_client.cli.cluster import Places, run_cluster
+from kafka_remote_client.cli.cluster import JsonOutput, Places, TextOutput, run_cluster
 from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
+from kafka_remote_client.cli.options import Output
+from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.signals import stop_signals
 from kafka_remote_client.clock import SystemClock
@@ -29,6 +31,7 @@ def add_verbs(app: typer.Typer) -> None:
 def _demo(
     records: Annotated[int, typer.Option("--records", min=100, help="Number of records to write and read.")] = 200_000,
     fault: Annotated[Fault | None, typer.Option("--fault", help="Fault to inject into the store during the read.")] = None,
+    output: Output = OutputFormat.TEXT,
 ) -> None:
     """Runs the whole system on this machine. Needs no broker, Java or Docker."""
     clock = SystemClock()
@@ -38,7 +41,7 @@ def _demo(
         DemoProgress(records) as progress,
     ):
         result = run_demo(cluster, records=records, fault=fault, clock=clock, wrote=progress.wrote, read=progress.read)
-    show_demo(result)
+    show_demo(result, output)
     for failure in result.failures:
         remark(f"the demo failed: {failure}")
     if not result.worked:
@@ -56,15 +59,17 @@ def _cluster(
     no_shim: Annotated[
         bool, typer.Option("--no-shim", help="Leave the last two ports to a shim that you start yourself.")
     ] = False,
+    output: Output = OutputFormat.TEXT,
 ) -> None:
     """Runs a cluster with a tiered topic "orders" until Ctrl-C. Needs no broker, Java or Docker."""
-    told = stop_signals()
+    signals = stop_signals()
 
     def stopped(seconds: float) -> bool:
         try:
-            return told.get(timeout=seconds) != signal.SIGHUP
+            return signals.get(timeout=seconds) != signal.SIGHUP
         except Empty:
             return False
 
     places = Places(directory, port, shim_port, origin_port, not no_shim)
-    run_cluster(places, records, SystemClock(), lambda line: print(line, flush=True), stopped)
+    shown = JsonOutput() if output is OutputFormat.JSON else TextOutput()
+    run_cluster(places, records, SystemClock(), shown, stopped)

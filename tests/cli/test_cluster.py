@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -13,7 +14,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kafka_remote_client.cli.cluster import Places, SegmentTeller, paste_blocks
+from kafka_remote_client.cli import trial_verbs
+from kafka_remote_client.cli.cluster import (
+    ClusterOutput,
+    CopiedSegment,
+    JsonOutput,
+    Places,
+    SegmentEvents,
+    TextOutput,
+    paste_blocks,
+)
+from kafka_remote_client.cli.main import run
 from tests.docs.documents import Block, blocks
 from tests.support.cli_run import failed
 from tests.support.ports import HOST, free_ports
@@ -136,6 +147,38 @@ def test_taken_port_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]
 
 
 def test_other_events_of_the_tier_are_not_reported() -> None:
-    told: list[str] = []
-    SegmentTeller(told.append)(object())  # type: ignore[arg-type]
-    assert told == []
+    copied: list[CopiedSegment] = []
+    SegmentEvents(copied.append)(object())  # type: ignore[arg-type]
+    assert copied == []
+
+
+def test_json_names_each_segment_and_the_addresses(capsys: pytest.CaptureFixture[str]) -> None:
+    output = JsonOutput()
+    output.copied(CopiedSegment("orders", 2, 0, 99, 4096))
+    output.ready(Places(Path("/tmp/kafka-tier")), 20_000)
+    output.ready(Places(Path("/tmp/kafka-tier"), shim=False), 1_000)
+    segment, ready, alone = map(json.loads, capsys.readouterr().out.splitlines())
+    assert segment == {
+        "copied": {"topic": "orders", "partition": 2, "start_offset": 0, "end_offset": 99, "size_in_bytes": 4096}
+    }
+    assert ready == {
+        "ready": {
+            "topic": "orders",
+            "records": 20_000,
+            "bootstrap_servers": "localhost:9092",
+            "shim_bootstrap_servers": "localhost:9192",
+            "store": "file:///tmp/kafka-tier",
+            "layout": "local-tiered-storage",
+        }
+    }
+    assert alone["ready"]["shim_bootstrap_servers"] is None
+
+
+@pytest.mark.parametrize(("output", "kind"), [("text", TextOutput), ("json", JsonOutput)])
+def test_the_option_chooses_the_output(output: str, kind: type[ClusterOutput], monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[object] = []
+    monkeypatch.setattr(trial_verbs, "run_cluster", lambda *arguments: chosen.append(arguments[3]))
+    with pytest.raises(SystemExit) as stopped:
+        run(["cluster", "--output", output])
+    assert not stopped.value.code
+    assert [type(one) for one in chosen] == [kind]

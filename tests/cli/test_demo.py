@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from kafka_remote_client.cli.demo import DemoResult, Fault, TierTotals, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.embedded.demo_data import PartitionDigest
@@ -36,8 +38,17 @@ def demo(cluster: EmbeddedCluster, fault: Fault | None, progress: DemoProgress) 
 
 def test_few_records_are_read_from_the_store_too(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        run(["demo", "--records", "20000"])
-    assert stopped.value.code == 0, capsys.readouterr().err
+        run(["demo", "--records", "20000", "--output", "json"])
+    out, err = capsys.readouterr()
+    assert stopped.value.code == 0, err
+    shown = json.loads(out)
+    assert (shown["failures"], shown["fallbacks"]) == ([], {})
+    assert sum(tier["records"] for tier in shown["tiers"].values()) == 20_000
+    assert sum(partition["records"] for partition in shown["partitions"]) == 20_000
+    assert all(partition["read_equals_written"] for partition in shown["partitions"])
+    assert shown["tiers"]["remote"]["records"] > 0
+    assert shown["fetch_requests"] > 0
+    assert shown["location_requests"] > 0
 
 
 def test_a_demo_that_fails_reports_the_reason(
@@ -62,7 +73,7 @@ def test_the_demo_reads_all_records_and_most_from_the_store(
     assert result.fallbacks == {}
     assert result.tiers["remote"].records > RECORDS // 2
     assert result.tiers["remote"].records + result.tiers["broker"].records == RECORDS
-    show_demo(result)
+    show_demo(result, OutputFormat.TEXT)
     told = capsys.readouterr()
     assert "fallbacks" in told.out
     assert all(digest.digest in told.out for digest in result.data.partitions.values())
@@ -85,7 +96,7 @@ def test_a_fault_changes_the_source_of_records_and_nothing_else(
     result = demo(cluster, fault, DemoProgress(RECORDS))
     assert result.worked
     assert set(result.fallbacks) <= causes
-    show_demo(result)
+    show_demo(result, OutputFormat.TEXT)
     assert "fallbacks: " in capsys.readouterr().out
 
 
@@ -100,7 +111,7 @@ def test_a_difference_an_unfired_fault_or_an_idle_store_fails_the_demo(
     assert good.worked
     other = {**good.read, 0: PartitionDigest(1, 1, "00")}
     assert not attrs.evolve(good, read=other).worked
-    show_demo(attrs.evolve(good, read=other))
+    show_demo(attrs.evolve(good, read=other), OutputFormat.TEXT)
     assert capsys.readouterr().out.count("another one:") == 1
     assert not attrs.evolve(good, read={partition: one for partition, one in good.read.items() if partition}).worked
     assert not attrs.evolve(good, fault=Fault.STORE_DOWN).worked

@@ -1,4 +1,5 @@
 import io
+import json
 import logging
 import os
 import signal
@@ -14,6 +15,7 @@ from confluent_kafka import Producer
 
 from kafka_remote_client.cli.app import app
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.shim import effective_settings, serve
 from kafka_remote_client.cli.shim_sources import read_config_file
@@ -72,12 +74,16 @@ def test_serves_until_it_is_stopped(tmp_path: Path, tls: bool) -> None:
         command += ["--bootstrap-servers", f"{host}:{port}", "--listen", "127.0.0.1:0", "--store", tmp_path.as_uri()]
         settings = tmp_path / "shim.toml"
         settings.write_text("")
-        command += ["--config", str(settings), *options]
-        with process_group(command, stderr=subprocess.PIPE, text=True) as process:
+        command += ["--config", str(settings), *options, "--output", "json"]
+        with process_group(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stderr is not None
+            assert process.stdout is not None
             address = next_line(process.stderr, "clients connect to").rsplit(" ", 1)[1].strip()
             origin = next_line(process.stderr, "segments are served at").rsplit(" ", 1)[1]
             assert origin.startswith("https:" if tls else "http:")
+            assert json.loads(process.stdout.readline()) == {
+                "started": {"bootstrap_servers": address, "origin_url": origin.strip(), "management_url": None}
+            }
             assert brokers_of({"bootstrap.servers": address, **trusting})
             os.kill(process.pid, signal.SIGHUP)
             assert next_line(process.stderr, "settings reloaded").endswith("settings reloaded\n")
@@ -89,8 +95,9 @@ def test_serves_until_it_is_stopped(tmp_path: Path, tls: bool) -> None:
             assert next_line(process.stderr, "these need a restart: url_ttl")
             os.kill(process.pid, signal.SIGTERM)
             last = process.stderr.read()
+            stopped = json.loads(process.stdout.read())["stopped"]
             assert process.wait(30) == 0
-    assert "connections" in last
+    assert f"connections {stopped['connections']}" in last
 
 
 def reloaded(monkeypatch: pytest.MonkeyPatch, then: ShimConfig | Exception) -> list[str]:
@@ -106,7 +113,7 @@ def reloaded(monkeypatch: pytest.MonkeyPatch, then: ShimConfig | Exception) -> l
         return found
 
     tells = iter((True, False))
-    counters = serve(read, lambda _line: None, lambda: next(tells))
+    counters = serve(read, lambda _line: None, lambda: next(tells), OutputFormat.TEXT)
     assert counters["connections_open"] == 0, "it served until it was told to stop"
     return [line for line in stream.getvalue().splitlines() if "settings" in line]
 
@@ -154,7 +161,7 @@ def test_invalid_arguments_exit_with_status_2(
 def test_each_setting_has_an_option_that_other_sources_may_fill() -> None:
     command = typer.main.get_command(app).commands["shim"]  # type: ignore[attr-defined]
     options = {option.name: option for option in command.params}
-    assert options.keys() == SHIM_SETTINGS.keys() | {"config_file", "check"}
+    assert options.keys() == SHIM_SETTINGS.keys() | {"config_file", "check", "output"}
     for name, setting in SHIM_SETTINGS.items():
         assert options[name].opts == [setting.flag]
         assert not options[name].required
@@ -170,7 +177,7 @@ def test_effective_settings_hide_secrets_and_can_be_read_again(tmp_path: Path) -
         node_ids=(1, 2),
         metadata_consumer={"sasl.password": "canary", "sasl.username": "me"},
     )
-    lines = list(effective_settings(config))
+    lines = [f"{name} = {value}" for name, value in effective_settings(config)]
     assert not any("canary" in line for line in lines)
     assert "url_ttl = 120.0" in lines
     assert 'metadata_consumer."sasl.password" = "<hidden>"' in lines
@@ -181,7 +188,8 @@ def test_effective_settings_hide_secrets_and_can_be_read_again(tmp_path: Path) -
 
 def test_effective_settings_show_patterns_in_matching_order(tmp_path: Path) -> None:
     policies = {"z.grant": "never", "a.url_ttl": 60, "*.grant": "range"}
-    lines = list(effective_settings(ShimConfig("broker:9092", topic_policies=policies)))
+    config = ShimConfig("broker:9092", topic_policies=policies)
+    lines = [f"{name} = {value}" for name, value in effective_settings(config)]
     (tmp_path / "shim.toml").write_text("\n".join(lines))
     assert list(read_config_file(str(tmp_path / "shim.toml"))["topic_policies"].items()) == list(policies.items())
 
@@ -194,9 +202,9 @@ def test_check_refuses_what_a_start_refuses(tmp_path: Path, capsys: pytest.Captu
     assert "loopback addresses only" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("sound", "status"), [(True, 0), (False, 1)])
+@pytest.mark.parametrize(("sound", "status", "output"), [(True, 0, "text"), (False, 1, "text"), (False, 1, "json")])
 def test_check_prints_the_settings_and_has_a_status(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], sound: bool, status: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sound: bool, status: int, output: str
 ) -> None:
     with mock_cluster("metadata", [b"one"]) as (host, port):
         tier = tmp_path / "tier"
@@ -207,8 +215,13 @@ def test_check_prints_the_settings_and_has_a_status(
         lines = [f'bootstrap_servers = "{host}:{port}"', 'listen = "127.0.0.1:0"', 'metadata_topic = "metadata"']
         (tmp_path / "shim.toml").write_text("\n".join([*lines, f'store = "{tier.as_uri()}"']))
         with pytest.raises(SystemExit) as stopped:
-            run(["shim", "--config", str(tmp_path / "shim.toml"), "--check", "--url-ttl", "60"])
-    told = capsys.readouterr()
+            run(["shim", "--config", str(tmp_path / "shim.toml"), "--check", "--url-ttl", "60", "--output", output])
+    out, err = capsys.readouterr()
     assert stopped.value.code == status
-    assert "url_ttl = 60.0\n" in told.out
-    assert ("has a name of the layout" in told.err) is not sound
+    assert ("has a name of the layout" in err) is not sound
+    if output == "text":
+        assert "url_ttl = 60.0\n" in out
+    else:
+        shown = json.loads(out)
+        assert shown["settings"]["url_ttl"] == 60
+        assert [f"kafka-remote: {finding}" for finding in shown["findings"]] == err.splitlines()
