@@ -1,4 +1,4 @@
-"""The time that ``from kafka_remote_client import Consumer`` takes beyond ``import confluent_kafka``.
+"""The time of ``import kafka_remote_client``, and of ``Consumer`` from it beyond ``import confluent_kafka``.
 
 Each measurement is a fresh interpreter, from its start to its exit. The sides take turns, so that other load on the machine
 meets all of them. Medians count, of the clock and of the interpreter's CPU time. An import computes and does not wait, so on an
@@ -8,14 +8,15 @@ idle machine both are about the same. On a busy one only the CPU time means some
 side              the program
 ================  ============================================================================================================
 ``nothing``       ``pass``
+``package``       ``import kafka_remote_client``
 ``upstream``      ``import confluent_kafka``
 ``consumer``      ``from kafka_remote_client import Consumer``
 ``constructed``   the same, and a consumer with direct fetch on and the fetcher ``presigned``
 ================  ============================================================================================================
 
-Prints JSON: for ``clock`` and ``cpu`` the milliseconds of each side, and ``difference_ms`` and ``ratio`` of ``consumer`` to
-``upstream``, both without the interpreter's own time. The exit status is 1, with a line on standard error, if the difference is
-above the target. The figures of record are in docs/benchmarks.md, "Imports".
+Prints JSON: for ``clock`` and ``cpu`` the milliseconds of each side, ``package_ms``, and ``difference_ms`` and ``ratio`` of
+``consumer`` to ``upstream``, all without the interpreter's own time. The exit status is 1 if a target is missed, with a line on
+standard error for each. The figures of record are in docs/benchmarks.md, "Imports".
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ from typing import Any
 
 from tests.benchmarks.running import machine
 
-__all__ = ["PROGRAMS", "TARGET_MS", "figures", "missed"]
+__all__ = ["PACKAGE_TARGET_MS", "PROGRAMS", "TARGET_MS", "figures", "missed"]
 
+PACKAGE_TARGET_MS = 15.0
 TARGET_MS = 40.0
 _LEAST_ROUNDS = 11
 
@@ -49,6 +51,7 @@ _SETTINGS = {
 }
 PROGRAMS = {
     "nothing": "pass",
+    "package": "import kafka_remote_client",
     "upstream": "import confluent_kafka",
     "consumer": _CONSUMER,
     # The consumer is neither freed nor closed: that would count the end of librdkafka's threads.
@@ -72,21 +75,27 @@ def _milliseconds(program: str) -> dict[str, float]:
 
 
 def figures(times: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-    """The figures for the times of both sides, in milliseconds."""
+    """The figures for the times of all sides, in milliseconds."""
     medians = {side: statistics.median(taken) for side, taken in times.items()}
     upstream = medians["upstream"] - medians["nothing"]
     ours = medians["consumer"] - medians["nothing"]
     return {
         "median_ms": {side: round(median, 1) for side, median in medians.items()},
         "least_ms": {side: round(min(taken), 1) for side, taken in times.items()},
+        "package_ms": round(medians["package"] - medians["nothing"], 1),
         "difference_ms": round(ours - upstream, 1),
         "ratio": round(ours / upstream, 2),
     }
 
 
-def missed(difference_ms: float) -> str | None:
-    """A line for a missed target."""
-    return None if difference_ms <= TARGET_MS else f"difference {difference_ms:.1f} ms of CPU time, target {TARGET_MS:g} ms"
+def missed(cpu: Mapping[str, Any]) -> list[str]:
+    """A line for each missed target. ``cpu``: the figures of CPU time."""
+    targets = {"package_ms": PACKAGE_TARGET_MS, "difference_ms": TARGET_MS}
+    return [
+        f"{name} is {cpu[name]:.1f} ms of CPU time, target {target:g} ms"
+        for name, target in targets.items()
+        if cpu[name] > target
+    ]
 
 
 def main() -> int:
@@ -104,11 +113,12 @@ def main() -> int:
             for kind, taken in _milliseconds(PROGRAMS[side]).items():
                 times[kind][side].append(taken)
     report = {kind: figures(sides) for kind, sides in times.items()}
-    print(json.dumps({"rounds": rounds, **report, "target_ms": TARGET_MS, **machine("confluent-kafka", "attrs")}, indent=1))
-    line = missed(report["cpu"]["difference_ms"])
-    if line:
+    targets = {"package_target_ms": PACKAGE_TARGET_MS, "target_ms": TARGET_MS}
+    print(json.dumps({"rounds": rounds, **report, **targets, **machine("confluent-kafka", "attrs")}, indent=1))
+    lines = missed(report["cpu"])
+    for line in lines:
         print(line, file=sys.stderr)
-    return int(line is not None)
+    return int(bool(lines))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from kafka_remote_client.cli.bench import LogObject, Sample, bench_broker, bench_line, bench_store, ranges_of
+from kafka_remote_client.cli.bench import (
+    COLUMNS,
+    BenchLine,
+    LogObject,
+    Sample,
+    bench_broker,
+    bench_line,
+    bench_store,
+    ranges_of,
+)
+from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError, LocationError, ObjectNotFoundError
@@ -42,6 +52,24 @@ def test_first_request_is_the_one_that_began_first() -> None:
 
 def test_one_sample_without_duration_has_no_rate() -> None:
     assert bench_line("orders", 1, 1, [Sample(1.0, 0.0, 5)]).megabytes_per_second == 0.0
+
+
+TABLE = """\
+topic   path      range  at once  GETs   MB/s  first ms  p50 ms  p99 ms
+orders  store    262144        1   100    0.3       1.0    50.0    99.0
+orders  store   8388608       16     3  294.3      78.0    80.0    81.0
+orders  broker        -        1     -   12.5     100.0       -       -
+"""
+
+
+def test_the_table_has_a_row_for_each_measurement(capsys: pytest.CaptureFixture[str]) -> None:
+    store = [
+        bench_line("orders", 262_144, 1, [Sample(10.0 + n, 0.001 * (n + 1), 262_144) for n in range(100)]),
+        bench_line("orders", 8 << 20, 16, [Sample(0.001 * n, 0.078 + 0.0005 * n, 8_533_334) for n in (0, 4, 6)]),
+    ]
+    broker = BenchLine("orders", "broker", None, 1, None, 25_000_000, 2.0, 12.5, 100.0, None, None)
+    show_lines([*store, broker], COLUMNS, OutputFormat.TEXT)
+    assert capsys.readouterr().out == TABLE
 
 
 class CountingStore(MemoryStore):
