@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
@@ -24,10 +24,13 @@ from kafka_remote_client.cli.output import OutputFormat, show_json
 from kafka_remote_client.cli.prices import PriceTable, ReaderPlace, load_prices
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
+from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_plan import JobPlan
 from kafka_remote_client.spark.planning.job_planner import plan
-from kafka_remote_client.spark.reading.task_counters import load_counters
+
+if TYPE_CHECKING:
+    from kafka_remote_client.spark.reading.task_counters import CountedJob
 
 __all__ = ["add_verbs", "plan_options", "read_prices", "show_plan"]
 
@@ -66,9 +69,21 @@ def read_prices(table: PriceTable, storage_class: str, reader: ReaderPlace) -> P
     return Prices(stored.per_1000_gets, stored.retrieval_per_gb + table.from_store(reader))
 
 
+def _counted_job(path: str) -> CountedJob:
+    """The counters at the path. Raises MissingExtraError, and ConfigurationError as ``load_counters``."""
+    try:
+        from kafka_remote_client.spark.reading.task_counters import load_counters  # noqa: PLC0415 - needs an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"--compare needs {error.name}: pip install 'kafka-remote-client[arrow]'") from None
+    return load_counters(path)
+
+
 def show_plan(plan: JobPlan, compare: str | None, output: OutputFormat) -> None:
-    """Returns the plan, and the figures of the counters at the path ``compare``. Raises ConfigurationError for those."""
-    job = None if compare is None else load_counters(compare)
+    """Prints the plan, and beside it the figures of the counters at ``compare``.
+
+    Raises for the counters ConfigurationError, and MissingExtraError without pyarrow.
+    """
+    job = None if compare is None else _counted_job(compare)
     counted = None if job is None else plan.counted(job.counters, splits=job.splits, seconds=job.seconds)
     if output is OutputFormat.JSON:
         told = plan.as_dict() if counted is None else {**plan.as_dict(), "counted": attrs.asdict(counted)}

@@ -112,6 +112,16 @@ def test_verb_imports_no_verbs_of_other_modules() -> None:
     assert modules & {f"kafka_remote_client.{other}" for other in others} == set()
 
 
+def test_help_of_all_verbs_needs_no_extra_of_one() -> None:
+    extras = ("pyarrow", "numpy", "boto3", "obstore", "cryptography", "requests", "polars", "pyspark", "pyiceberg", "deltalake")
+    without = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1:]))"
+    program = f"{without}; from kafka_remote_client.cli.main import run; run(['--help'])"
+    command = [sys.executable, "-c", program, *extras]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert shown.returncode == 0, shown.stderr
+    assert all(verb in shown.stdout for verb in ("export", "plan", "shim", "verify"))
+
+
 def test_interrupt_before_the_verb_has_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt

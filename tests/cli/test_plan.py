@@ -2,22 +2,26 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.cli.plan import read_prices
+from kafka_remote_client.cli.output import OutputFormat
+from kafka_remote_client.cli.plan import read_prices, show_plan
 from kafka_remote_client.cli.prices import ReaderPlace, load_prices
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
+from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.spark.offsets.cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.planning import job_planner
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch
 from kafka_remote_client.spark.planning.job_figures import Prices
+from kafka_remote_client.spark.planning.job_plan import JobPlan
 from kafka_remote_client.spark.planning.job_planner import plan
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import TaskEngines
@@ -84,6 +88,13 @@ def compare(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_pa
         return {**json.loads(planned(capsys, *asked, "--output", "json")), "shown": planned(capsys, *asked)}
 
     return compared
+
+
+def test_without_arrow_the_extra_of_counters_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "kafka_remote_client.spark.reading.task_counters")
+    monkeypatch.setitem(sys.modules, "pyarrow.fs", None)
+    with pytest.raises(MissingExtraError, match=r"^--compare needs pyarrow.fs: pip install 'kafka-remote-client\[arrow\]'$"):
+        show_plan(cast("JobPlan", None), "counters", OutputFormat.TEXT)
 
 
 def test_planned_figures_equal_the_counted_ones(cluster: EmbeddedCluster, compare: Callable[..., dict[str, Any]]) -> None:
