@@ -135,7 +135,8 @@ def introduce(broker: KafkaBroker, partitions: list[Tiered]) -> None:
     topics = []
     for one in partitions:
         topic_id = uuid_from_text(one.topic_id)
-        topics.append(RestoredTopic(one.topic, topic_id, (RestoredPartition(0, one.lineage[-1].epoch),), CONFIGS))
+        partition = RestoredPartition(0, one.lineage[-1].epoch, (node.node_id,))
+        topics.append(RestoredTopic(one.topic, topic_id, (partition,), CONFIGS))
         place = folder / f"{one.topic}-0"
         place.mkdir()
         (place / files.log_file(one.end)).touch()
@@ -145,7 +146,9 @@ def introduce(broker: KafkaBroker, partitions: list[Tiered]) -> None:
     starts = {TopicPartition(one.topic, 0): one.start for one in partitions}
     (folder / files.LOG_STARTS).write_bytes(files.log_start_checkpoint(starts))
     bootstrap = folder / BOOTSTRAP
-    bootstrap.write_bytes(with_records(bootstrap.read_bytes(), metadata_records(topics, node, 1000)))
+    bootstrap.write_bytes(
+        with_records(bootstrap.read_bytes(), metadata_records(topics, {node.node_id: node.directory_id}, 1000))
+    )
 
 
 def copy_metadata(cluster: TieredCluster, broker: KafkaBroker) -> int:
