@@ -64,7 +64,7 @@ def _in(*beginnings: str, without: Sequence[str] = ()) -> Callable[[str], bool]:
 
 SUITES = {
     "unit": Suite(
-        20,
+        25,
         2,
         "loadgroup",
         _in(
