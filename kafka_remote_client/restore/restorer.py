@@ -27,7 +27,7 @@ from kafka_remote_client.restore import files
 from kafka_remote_client.restore.assignment import Assignment
 from kafka_remote_client.restore.bootstrap import RestoredPartition, RestoredTopic, metadata_records, with_records
 from kafka_remote_client.restore.copied_log import CutFinder, ProducersSeen, check_log
-from kafka_remote_client.restore.node_folder import NodeFolder, sync
+from kafka_remote_client.restore.node_folder import NodeFolder, sync, writing
 from kafka_remote_client.restore.plan import PartitionPlan, RestorePlan
 from kafka_remote_client.restore.tier import read_snapshot
 from kafka_remote_client.restore.topic_configs import TopicConfigs, is_compacted
@@ -83,17 +83,21 @@ class Restorer:
             folders = _by_node([opened.enter_context(NodeFolder.opened(target)) for target in targets])
             replicas = self._replicas(folders)
             fingerprint = self._fingerprint(replicas)
+            placed = {node: [one for one in self._plan.partitions if node in replicas[one.name]] for node in folders}
             for node, folder in folders.items():
-                placed = [one for one in self._plan.partitions if node in replicas[one.name]]
-                wanted = sum(one.nbytes for one in placed)
-                if not folder.begin(fingerprint, [str(one.name) for one in placed]) and folder.free_bytes() < wanted:
+                wanted = sum(one.nbytes for one in placed[node])
+                with writing(folder.path):
+                    begun = folder.begin(fingerprint, [str(one.name) for one in placed[node]])
+                if not begun and folder.free_bytes() < wanted:
                     raise RestoreError(f"{folder.path} has {folder.free_bytes()} bytes free, the logs have {wanted}")
             highest, hanging = -1, {}
             for partition in self._plan.partitions:
                 leader, *others = (folders[node] for node in replicas[partition.name])
-                seen = self._partition(leader, partition)
+                with writing(leader.path):
+                    seen = self._partition(leader, partition)
                 for other in others:
-                    other.take(str(partition.name), leader)
+                    with writing(other.path):
+                        other.take(str(partition.name), leader)
                 highest = max(highest, seen.highest_id, *self._snapshot_ids(partition))
                 found = seen.hanging if partition.hanging is None else partition.hanging
                 if found:
@@ -103,11 +107,11 @@ class Restorer:
             directories = {node: folder.node.directory_id for node, folder in folders.items()}
             records = metadata_records(self._topics(replicas), directories, next_id)
             for node, folder in folders.items():
-                placed = [one for one in self._plan.partitions if node in replicas[one.name]]
-                for one in placed:
-                    folder.move(str(one.name))
-                starts = {one.name: one.log_start for one in placed if one.log_start}
-                folder.finish(files.log_start_checkpoint(starts), lambda formatted: with_records(formatted, records))
+                starts = {one.name: one.log_start for one in placed[node] if one.log_start}
+                with writing(folder.path):
+                    for one in placed[node]:
+                        folder.move(str(one.name))
+                    folder.finish(files.log_start_checkpoint(starts), lambda formatted: with_records(formatted, records))
         return Restored(hanging, next_id, self._copied)
 
     def _replicas(self, folders: Mapping[int, NodeFolder]) -> Assignment:

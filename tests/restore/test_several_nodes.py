@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -54,6 +55,20 @@ def test_log_starts_are_with_their_partitions(folders: list[Path]) -> None:
     restored(TIER, folders[0], later, *folders[1:])
     starts = [(folder / "log-start-offset-checkpoint").read_text() for folder in folders]
     assert starts == [f"0\n1\n{TIP.topic} 7 3\n", "0\n0\n", f"0\n1\n{TIP.topic} 7 3\n"]
+
+
+@pytest.mark.parametrize("full", [0, 2])
+def test_an_error_names_the_folder_that_cannot_be_written(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch, full: int
+) -> None:
+    def fsync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(folders[full]):
+            raise OSError(errno.ENOSPC, "No space left on device")  # without a name, as a write raises it
+
+    monkeypatch.setattr(node_folder.os, "fsync", fsync)
+    with pytest.raises(RestoreError) as stopped:
+        restored(TIER, folders[0], placed(), folders[2], folders[1])
+    assert str(stopped.value) == f"cannot write {folders[full]}: No space left on device"
 
 
 class StoppedError(Exception):
