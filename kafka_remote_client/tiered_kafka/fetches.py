@@ -11,7 +11,7 @@ KafkaApis.handleListOffsetRequest; KIP-74, KIP-956.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 
 import attrs
 
@@ -76,8 +76,7 @@ class Fetches:
         self._changes = changes
         self._clock = clock
         self._remote_partitions = remote_partitions
-        self._unused_quota = Quota(bytes_per_second)
-        self._quotas: dict[int, Quota] = {}
+        self._quotas = defaultdict[int, Quota](lambda: Quota(bytes_per_second))
         self._special: deque[SpecialAnswer] = deque()
 
     def answer_reads(self, answer: SpecialAnswer, times: int) -> None:
@@ -143,7 +142,7 @@ class Fetches:
         if limits.remote_partitions == 0:
             return FetchAnswer()
         why = self._special.popleft() if self._special else None
-        quota, now = self._quotas.get(partition.broker_id, self._unused_quota), self._clock.time_ms()
+        quota, now = self._quotas[partition.broker_id], self._clock.time_ms()
         if quota.is_exceeded(now):
             why = SpecialAnswer.QUOTA_EXCEEDED
         if why is SpecialAnswer.QUOTA_EXCEEDED:

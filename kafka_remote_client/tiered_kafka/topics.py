@@ -15,6 +15,7 @@ References: KIP-405; Kafka's RemoteLogManager, TopicBasedRemoteLogMetadataManage
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from uuid import UUID
@@ -112,8 +113,7 @@ class Topics:
         self._brokers = tuple(brokers)
         self._partitions = partitions
         self._changed = changed
-        self._unused_quota = Quota(copy_bytes_per_second)
-        self._quotas: dict[int, Quota] = {}
+        self._quotas = defaultdict[int, Quota](lambda: Quota(copy_bytes_per_second))
         self._topics: dict[str, Topic] = {}
         self.create(METADATA_TOPIC, metadata_partitions, TopicSettings(TopicConfig(), tiered=False))
 
@@ -286,7 +286,7 @@ class Topics:
 
     def _may_copy(self, segment: RemoteLogSegmentMetadata) -> bool:
         """Whether the broker's quota allows a copy, which is then recorded with the segment's size, also if it fails."""
-        quota, now = self._quotas.get(segment.broker_id, self._unused_quota), self._clock.time_ms()
+        quota, now = self._quotas[segment.broker_id], self._clock.time_ms()
         if quota.is_exceeded(now):
             return False
         self._quotas[segment.broker_id] = quota.recorded(segment.segment_size_in_bytes, now)
