@@ -12,7 +12,7 @@ from typing import overload
 
 import attrs
 
-__all__ = ["SegmentSpan", "SegmentSpans"]
+__all__ = ["SegmentSpan", "SegmentSpans", "proportional"]
 
 _UNKNOWN_TIME = -1
 
@@ -33,6 +33,11 @@ class SegmentSpan:
     def density(self) -> float:
         """Bytes per offset."""
         return self.size_in_bytes / (self.end - self.start)
+
+
+def proportional(size: int, offsets: int, whole: int) -> int:
+    """The bytes of ``offsets`` offsets of a segment that has ``size`` bytes for ``whole`` offsets."""
+    return size * offsets // whole
 
 
 class SegmentSpans(Sequence[SegmentSpan]):
@@ -58,7 +63,7 @@ class SegmentSpans(Sequence[SegmentSpan]):
         for _, start, end, first, following, _, youngest, size in entries:
             starts(first)
             ends(following)
-            sizes(size * (following - first) // (end + 1 - start))
+            sizes(proportional(size, following - first, end + 1 - start))
             times(youngest)
 
     def within(self, start: int, end: int) -> SegmentSpans:
@@ -76,8 +81,8 @@ class SegmentSpans(Sequence[SegmentSpan]):
         return len(self._columns[0])
 
     def __iter__(self) -> Iterator[SegmentSpan]:
-        for start, end, size, youngest in zip(*self._columns, strict=True):
-            yield SegmentSpan(start, end, size, youngest if youngest >= 0 else None)
+        for values in zip(*self._columns, strict=True):
+            yield _span(*values)
 
     @overload
     def __getitem__(self, place: int) -> SegmentSpan: ...
@@ -89,8 +94,7 @@ class SegmentSpans(Sequence[SegmentSpan]):
             starts, ends, sizes, times = self._columns
             part._columns = (starts[place], ends[place], sizes[place], times[place])
             return part
-        start, end, size, youngest = (column[place] for column in self._columns)
-        return SegmentSpan(start, end, size, youngest if youngest >= 0 else None)
+        return _span(*(column[place] for column in self._columns))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SegmentSpans) and self._columns == other._columns
@@ -99,3 +103,7 @@ class SegmentSpans(Sequence[SegmentSpan]):
 
     def __repr__(self) -> str:
         return f"SegmentSpans({list(self)!r})"
+
+
+def _span(start: int, end: int, size: int, youngest: int) -> SegmentSpan:
+    return SegmentSpan(start, end, size, youngest if youngest >= 0 else None)

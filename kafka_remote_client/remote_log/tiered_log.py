@@ -15,7 +15,7 @@ import attrs
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
-from kafka_remote_client.segment_spans import SegmentSpan
+from kafka_remote_client.segment_spans import SegmentSpan, proportional
 
 __all__ = ["TieredLog", "TieredSegment"]
 
@@ -38,7 +38,7 @@ class TieredSegment:
         """The offsets of it that belong to the log, with bytes in proportion."""
         metadata = self.metadata
         whole = metadata.end_offset + 1 - metadata.start_offset
-        size = metadata.segment_size_in_bytes * (self.end - self.start) // whole
+        size = proportional(metadata.segment_size_in_bytes, self.end - self.start, whole)
         youngest = metadata.max_timestamp_ms if metadata.max_timestamp_ms >= 0 else None
         return SegmentSpan(self.start, self.end, size, youngest)
 
