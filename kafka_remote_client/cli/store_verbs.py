@@ -10,12 +10,15 @@ from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.old_spellings import output_of, topics_of
 from kafka_remote_client.cli.options import (
+    DEFAULT_GRACE,
     DEFAULT_LAYOUT,
+    DEFAULT_METADATA_TIMEOUT,
     LONGEST,
     SETTING_FORMS,
     EncryptionKeys,
     KeyPrefix,
     Layout,
+    MetadataTopicName,
     OldTopic,
     Output,
     Partition,
@@ -79,7 +82,7 @@ def _verify(
             metavar="HOST:PORT,…",
         ),
     ] = None,
-    metadata_topic: Annotated[str, typer.Option("--metadata-topic", help="Name of the metadata topic.")] = METADATA_TOPIC,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
     metadata_consumer: Annotated[
         list[str] | None,
         typer.Option(
@@ -89,7 +92,7 @@ def _verify(
     metadata_timeout: Annotated[
         float,
         typer.Option("--metadata-timeout", min=0, max=LONGEST, help="Time-out in seconds for reading the metadata topic."),
-    ] = 120.0,
+    ] = DEFAULT_METADATA_TIMEOUT,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check objects, sizes, manifests and indexes, but no record data.")
     ] = False,
@@ -100,7 +103,7 @@ def _verify(
     grace: Annotated[
         float,
         typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion is a finding."),
-    ] = 900.0,
+    ] = DEFAULT_GRACE,
     output: Output = OutputFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
 ) -> None:
