@@ -83,7 +83,10 @@ MISTAKES: Mapping[str, tuple[dict[str, str | None], str]] = {
     "http is not allowed": ({"remote.storage.fetcher.allow.http": None}, "allow.http"),
     "the port of the shim is closed": ({"fetch.remote.bootstrap.servers": "closed"}, "cannot connect to"),
     "the shim is a plain broker": ({"fetch.remote.bootstrap.servers": "mock"}, "does not announce direct fetch"),
-    "the shim does not answer": ({"fetch.remote.bootstrap.servers": "silent"}, "SILENT"),
+    "the shim does not answer": (
+        {"fetch.remote.bootstrap.servers": "silent", "fetch.remote.location.timeout.ms": "500"},
+        "SILENT",
+    ),
 }
 
 
@@ -92,7 +95,7 @@ def mistake(request: pytest.FixtureRequest, cluster: EmbeddedCluster, silent: Si
     given, text = MISTAKES[request.param]
     addresses = {"closed": f"{HOST}:{free_ports(1)[0]}", "silent": silent.address, "mock": cluster.mock_bootstrap_servers}
     wrong = {name: addresses.get(value or "", value) for name, value in given.items()}
-    return options(cluster, **{"fetch.remote.location.timeout.ms": "500"}, **wrong), text.replace("SILENT", silent.address)
+    return options(cluster, **wrong), text.replace("SILENT", silent.address)
 
 
 def test_a_mistake_logs_one_warning_in_the_driver(

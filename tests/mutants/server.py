@@ -176,7 +176,7 @@ def _be_child(
         if mutant is not CONTROL:
             resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
         if items and _is_planted(mutant):
-            status, detail = _run(items, passed, parent)
+            status, detail = _run(mutant, items, passed, parent)
         if mutant.is_made and mutant is not CONTROL and status != _KILLED:
             status, detail = _judged_at_import(mutant, seconds, is_planted=status == _SURVIVED)
     except CannotPlantError as error:
@@ -201,11 +201,13 @@ def _is_planted(mutant: Mutant) -> bool:
     return True
 
 
-def _run(items: Sequence[pytest.Item], passed: mmap.mmap, parent: int) -> tuple[int, str]:
+def _run(mutant: Mutant, items: Sequence[pytest.Item], passed: mmap.mmap, parent: int) -> tuple[int, str]:
+    """Returns the status and the failed test, for a run without a bug with what pytest says of it."""
     for number, item in enumerate(items):
         following = items[number + 1] if number + 1 < len(items) else None
-        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
-            return _KILLED, item.nodeid
+        failed = next((report for report in runtestprotocol(item, log=False, nextitem=following) if report.failed), None)
+        if failed:
+            return _KILLED, item.nodeid if mutant is not CONTROL else f"{item.nodeid}\n{failed.longreprtext}"
         passed[:8] = (number + 1).to_bytes(8, "little")
         if os.getppid() != parent:
             end_group(os.getpid())  # nobody waits for the outcome
