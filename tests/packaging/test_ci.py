@@ -179,6 +179,26 @@ def test_commands_of_make_keep_bytecode() -> None:
     assert done.stdout == "kept\n"
 
 
+_GROUPED = """
+import os
+import pathlib
+import pytest
+
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("number", range(6))
+def test_notes_its_process(number):
+    pathlib.Path(f"{number}.pid").write_text(str(os.getpid()))
+"""
+
+
+def test_tests_of_a_group_run_in_one_process(tmp_path: Path) -> None:
+    file = tmp_path / "test_grouped.py"
+    file.write_text(_GROUPED)
+    done = _pytest(file, ci="", more=["-n", "2", "--dist", "loadgroup"])
+    assert done.returncode == 0, done.stdout
+    assert len({note.read_text() for note in tmp_path.glob("*.pid")}) == 1
+
+
 _STUCK = """
 import ctypes
 
