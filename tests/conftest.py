@@ -23,7 +23,7 @@ import hypothesis
 import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from tests.selection import PHASES, selected
+from tests.selection import PHASES, has_none, selected
 from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.artifacts import CACHE, MissingPartError, file_lock
 from tests.support.browser import BROWSER
@@ -113,9 +113,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files that have no test of the suite, so they are not imported."""
-    wanted = config.getoption("--suite")
-    return True if wanted and all(is_elsewhere(collection_path, suite) for suite in wanted) else None
+    """Leaves out files that have no test of the suite or of the selection, so they are not imported."""
+    wanted, part = config.getoption("--suite"), config.getoption("--selection")
+    if wanted and all(is_elsewhere(collection_path, suite) for suite in wanted):
+        return True
+    return True if part and has_none(collection_path, part) else None
 
 
 @pytest.hookimpl(trylast=True)

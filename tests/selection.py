@@ -2,8 +2,9 @@
 
 The rule:
 
-1. Each test function of the suites ``unit``, ``records`` and ``packaging-docs``, except those in ``_LONG``. Of a function with
-   more than :data:`CASES` cases, that many are selected, spread evenly: the function is the claim, the cases are samples.
+1. Each test function of the suites ``unit``, ``records`` and ``packaging-docs``, except those in ``_OF_TOOLS`` and ``_LONG``.
+   Of a function with more than :data:`CASES` cases, that many are selected, spread evenly: the function is the claim, the
+   cases are samples.
 2. For each real component, and each combination of several, the tests that cover most of it (``NAMED``).
 3. Each package, each security promise and each component has a selected test.
    ``tests/packaging/test_selection.py`` checks that.
@@ -16,18 +17,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tests.suites import SUITES
+from tests.suites import SUITES, is_elsewhere
 
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["CASES", "NAMED", "PHASES", "Component", "component_of", "selected", "spread"]
+__all__ = ["CASES", "NAMED", "NOT_SELECTED", "PHASES", "Component", "component_of", "has_none", "selected", "spread"]
 
 _Case = TypeVar("_Case")
 
 CASES = 4
+_TESTS = Path(__file__).parent
 PHASES = ("without-parts", "alone", "with-parts", "all")
 
 
@@ -82,14 +85,34 @@ _MINIO_ALONE = ("tests/fetchers/test_s3.py::test_assumes_a_role_with_the_credent
 """What SeaweedFS does not do: roles, listing in byte order, URLs that begin later."""
 _SECOND_DOWNLOAD = "spark_newest"
 """The fixture of cases that need another version of Spark, which is 470 MB more to download."""
-_LONG = (
-    "tests/docs/test_examples.py",
-    "tests/integration/test_export_kills.py",
+_OF_TOOLS = (
+    "tests/benchmarks/",
+    "tests/docs/test_site.py",
+    "tests/docs/test_texts.py",
+    "tests/mutants/",
     "tests/packaging/test_campaign_samples.py",
+    "tests/packaging/test_ci.py",
+    "tests/packaging/test_defaults.py",
+    "tests/packaging/test_repeats.py",
+    "tests/packaging/test_selection.py",
+)
+"""Tests of the test suite, the benchmarks and the source's style, which take minutes and say nothing about the product."""
+_LONG = (
+    "tests/cli/test_dump.py::test_prints_the_records_of_a_real_consumer_for_the_full_set",
+    "tests/cli/test_dump.py::test_prints_the_records_of_the_full_set_of_aivens_plugin",
+    "tests/docs/test_examples.py",
+    "tests/fetch/test_adaptive_reading.py::test_no_fixed_setting_is_much_faster",
+    "tests/fetch/test_tail_latency.py",
+    "tests/integration/test_export_kills.py",
     "tests/packaging/test_distribution.py",
+    "tests/packaging/test_hashes.py",
     "tests/records/test_any_bytes.py",
+    "tests/shim/test_resident_memory.py",
+    "tests/simulation/test_world.py::test_a_bug_of_one_line_is_found",
+    "tests/simulation/test_world.py::test_the_command_fails_with_the_story_of_a_failure",
 )
 """Tests that take longer than what they add to a first look."""
+NOT_SELECTED = (*_OF_TOOLS, *_LONG, *_MINIO_ALONE)
 
 
 def selected(items: Sequence[pytest.Item], phase: str, suite_of: Callable[[pytest.Item], str]) -> set[pytest.Item]:
@@ -101,6 +124,13 @@ def selected(items: Sequence[pytest.Item], phase: str, suite_of: Callable[[pytes
             continue
         functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
     return {item for name, cases in functions.items() for item in spread(cases, _cases_of(name))}
+
+
+def has_none(path: Path, phase: str) -> bool:
+    """Returns whether no test of the phase is at this path, so the path needs no import."""
+    suites = [suite for suite in SUITES if phase in {_phase_of(suite), "all"} and not SUITES[suite].campaign]
+    name = f"tests/{path.relative_to(_TESTS).as_posix()}" if path != _TESTS and path.is_relative_to(_TESTS) else ""
+    return _begins(f"{name}/", NOT_SELECTED) or all(is_elsewhere(path, suite) for suite in suites)
 
 
 def _phase_of(suite: str) -> str:
@@ -118,7 +148,7 @@ def component_of(name: str) -> Component | None:
 
 
 def _is_in(name: str, suite: str) -> bool:
-    if _begins(name, (*_LONG, *_MINIO_ALONE)) or _SECOND_DOWNLOAD in name:
+    if _begins(name, NOT_SELECTED) or _SECOND_DOWNLOAD in name:
         return False
     return suite in {"unit", "records", "packaging-docs"} or component_of(name) is not None
 

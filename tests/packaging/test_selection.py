@@ -13,7 +13,7 @@ import pytest
 from tests.faults.page import marked
 from tests.faults.promises import PROMISES
 from tests.packaging.tree import ROOT, source_modules
-from tests.selection import CASES, NAMED, Component, component_of, spread
+from tests.selection import CASES, NAMED, NOT_SELECTED, Component, component_of, spread
 from tests.support.parts import skip_table
 
 pytestmark = pytest.mark.xdist_group("selection")  # the tests are collected once
@@ -52,6 +52,13 @@ def test_each_component_has_a_selected_test() -> None:
 def test_named_tests_exist() -> None:
     named = [beginning for names in NAMED.values() for beginning in names]
     assert [beginning for beginning in named if not any(name.startswith(beginning) for name in _selected())] == []
+
+
+@pytest.mark.parametrize("name", [*NOT_SELECTED])
+def test_tests_that_are_not_selected_exist(name: str) -> None:
+    path, _, function = name.partition("::")
+    assert (ROOT / path).exists()
+    assert f"def {function}" in (ROOT / path).read_text() if function else not any(one.startswith(name) for one in _selected())
 
 
 def test_cases_are_spread_evenly_from_the_first_to_the_last() -> None:
