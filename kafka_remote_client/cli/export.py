@@ -17,7 +17,7 @@ from kafka_remote_client.registry import MissingExtraError
 if TYPE_CHECKING:
     from kafka_remote_client.scanning.export.result import ExportResult
     from kafka_remote_client.scanning.export.run import ExportProgress
-    from kafka_remote_client.scanning.plan import ScanPlan
+    from kafka_remote_client.scanning.scan_plan import ScanPlan
 
 __all__ = ["ExportCommand", "ExportFormat", "export"]
 

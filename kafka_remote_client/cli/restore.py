@@ -24,7 +24,7 @@ from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
 from kafka_remote_client.restore.assignment import Assignment, parse_assignment
 from kafka_remote_client.restore.commands import abort_commands, group_offset_commands
-from kafka_remote_client.restore.plan import Gap, RestorePlan, RestoreRequest, plan_restore
+from kafka_remote_client.restore.restore_plan import Gap, RestorePlan, RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import Restored, Restorer
 from kafka_remote_client.restore.tier import read_partition
 from kafka_remote_client.restore.topic_configs import parse_topic_configs

@@ -65,7 +65,7 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
-from kafka_remote_client.restore.plan import RestoreRequest
+from kafka_remote_client.restore.restore_plan import RestoreRequest
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.verify.stored_segment import draft_metadata
 

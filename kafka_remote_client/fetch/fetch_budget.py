@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.memory import MemoryBudget
-from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead, window_bytes
+from kafka_remote_client.fetch.range_sizes import RangeSizer, ReadAhead, window_bytes
 from kafka_remote_client.fetch.rate_limit import RateLimits
 from kafka_remote_client.fetch.request_rate import RequestRate
 

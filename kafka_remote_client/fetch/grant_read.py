@@ -15,8 +15,8 @@ import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
+from kafka_remote_client.fetch.grant_checks import refresh_time
 from kafka_remote_client.fetch.memory import Lease
-from kafka_remote_client.fetch.plan import refresh_time
 from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, IsolationLevel, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 

@@ -30,10 +30,11 @@ import attrs
 
 from kafka_remote_client.errors import Action, CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch import policy
+from kafka_remote_client.fetch.grant_checks import readable_end, within
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
 from kafka_remote_client.fetch.memory import Lease, ReadyBlock
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
-from kafka_remote_client.fetch.plan import FIRST_WINDOW, readable_end, within
+from kafka_remote_client.fetch.range_sizes import FIRST_WINDOW
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.shared import Shared

@@ -28,7 +28,7 @@ from kafka_remote_client.restore.assignment import Assignment
 from kafka_remote_client.restore.bootstrap import RestoredPartition, RestoredTopic, metadata_records, with_records
 from kafka_remote_client.restore.copied_log import CutFinder, ProducersSeen, check_log
 from kafka_remote_client.restore.node_folder import NodeFolder, sync, writing
-from kafka_remote_client.restore.plan import PartitionPlan, RestorePlan
+from kafka_remote_client.restore.restore_plan import PartitionPlan, RestorePlan
 from kafka_remote_client.restore.tier import read_snapshot
 from kafka_remote_client.restore.topic_configs import TopicConfigs, is_compacted
 from kafka_remote_client.verify.stored_segment import PlainLog

@@ -33,10 +33,10 @@ from kafka_remote_client.records.tally import Tally
 from kafka_remote_client.scanning.arrow_filter import mask_of
 from kafka_remote_client.scanning.broker_part import BrokerAddress, brokers_of
 from kafka_remote_client.scanning.interleave import interleaved
-from kafka_remote_client.scanning.plan import ScanPlan, TieredPartition, plan_scan, segments_in
 from kafka_remote_client.scanning.predicate import Predicate, columns_of
 from kafka_remote_client.scanning.pruning import Extent, Verdict, verdict
 from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.scan_plan import ScanPlan, TieredPartition, plan_scan, segments_in
 from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks, tally_of
 from kafka_remote_client.scanning.split_window import split_window
 from kafka_remote_client.scanning.splits import Split

@@ -19,7 +19,7 @@ References: docs/decisions/0010-splits-have-fixed-ranges.md.
 from __future__ import annotations
 
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES
+from kafka_remote_client.fetch.range_sizes import MIN_RANGE_BYTES
 
 __all__ = ["split_window"]
 

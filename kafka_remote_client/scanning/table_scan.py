@@ -31,7 +31,7 @@ from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.scanning.broker_part import BrokerAddress, check_brokers
 from kafka_remote_client.scanning.open_scan import OpenScan
-from kafka_remote_client.scanning.plan import ScanPlan
+from kafka_remote_client.scanning.scan_plan import ScanPlan
 from kafka_remote_client.scanning.predicate import And, Predicate
 from kafka_remote_client.scanning.progress_bar import PassedOffsets, export_bar, terminal_bar
 from kafka_remote_client.scanning.scan import OffsetBound, Scan

@@ -8,7 +8,7 @@
 The tier is examined first, and then the brokers. So the log's end is not below the end of the tier, except shortly after a
 leader election. Then the scan ends where the leader says.
 
-References: :mod:`~kafka_remote_client.scanning.plan`.
+References: :mod:`~kafka_remote_client.scanning.scan_plan`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kafka_remote_client.model import IsolationLevel, TopicIdPartition, TopicPar
 from kafka_remote_client.protocol.metadata import MetadataTopic
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.broker_part import BrokerPart
-from kafka_remote_client.scanning.plan import TieredPartition, TimeBounds, time_bounds, with_live_rest
 from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.scan_plan import TieredPartition, TimeBounds, time_bounds, with_live_rest
 from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["partitions_of", "survey"]

@@ -11,7 +11,7 @@ from kafka_remote_client.cli.restore import parse_counts, parse_gaps, parse_ids,
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition, uuid_to_text
 from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
-from kafka_remote_client.restore.plan import Gap
+from kafka_remote_client.restore.restore_plan import Gap
 from tests.support.embedded_topics import fill_topic, small_cluster
 from tests.support.golden import golden_aiven, golden_local
 from tests.support.new_node import formatted

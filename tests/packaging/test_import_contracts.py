@@ -26,7 +26,7 @@ _PLANTED = {
     "The tiered cluster imports nothing of ours": (f"{_CLIENT}.tiered_cluster.log", f"{_CLIENT}.records.batch"),
     "The tiered Kafka judges": (f"{_CLIENT}.tiered_kafka.topics", f"{_CLIENT}.records.batch"),
     "Records do no I/O": (f"{_CLIENT}.records.payload", "threading"),
-    "The shim never imports": (f"{_CLIENT}.shim.tls", f"{_CLIENT}.fetch.plan"),
+    "The shim never imports": (f"{_CLIENT}.shim.tls", f"{_CLIENT}.fetch.range_sizes"),
     "Fetchers import nothing of ours": (f"{_FETCHERS}.local", f"{_CLIENT}.registry"),
     "The client never imports": (f"{_CLIENT}.location.source", f"{_FETCHERS}.memory"),
     "Nothing imports testing or cli": (f"{_CLIENT}.verify.chain", f"{_CLIENT}.testing.answers"),
@@ -34,7 +34,7 @@ _PLANTED = {
     "A scan's value and its plan are pure": (f"{_CLIENT}.scanning.pruning", "threading"),
     "A scan stands on the engine": (f"{_CLIENT}.scanning.split_window", f"{_CLIENT}.shim.tls"),
     "Spark stands on the engine": (f"{_CLIENT}.spark.source.partition", f"{_CLIENT}.shim.tls"),
-    "The scheduler is pure": (f"{_CLIENT}.fetch.plan", "threading"),
+    "The scheduler is pure": (f"{_CLIENT}.fetch.range_sizes", "threading"),
     "What direct reads are compared with": (f"{_CLIENT}.embedded.log", f"{_CLIENT}.records.batch"),
 }
 

@@ -15,7 +15,7 @@ from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.restore import node_folder
 from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
-from kafka_remote_client.restore.plan import RestoreRequest, plan_restore
+from kafka_remote_client.restore.restore_plan import RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import PRODUCER_ID_MARGIN, Restored, Restorer
 from kafka_remote_client.restore.tier import read_partition
 from tests.support.new_node import CONFIGS, FORMATTED, NAME, WORK, formatted, planned, restored, two_segments

@@ -18,8 +18,8 @@ from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.protocol.metadata import MetadataPartition, MetadataTopic
 from kafka_remote_client.scanning.broker_part import BrokerPart
-from kafka_remote_client.scanning.plan import TieredPartition, plan_scan
 from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.scan_plan import TieredPartition, plan_scan
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
 from tests.support.golden import golden_local
 from tests.support.scanned import expected_rows

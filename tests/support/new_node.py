@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.restore.bootstrap import BOOTSTRAP
-from kafka_remote_client.restore.plan import RestorePlan, RestoreRequest, plan_restore
+from kafka_remote_client.restore.restore_plan import RestorePlan, RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import Restored, Restorer
 from kafka_remote_client.restore.tier import read_partition
 from tests.support.tier import LAYOUT, TIP, Tier, batch

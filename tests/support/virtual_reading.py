@@ -26,7 +26,7 @@ from kafka_remote_client.errors import RemoteStorageError, RemoteStorageThrottle
 from kafka_remote_client.fetch.commands import LocationBatch, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
-from kafka_remote_client.fetch.plan import RangeSizer, ReadAhead
+from kafka_remote_client.fetch.range_sizes import RangeSizer, ReadAhead
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, Scheduler

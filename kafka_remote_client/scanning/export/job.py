@@ -18,8 +18,8 @@ import attrs
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition, uuid_to_text
-from kafka_remote_client.scanning.plan import ScanPlan
 from kafka_remote_client.scanning.scan import OffsetBound, Scan
+from kafka_remote_client.scanning.scan_plan import ScanPlan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.tier_address import TierAddress
 

@@ -22,7 +22,7 @@ import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.fetch.plan import within
+from kafka_remote_client.fetch.grant_checks import within
 from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, NotRemote, SegmentLocation

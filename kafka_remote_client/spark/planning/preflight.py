@@ -25,8 +25,8 @@ from kafka_remote_client.errors import (
     LocationNotGrantedError,
     RemoteStorageError,
 )
-from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES
 from kafka_remote_client.fetch.range_place import located
+from kafka_remote_client.fetch.range_sizes import MIN_RANGE_BYTES
 from kafka_remote_client.fetch.storage_formats import fetcher_for
 from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion

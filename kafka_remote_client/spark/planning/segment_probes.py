@@ -29,7 +29,7 @@ import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.fetch.plan import MIN_RANGE_BYTES, WINDOW_RANGES
+from kafka_remote_client.fetch.range_sizes import MIN_RANGE_BYTES, WINDOW_RANGES
 from kafka_remote_client.location.source import LocationSource, SegmentListingSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, SegmentLocation, TopicPartition

@@ -11,9 +11,9 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.export.job import ExportedPartition, ExportJob, job_of, options_of
-from kafka_remote_client.scanning.plan import ScanPlan
 from kafka_remote_client.scanning.predicate import column
 from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.scan_plan import ScanPlan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.tier_address import TierAddress
 

@@ -15,7 +15,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
-from kafka_remote_client.restore.plan import Gap, PartitionTier, RestorePlan, RestoreRequest, plan_restore
+from kafka_remote_client.restore.restore_plan import Gap, PartitionTier, RestorePlan, RestoreRequest, plan_restore
 from tests.support.tier import TIP, metadata
 
 NAME = TopicPartition(TIP.topic, TIP.partition)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.plan import (
+from kafka_remote_client.scanning.predicate import column
+from kafka_remote_client.scanning.scan import Scan
+from kafka_remote_client.scanning.scan_plan import (
     ScanPlan,
     TieredPartition,
     TimeBounds,
@@ -17,8 +19,6 @@ from kafka_remote_client.scanning.plan import (
     time_bounds,
     with_live_rest,
 )
-from kafka_remote_client.scanning.predicate import column
-from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.segment_spans import SegmentSpan
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
