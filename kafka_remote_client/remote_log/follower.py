@@ -22,7 +22,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -30,6 +30,7 @@ from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import UNKNOWN_EPOCH, TopicIdPartition
+from kafka_remote_client.remote_log.client_log import ClientLog
 from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.followed_partition import FollowedPartition, FollowState
 from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, MetadataKey, SegmentKey
@@ -84,10 +85,12 @@ class RemoteLogMetadataFollower:
         recovers: bool = True,
         snapshots: MetadataSnapshots | None = None,
     ) -> None:
-        self._config = {**config, **_OUR_CONFIG, "group.id": f"kafka-remote-metadata-{uuid.uuid4()}"}
         self._store = store
         self._topic = topic
         self._clock = clock or SystemClock()
+        self._client_log = ClientLog(_log, self._clock)
+        own = {**_OUR_CONFIG, "group.id": f"kafka-remote-metadata-{uuid.uuid4()}"}
+        self._config: dict[str, Any] = {**self._client_log.callbacks(), **config, **own}
         self._serde = RemoteLogMetadataSerde()
         self._partitions: dict[int, FollowedPartition] = {}
         self._changed = threading.Condition()
@@ -233,7 +236,7 @@ class RemoteLogMetadataFollower:
                 consumer.poll(0)  # serves callbacks, such as the one that fetches a token for the first connection
                 found = self._watermarks(consumer)
             except KafkaException as error:
-                _log.warning("%s is not readable yet: %s", self._topic, error)
+                self._client_log.limited(logging.WARNING, "topic", "%s is not readable yet: %s", self._topic, error)
                 found = {}
             if found:
                 begun = self._begun(found)

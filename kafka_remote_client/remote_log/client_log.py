@@ -1,0 +1,78 @@
+"""Log lines of a librdkafka client in Python's logging, each kind at most once a minute.
+
+While a broker cannot be reached, librdkafka tries again about 20 times a second and writes a line to standard error each time.
+With these callbacks it writes none::
+
+    librdkafka calls                                | this logs
+    ``error_cb``: a connection to a broker failed   | WARNING no connection to broker HOST:PORT: REASON; …
+    ``error_cb``: anything else                     | WARNING librdkafka: TEXT
+    ``logger``: a line of its log                   | librdkafka: TEXT, at the line's level
+
+A line is left out if one of its kind was written within the last minute: of the same broker, error code or facility. The next
+one says how many were left out.
+
+References: librdkafka, rd_kafka_conf_set_error_cb, rd_kafka_conf_set_log_cb; confluent_kafka, ``logger``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Hashable
+from typing import Any
+
+import attrs
+from confluent_kafka import KafkaError
+
+from kafka_remote_client.clock import Clock
+
+__all__ = ["ClientLog"]
+
+_QUIET_SECONDS = 60.0
+_OF_BROKER = re.compile(r"(?:\w+://)?(?P<broker>[^/\s]+)/(?:bootstrap|[0-9]+): (?P<reason>.*)", re.DOTALL)
+_DETAILS = re.compile(r" \(after [0-9]+ms in state .*\)$")
+"""Time, state and librdkafka's own count of repetitions, at the end of a reason."""
+
+
+@attrs.define
+class _Written:
+    at: float
+    left_out: int = 0
+
+
+class ClientLog:
+    """Writes to ``log``. Any thread may call it. librdkafka makes its calls when the client is polled."""
+
+    def __init__(self, log: logging.Logger, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._written: dict[Hashable, _Written] = {}
+
+    def callbacks(self) -> dict[str, Any]:
+        """The settings of confluent_kafka's clients that lead here."""
+        return {"logger": self, "error_cb": self.error}
+
+    def error(self, error: KafkaError) -> None:
+        """Called by librdkafka for an error that belongs to no request."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:  # a line for each broker says so
+            return
+        found = _OF_BROKER.fullmatch(error.str())
+        if found is None:
+            self.limited(logging.WARNING, error.code(), "librdkafka: %s", error.str())
+            return
+        reason = _DETAILS.sub("", found["reason"])
+        self.limited(logging.WARNING, found["broker"], "no connection to broker %s: %s; trying again", found["broker"], reason)
+
+    def log(self, level: int, text: str, *values: object) -> None:
+        """Called by confluent_kafka for a line of librdkafka's log; the first of ``values`` is its facility."""
+        self.limited(level, values[:1] or text, f"librdkafka: {text}", *values)
+
+    def limited(self, level: int, kind: Hashable, text: str, *values: object) -> None:
+        """Writes a line, unless one of its ``kind`` was written within the last minute."""
+        now, last = self._clock.monotonic(), self._written.get(kind)
+        if last is not None and now - last.at < _QUIET_SECONDS:
+            last.left_out += 1
+            return
+        self._written[kind] = _Written(now)
+        repeated = f" ({last.left_out} more since the last line)" if last is not None and last.left_out else ""
+        self._log.log(level, f"{text}%s", *values, repeated)
