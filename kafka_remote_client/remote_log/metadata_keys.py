@@ -1,7 +1,7 @@
-"""The keys of ``__remote_log_metadata`` that KIP-1266 proposes: bytes to keys, and whether a key belongs to its value.
+"""The record keys of ``__remote_log_metadata`` that KIP-1266 proposes: codec, and a check of each key against its value.
 
-A compacted topic keeps the last record of each key. Today's records have no key. Two schemas are proposed, and a topic may mix
-all three while brokers are upgraded:
+A compacted topic keeps the last record of each key. Records of today's brokers have no key. Two schemas are proposed. During an
+upgrade of brokers, a topic may have records of all three kinds:
 
 ================ ===================================================================================== ===================
 schema           key                                                                                   keeps
@@ -43,7 +43,7 @@ __all__ = ["EndOffsetKey", "MetadataKey", "SegmentKey", "check_key", "read_key",
 _SEGMENT_KEY = struct.Struct(">16si16sb")
 _PARTITION = struct.Struct(">16si")
 _UPDATE = "UPDATE"
-_MOST_PARTITIONS = 1 << 16
+_CACHED_PARTITIONS = 1 << 16
 _HIGHEST_STATE = max(RemoteLogSegmentState)
 _STATE_BYTES = [bytes([state]) for state in RemoteLogSegmentState]
 _LIMITS = {
@@ -64,7 +64,7 @@ class SegmentKey(NamedTuple):
 
 
 class EndOffsetKey(NamedTuple):
-    """The segments that end at ``end_offset`` (inclusive) and were copied in one leader epoch, or their last update."""
+    """Segments that end at ``end_offset`` (inclusive) and were copied in one leader epoch. ``update``: their last update."""
 
     topic_id: UUID
     topic: str
@@ -78,15 +78,15 @@ MetadataKey: TypeAlias = SegmentKey | EndOffsetKey
 
 
 def read_key(key: bytes) -> MetadataKey:
-    """The key of one record. Raises RemoteLogMetadataError for bytes that fit neither schema."""
-    # A text of 37 bytes ends with a digit or a letter, a segment key with the number of a state.
+    """Decodes a key. Raises RemoteLogMetadataError for bytes of neither schema."""
+    # An end offset key of 37 bytes ends with a digit or a letter; a segment key ends with the number of a state.
     if len(key) == _SEGMENT_KEY.size and key[-1] < ord(" "):
         return _segment_key(key)
     return _end_offset_key(key)
 
 
 def write_key(key: MetadataKey) -> bytes:
-    """The bytes of a key."""
+    """Encodes a key."""
     if isinstance(key, SegmentKey):
         return _SEGMENT_KEY.pack(key.topic_id.bytes, key.partition, key.segment_id.bytes, key.state)
     parts = [uuid_to_text(key.topic_id), key.topic, key.partition, key.end_offset, key.broker_leader_epoch]
@@ -94,9 +94,9 @@ def write_key(key: MetadataKey) -> bytes:
 
 
 def check_key(key: bytes, event: RemoteLogMetadata) -> None:
-    """Raises RemoteLogMetadataError unless ``key`` is the one that a schema gives ``event``.
+    """Raises RemoteLogMetadataError unless ``key`` is the key of ``event`` in one of the schemas.
 
-    A wrong key makes compaction remove the wrong records, so what its partition says cannot be trusted.
+    Compaction removes the wrong records if a key is wrong, so the metadata partition cannot be trusted.
     """
     if isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate):
         segment = event.remote_log_segment_id
@@ -107,13 +107,13 @@ def check_key(key: bytes, event: RemoteLogMetadata) -> None:
             end = event.end_offset, event.broker_leader_epoch
             if key == text + _suffix(*end, update=isinstance(event, RemoteLogSegmentMetadataUpdate)):
                 return
-        raise RemoteLogMetadataError(f"the key {_shown(key)} does not belong to an event of {segment} in {event.state.name}")
-    raise RemoteLogMetadataError(f"the key {_shown(key)} belongs to a {type(event).__name__}, which has none")
+        raise RemoteLogMetadataError(f"record key {_shown(key)} is not the key of {segment} in state {event.state.name}")
+    raise RemoteLogMetadataError(f"record key {_shown(key)} on a {type(event).__name__}, which has no key")
 
 
-@lru_cache(_MOST_PARTITIONS)
+@lru_cache(_CACHED_PARTITIONS)
 def _prefixes(tip: TopicIdPartition) -> tuple[bytes, bytes]:
-    """How all keys of a partition begin, in both schemas."""
+    """The first bytes of all keys of a partition: of segment keys, and of end offset keys."""
     return (
         _PARTITION.pack(tip.topic_id.bytes, tip.partition),
         f"{uuid_to_text(tip.topic_id)}:{tip.topic}:{tip.partition}:".encode(),
@@ -127,7 +127,7 @@ def _suffix(end_offset: int, broker_leader_epoch: int, *, update: bool) -> bytes
 def _segment_key(key: bytes) -> SegmentKey:
     topic_id, partition, segment, state = _SEGMENT_KEY.unpack(key)
     if partition < 0 or not 0 <= state <= _HIGHEST_STATE:
-        raise RemoteLogMetadataError(f"a metadata key has partition {partition} and state {state}")
+        raise RemoteLogMetadataError(f"invalid segment key: partition {partition}, state {state}")
     return SegmentKey(UUID(bytes=topic_id), partition, UUID(bytes=segment), RemoteLogSegmentState(state))
 
 
@@ -137,13 +137,13 @@ def _end_offset_key(key: bytes) -> EndOffsetKey:
     except UnicodeDecodeError:
         parts = []
     if len(parts) not in (5, 6) or (len(parts) == 6 and parts[5] != _UPDATE) or not parts[1]:
-        raise RemoteLogMetadataError(f"the metadata key {_shown(key)} fits no schema: neither 37 bytes nor five parts")
+        raise RemoteLogMetadataError(f"record key {_shown(key)} is neither a segment key nor an end offset key")
     try:
         topic_id = uuid_from_text(parts[0])
     except ValueError:
         topic_id = None
     if topic_id is None or uuid_to_text(topic_id) != parts[0]:
-        raise RemoteLogMetadataError(f"a metadata key has the topic id {parts[0][:24]!r}")
+        raise RemoteLogMetadataError(f"invalid end offset key: topic id {parts[0][:24]!r}")
     numbers = [_number(name, text) for name, text in zip(_LIMITS, parts[2:5], strict=True)]
     return EndOffsetKey(topic_id, parts[1], numbers[0], numbers[1], numbers[2], len(parts) == 6)
 
@@ -155,7 +155,7 @@ def _number(name: str, text: str) -> int:
     except ValueError:
         value = limit
     if str(value) != text or not lowest <= value < limit:
-        raise RemoteLogMetadataError(f"a metadata key has the {name} {text[:_MOST_DIGITS]!r}")
+        raise RemoteLogMetadataError(f"invalid end offset key: {name} {text[:_MOST_DIGITS]!r}")
     return value
 
 

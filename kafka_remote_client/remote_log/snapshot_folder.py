@@ -1,8 +1,8 @@
-"""The folder of a metadata snapshot: one file, replaced as a whole, used by one process.
+"""The folder of a metadata snapshot: one file, replaced atomically, for one process.
 
-A new snapshot is written beside the old one, flushed to the disk and renamed, so that a crash at any moment leaves one of the
-two. Folder and file belong to the process's user or to root, and no other user can write to them. A lock on the folder, which
-ends with the process, keeps a second process from using it.
+A new snapshot is written to a second file, synced to disk and renamed. After a crash at any moment, the folder has the old or
+the new snapshot. Folder and file must belong to the process's user or to root, and no other user may have write permission. A
+lock on the folder (flock) excludes a second process; it ends with the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MAX_SNAPSHOT_BYTES", "SNAPSHOT_FILE", "SnapshotFolder"]
 SNAPSHOT_FILE = "remote-log-metadata.snapshot"
 _PART = SNAPSHOT_FILE + ".part"
 MAX_SNAPSHOT_BYTES = 2 << 30
-"""Of a file that is read or written: about 20,000,000 segments."""
+"""Maximum size of a snapshot: about 20,000,000 segments."""
 _CHUNK_BYTES = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -30,9 +30,9 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class SnapshotFolder:
-    """Opens and locks ``path``, which is created if it does not exist. Ends with :meth:`close`.
+    """Creates ``path`` if it does not exist, opens and locks it. Call :meth:`close` at the end.
 
-    Raises OSError, and ConfigurationError for a folder that others can write to or that another process uses.
+    Raises OSError, and ConfigurationError if other users can write to the folder, or another process uses it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,15 +44,16 @@ class SnapshotFolder:
             try:
                 fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ConfigurationError(f"the folder {path} is used by another process") from None
+                raise ConfigurationError(f"another process uses the folder {path}") from None
         except BaseException:
             os.close(self._folder)
             raise
 
     def read(self, most: int = MAX_SNAPSHOT_BYTES) -> bytes | None:
-        """The file's bytes, at most ``most``; None where there is none.
+        """Reads the snapshot; None if there is none.
 
-        Raises OSError, and ConfigurationError for a file that is larger, not a regular one, or that others can write to.
+        Raises OSError, and ConfigurationError if it has more than ``most`` bytes, is not a regular file, or other users can
+        write to it.
         """
         try:
             descriptor = os.open(SNAPSHOT_FILE, _READ, dir_fd=self._folder)
@@ -61,8 +62,8 @@ class SnapshotFolder:
         try:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
-                raise ConfigurationError("it is not a regular file")
-            _check_owner(found, "the file")
+                raise ConfigurationError(f"{SNAPSHOT_FILE} is not a regular file")
+            _check_owner(found, f"the file {SNAPSHOT_FILE}")
             _check_size(found.st_size, most)
             data = bytearray(found.st_size)
             view, at = memoryview(data), 0
@@ -74,12 +75,13 @@ class SnapshotFolder:
         return bytes(data[:at])
 
     def write(self, parts: Iterable[bytes], most: int = MAX_SNAPSHOT_BYTES) -> int:
-        """Replaces the file by ``parts``; returns its size in bytes.
+        """Replaces the snapshot by ``parts``. Returns its size in bytes.
 
-        Raises OSError, what ``parts`` raises, and ConfigurationError for more than ``most`` bytes. The old file stays then.
+        Raises OSError, the errors of ``parts``, and ConfigurationError for more than ``most`` bytes. The old snapshot then
+        remains.
         """
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(_PART, dir_fd=self._folder)  # of a process that was killed
+            os.unlink(_PART, dir_fd=self._folder)  # left by a process that was killed
         size = 0
         try:
             with os.fdopen(os.open(_PART, _WRITE, 0o600, dir_fd=self._folder), "wb", buffering=_CHUNK_BYTES) as file:
@@ -97,7 +99,7 @@ class SnapshotFolder:
         return size
 
     def close(self) -> None:
-        """Ends the lock."""
+        """Releases the lock."""
         os.close(self._folder)
 
 
@@ -110,4 +112,4 @@ def _check_owner(found: os.stat_result, what: str) -> None:
 
 def _check_size(size: int, most: int) -> None:
     if size > most:
-        raise ConfigurationError(f"a snapshot of more than {most} bytes is neither read nor written")
+        raise ConfigurationError(f"the snapshot has more than {most} bytes, which is the limit")

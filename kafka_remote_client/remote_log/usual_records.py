@@ -1,14 +1,14 @@
-"""Reads the usual records of ``__remote_log_metadata`` by their fixed layout: several times faster than field by field.
+"""A fast path of ``serde`` for most records of ``__remote_log_metadata``: several times faster than field by field.
 
-A record is usual if it describes a segment or an update, its topic name and its custom metadata are at most 126 bytes, and its
-segment has one leader epoch. Then all positions follow from the length of the name. Every other record, and every
-record that is not valid, is left to ``serde``, which gives the same event or the error. A test compares both for any bytes.
+It decodes records of a segment or an update whose topic name and custom metadata have at most 126 bytes, and whose segment has
+one leader epoch. The length of the name then determines the positions of all fields. ``serde`` decodes all other records and
+raises the error for invalid ones. A test compares both for any bytes.
 
 ::
 
     01 | api key 0, 1 | version 0, 1 | name's length + 1 | name | topic id 16 | partition 4 | 00 | segment id 16 | 00 | body
 
-A shim that starts reads a million of these, so the values are made without what is checked already.
+A shim reads up to a million of these when it starts, so constructors skip checks that were already made.
 
 References: ``serde``.
 """
@@ -35,20 +35,20 @@ __all__ = ["partition_of", "usual_record"]
 
 _Record: TypeAlias = RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate
 
-_MOST_PARTITIONS = 1 << 16
+_CACHED_PARTITIONS = 1 << 16
 _LONGEST = 127
 _STATES = tuple(RemoteLogSegmentState)
 _ONE_EPOCH = 2
 _NULL = 1
 _BODY_AT = 21 + 17
-"""Where the body of a record begins after its name: topic id, partition, tags; segment id, tags."""
+"""Bytes between the name and the body: topic id, partition, tags; segment id, tags."""
 _SEGMENT = struct.Struct(">16sBqqiqqBiqBiB")
 """Segment id, tags, StartOffset, EndOffset, BrokerId, MaxTimestampMs, EventTimestampMs, epochs (one), its two fields and tags,
 SegmentSizeInBytes, length of CustomMetadata + 1."""
 _UPDATE = struct.Struct(">16sBiqB")
 """Segment id, tags, BrokerId, EventTimestampMs, length of CustomMetadata + 1."""
 _NO_TAGS, _ONE_TAG, _ONLY_EMPTY, _EMPTY_BEFORE = b"\0", b"\1", b"\1\0\1\1", b"\2\0\1\1"
-"""Sections of tags: none; the count before one; TxnIndexEmpty (tag 0) alone; the same before a second tag."""
+"""Tagged fields: none; the count 1; TxnIndexEmpty (tag 0) alone; the count 2 and TxnIndexEmpty."""
 _BROKER_EPOCH = struct.Struct(">BBi")
 """Tag, size, BrokerLeaderEpoch."""
 _BROKER_EPOCH_AND_END = struct.Struct(">BBBiBBq")
@@ -57,14 +57,14 @@ _PARTITION = struct.Struct(">16siB")
 _NEW, _SET = object.__new__, object.__setattr__
 
 
-@lru_cache(_MOST_PARTITIONS)
+@lru_cache(_CACHED_PARTITIONS)
 def partition_of(topic: str, topic_id: UUID, partition: int) -> TopicIdPartition:
-    """One object for all segments of a partition: a topic of 1,000,000 segments names 10,000 partitions."""
+    """A cached TopicIdPartition, so that all segments of a partition share one object."""
     return TopicIdPartition(topic_id, topic, partition)
 
 
 def usual_record(value: bytes) -> _Record | None:
-    """The event of a usual record; None for every other one, valid or not."""
+    """Decodes a record; None for a record that the fast path does not cover, valid or not."""
     if len(value) < _BODY_AT or value[0] != 1 or value[1] > 1 or value[2] > 1 or not 1 < value[3] <= _LONGEST:
         return None
     at = 3 + value[3]
@@ -77,7 +77,7 @@ def usual_record(value: bytes) -> _Record | None:
         return None
 
 
-@lru_cache(_MOST_PARTITIONS)
+@lru_cache(_CACHED_PARTITIONS)
 def _partition(raw: bytes) -> TopicIdPartition | None:
     """``raw``: name, topic id, partition, tags."""
     name = raw[: -_PARTITION.size]

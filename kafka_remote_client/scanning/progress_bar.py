@@ -1,11 +1,11 @@
-"""A progress bar in a terminal or a notebook, and nowhere else: where standard error is a file or a pipe, nothing is printed.
+"""A progress bar in a terminal or a notebook. If standard error is a file or a pipe, nothing is printed.
 
 ::
 
-    scan     offsets that were passed, of all in the plan: records that a predicate excludes count
-    export   splits that are written, of all splits
+    scan     offsets that were read, of all in the plan; records that a predicate excludes count, too
+    export   splits that were written, of all splits
 
-Needs ``rich`` (the extra ``cli``); without it there is no bar.
+Needs ``rich`` (the extra ``cli``). Without it there is no bar.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class TaskBar(Protocol):
     """A progress bar."""
 
     def update(self, done: int, total: int) -> None:
-        """Shows how much is done, and of how much."""
+        """Shows that ``done`` of ``total`` are done."""
 
     def close(self) -> None:
         """Ends the bar and leaves it visible."""
 
 
 class PassedOffsets:
-    """Adds what several threads have read. ``total``: set by the caller once it is known."""
+    """Adds up the offsets that several threads have read. The caller sets ``total`` when it is known."""
 
     def __init__(self, bar: TaskBar) -> None:
         self.total = 0
@@ -42,7 +42,7 @@ class PassedOffsets:
         self._lock = threading.Lock()
 
     def __call__(self, offsets: int) -> None:
-        """So many more offsets are read."""
+        """Adds ``offsets`` to those that were read."""
         with self._lock:
             self._done += offsets
             self._bar.update(self._done, self.total)
@@ -50,7 +50,7 @@ class PassedOffsets:
 
 @contextmanager
 def export_bar(description: str) -> Iterator[Callable[[ExportProgress], None] | None]:
-    """What an export reports its progress to while the bar is shown; ``None`` where none can be shown."""
+    """Shows a bar. Yields the callback for an export's progress; ``None`` if no bar can be shown."""
     bar = terminal_bar(description)
     if bar is None:
         yield None
@@ -62,7 +62,7 @@ def export_bar(description: str) -> Iterator[Callable[[ExportProgress], None] | 
 
 
 def terminal_bar(description: str) -> TaskBar | None:
-    """A bar on standard error; ``None`` where none can be shown."""
+    """A bar on standard error; ``None`` if no bar can be shown."""
     try:
         from rich.console import Console  # noqa: PLC0415 - an extra
         from rich.progress import (  # noqa: PLC0415 - an extra

@@ -1,12 +1,12 @@
-"""The records of a split that do not parse, as Parquet files with the bytes and the reasons.
+"""Dead letter files: the records of a split that do not parse, as Parquet files with their bytes and the errors.
 
 ::
 
     split  ->  records that parse  ->  files of the table
-           ->  all others          ->  _staging/<job>/files/…   ->  _dead_letters/<job>/<split id>-<part>.parquet
+           ->  other records         ->  _staging/<job>/files/…   ->  _dead_letters/<job>/<split id>-<part>.parquet
 
-The split's record names them beside its files, so of several attempts one counts with both. They get their visible names
-before the table's commit.
+The split's record lists them with the files of the table, so of several attempts both kinds come from the same one. They are
+published before the table's commit.
 
 References: docs/tables.md, "Export".
 """
@@ -31,7 +31,7 @@ __all__ = ["DeadLetterFiles"]
 
 
 class DeadLetterFiles:
-    """A context manager: at an exception it leaves no file open. ``add`` and ``finish`` raise ExportError."""
+    """A context manager, which closes all files at an exception. ``add`` and ``finish`` raise ExportError."""
 
     def __init__(self, target: ExportTarget, paths: JobPaths, writing: ParquetWriting, split: Split) -> None:
         plain = attrs.evolve(writing, partition_by=(), format=TableFormat.PARQUET)
@@ -46,13 +46,13 @@ class DeadLetterFiles:
             self._attempt.abandon(error)
 
     def add(self, records: pa.Table) -> None:
-        """Keeps records, and writes those that fill a row group."""
+        """Collects records, and writes them when they fill a row group."""
         for some in records.to_batches():
             for group in self._groups.add(some):
                 self._attempt.write(group)
 
     def finish(self) -> tuple[WrittenFile, ...]:
-        """Writes the rest. Returns the files; none if all records parse."""
+        """Writes the remaining records. Returns the files; none if all records parse."""
         for group in self._groups.rest():
             self._attempt.write(group)
         return self._attempt.finish()

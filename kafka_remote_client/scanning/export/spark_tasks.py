@@ -1,16 +1,16 @@
-"""Splits of an export in the tasks of a Spark job: executors read, write and record them; the driver only commits.
+"""Writes the splits of an export in tasks of a Spark job: executors read, write and record splits, and the driver commits.
 
 ::
 
     driver      splits as rows  ->  a task for each  ->  records as JSON  ->  commit plan
     executor                        opens the tier, writes the split's files, writes its record
 
-    session   | splits are                                              | a task runs
+    session   | splits are rows of                                      | a task runs in
     classic   | an RDD                                                  | ``mapPartitions``
-    Connect   | a DataFrame, divided by the number of the split         | ``mapInArrow``: Connect has no RDDs
+    Connect   | a DataFrame, partitioned by the number of the split     | ``mapInArrow``: Connect has no RDDs
 
-A task that is repeated, or that runs twice, writes files of its own; of its records one counts, with all its files. This needs
-the package on the executors, and a target that all of them see under one path.
+A task that is repeated, or that runs twice, writes files of its own. One of its split records is used, with all its files. The
+executors need this package and the target under the same path.
 
 References: docs/tables.md, "Export"; ``RDD.mapPartitions``; ``DataFrame.mapInArrow``, ``DataFrame.repartitionByRange``.
 """
@@ -40,9 +40,9 @@ _WRITTEN = "written"
 
 
 def write_in_tasks(export: Export, session: Any, splits: Sequence[Split]) -> Steps:
-    """What the tasks of a job have written, once all of them are through. ``session``: a ``pyspark.sql.SparkSession``.
+    """Runs a Spark job for the splits and yields what its tasks wrote. ``session``: a ``pyspark.sql.SparkSession``.
 
-    Raises ExportError where the job fails; what was recorded until then is not written again.
+    Raises ExportError if the job fails. The next run does not write splits again whose records exist.
     """
     if not splits:
         return
@@ -51,7 +51,7 @@ def write_in_tasks(export: Export, session: Any, splits: Sequence[Split]) -> Ste
     run = _on_connect if type(session).__module__.startswith("pyspark.sql.connect") else _on_classic
     try:
         written = run(session, rows, tasks, export)
-    except Exception as error:  # Py4J's or gRPC's, of which this package knows nothing
+    except Exception as error:  # of Py4J or gRPC, which this package does not import
         raise ExportError(f"the Spark job of export {export.job} failed: {_short(error)}") from error
     for text in written:
         yield WrittenSplit.of_json(json.loads(text))
@@ -64,8 +64,8 @@ def _on_classic(session: Any, rows: Sequence[_Row], tasks: int, export: Export) 
 
 def _on_connect(session: Any, rows: Sequence[_Row], tasks: int, export: Export) -> list[str]:
     numbered = session.createDataFrame([(number, *row) for number, row in enumerate(rows)], _ROW_SCHEMA)
-    divided = numbered.repartitionByRange(tasks, "number")
-    return [row[_WRITTEN] for row in divided.mapInArrow(partial(_batches, export), f"{_WRITTEN} string").collect()]
+    partitioned = numbered.repartitionByRange(tasks, "number")
+    return [row[_WRITTEN] for row in partitioned.mapInArrow(partial(_batches, export), f"{_WRITTEN} string").collect()]
 
 
 def _batches(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,7 +85,7 @@ def _task(export: Export, rows: Iterable[_Row]) -> Iterator[str]:
 
 
 def _short(error: Exception) -> str:
-    """The line of a failed job's text that names the error of its tasks, which is the last one of Python's traceback."""
+    """The line of a failed job's text with the error of its task: the last line of Python's traceback."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith("kafka_remote_client.")]
     return (named or lines or [type(error).__name__])[0]

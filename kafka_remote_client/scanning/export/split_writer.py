@@ -1,8 +1,8 @@
-"""One attempt at a split: its records as Parquet files, with the statistics that a commit needs.
+"""Writes the records of a split as Parquet files, and collects the statistics that a commit needs.
 
 ::
 
-    record batches  ->  row groups  ->  a file for each folder, cut at ``file_bytes``  ->  WrittenFile
+    record batches  ->  row groups  ->  files, one open for each folder, ended at ``file_bytes``  ->  WrittenFile
 
 References: docs/tables.md, "Export"; Apache Parquet, "Column Chunks".
 """
@@ -33,12 +33,12 @@ from kafka_remote_client.scanning.splits import Split
 __all__ = ["ParquetWriting", "SplitAttempt", "WritingArguments", "write_split"]
 
 _LARGEST_FILE = 4 << 30
-"""What an object store copies in one request is 5 GB at most, and a file has up to one row group more."""
+"""S3 copies at most 5 GB in one request, and a file may exceed ``file_bytes`` by one row group."""
 _OPEN_FILES = 64
 _COUNTED = ("topic", "partition", "offset", "timestamp", "timestampType")
-"""Columns with statistics. Those of keys and values cost space and are of no use."""
-_FEW_VALUES = ("topic", "partition", "timestampType", "headers.list.element.key")
-_RISING = ("offset", "timestamp")
+"""Columns with statistics. Statistics of keys and values take space, and no query uses them."""
+_DICTIONARY_COLUMNS = ("topic", "partition", "timestampType", "headers.list.element.key")
+_DELTA_COLUMNS = ("offset", "timestamp")
 _CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -61,9 +61,11 @@ class WritingArguments(TypedDict, total=False):
 
 @attrs.frozen(kw_only=True)
 class ParquetWriting:
-    """How files are written. ``row_group_bytes``: of Arrow's memory, before compression; ``file_bytes``: of a file.
+    """How files are written.
 
-    ``by`` (given as ``partition_by``): the table's partitions. ``format``: whose files they are. Raises ConfigurationError.
+    ``by`` (given as ``partition_by``): the table's partitions. ``row_group_bytes``: size of a row group in Arrow's memory,
+    uncompressed. ``file_bytes``: size at which a file ends, compressed. ``format``: the format of the table. Raises
+    ConfigurationError.
     """
 
     by: tuple[PartitionBy, ...] = attrs.field(default=(), converter=partition_by, alias="partition_by")
@@ -77,7 +79,7 @@ class ParquetWriting:
             raise ConfigurationError(f"compression {self.compression!r} is not one of {', '.join(_CODECS)}")
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raises ConfigurationError where folders need a column that is not read."""
+        """Raises ConfigurationError if partitions need a column that is not read, or if no column is left in the files."""
         if {PartitionBy.DAY, PartitionBy.HOUR} & set(self.by) and "timestamp" not in columns:
             raise ConfigurationError("partition_by day or hour needs the column timestamp")
         if self.drops_topic and set(columns) == {"topic"}:
@@ -85,12 +87,12 @@ class ParquetWriting:
 
     @property
     def drops_topic(self) -> bool:
-        """Whether the topic is in the folder's name, or in the table's metadata, and not in the files."""
+        """Whether files have no column topic, because the folder's name or the table's metadata has the topic."""
         return PartitionBy.TOPIC in self.by and self.format is not TableFormat.ICEBERG
 
     @property
     def options(self) -> dict[str, object]:
-        """What makes another table, for the job."""
+        """The options that a job keeps: a run with other values would write another table."""
         return {
             "format": self.format,
             "partition_by": self.by or None,
@@ -102,7 +104,7 @@ class ParquetWriting:
 
 @attrs.define
 class _OpenFile:
-    """A file that is being written. ``metadata``: the last one that it had."""
+    """A file that is being written. ``metadata`` gets its Parquet footer when the writer closes it."""
 
     staged: str
     part: int
@@ -119,9 +121,9 @@ class _OpenFile:
 def write_split(
     target: ExportTarget, paths: JobPaths, writing: ParquetWriting, split: Split, batches: Iterable[pa.RecordBatch]
 ) -> Generator[int, None, WrittenSplit]:
-    """Writes the records of a split below ``paths``; yields the rows of each row group once it is written.
+    """Writes the records of a split below ``paths``. Yields the number of rows of each row group after writing it.
 
-    Closing it leaves no open file. Raises ExportError, and what ``batches`` raise.
+    Closing the generator closes all files. Raises ExportError, and the errors of ``batches``.
     """
     attempt = SplitAttempt(target, paths, writing, split)
     groups = RowGroups(writing.by, writing.row_group_bytes)
@@ -138,7 +140,7 @@ def write_split(
 
 
 class SplitAttempt:
-    """The files of one attempt: at most one is open for each folder. ``below``: the folder of all, with a slash at its end."""
+    """The files of one attempt to write a split. ``below``: the folder of all files, with a slash at its end, or empty."""
 
     def __init__(self, target: ExportTarget, paths: JobPaths, writing: ParquetWriting, split: Split, below: str = "") -> None:
         self._target = target
@@ -152,20 +154,20 @@ class SplitAttempt:
         self._parts = 0
 
     def write(self, group: RowGroup) -> int:
-        """Appends a row group to the file of its folder; the number of its rows."""
+        """Appends a row group to the open file of its folder. Returns the number of its rows."""
         table = group.records
         if self._writing.drops_topic and "topic" in table.column_names:
             table = table.drop_columns(["topic"])
         file = self._open.pop(group.slot, None) or self._begin(group.slot, table.schema)
-        self._open[group.slot] = file  # the one that was used last is the last one
+        self._open[group.slot] = file  # dicts keep the order: the least recently used file comes first
         if table.schema != file.writer.schema:
             raise ExportError(f"cannot export split {self._split.id} at row {file.rows}: the columns of its records changed")
         with self._target.failing("write", file.staged):
             file.writer.write_table(table, row_group_size=len(table))
             size = file.sink.tell()
         file.rows += len(table)
-        _count(file.offsets, table, "offset")
-        _count(file.times, table, "timestamp", 1000)
+        _add_bounds(file.offsets, table, "offset")
+        _add_bounds(file.times, table, "timestamp", 1000)
         if size >= self._writing.file_bytes:
             self._end(group.slot)
         elif len(self._open) > _OPEN_FILES:
@@ -173,18 +175,18 @@ class SplitAttempt:
         return len(table)
 
     def finish(self) -> tuple[WrittenFile, ...]:
-        """Closes what is open; all files."""
+        """Closes the open files. Returns all files, sorted by path."""
         while self._open:
             self._end(next(iter(self._open)))
         return tuple(sorted(self._written, key=lambda file: file.path))
 
     def abandon(self, error: BaseException) -> None:
-        """Leaves the open files as ``error`` does; those that are closed go with the staging folder."""
+        """Closes the open files after ``error``. The staging folder is removed later, and the closed files with it."""
         for file in self._open.values():
             with suppress(OSError, ValueError, RuntimeError):
-                file.writer.close()  # else it would do so when it is collected
+                file.writer.close()  # otherwise the garbage collector closes it
             file.writer.is_open = False
-            with suppress(ExportError):  # the same failure, or one of closing what goes anyway
+            with suppress(ExportError):  # the file is removed, so a failure to close it does not matter
                 file.closing.__exit__(type(error), error, error.__traceback__)
         self._open.clear()
 
@@ -202,9 +204,9 @@ class SplitAttempt:
                 sink,
                 schema,
                 compression=self._writing.compression,
-                use_dictionary=[name for name in _FEW_VALUES if name.partition(".")[0] in names],
-                column_encoding={name: "DELTA_BINARY_PACKED" for name in _RISING if name in names},
-                # Manifests of Iceberg have statistics of all columns, cut to a few bytes.
+                use_dictionary=[name for name in _DICTIONARY_COLUMNS if name.partition(".")[0] in names],
+                column_encoding={name: "DELTA_BINARY_PACKED" for name in _DELTA_COLUMNS if name in names},
+                # Iceberg's manifests have statistics of all columns, truncated to a few bytes.
                 write_statistics=True
                 if self._writing.format is TableFormat.ICEBERG
                 else [name for name in _COUNTED if name in names],
@@ -235,8 +237,8 @@ class SplitAttempt:
         )
 
 
-def _count(found: list[int], table: pa.Table, name: str, unit: int = 1) -> None:
-    """The lowest and the highest value of a column are added to ``found``, divided by ``unit``."""
+def _add_bounds(found: list[int], table: pa.Table, name: str, unit: int = 1) -> None:
+    """Adds the minimum and the maximum of a column to ``found``, divided by ``unit``."""
     if name not in table.column_names:
         return
     bounds = pc.min_max(table[name].cast(pa.int64()))
