@@ -7,11 +7,11 @@ and a time-out of NaN does not wait forever. Every refusal names the argument, s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from math import isfinite
 from operator import index
-from typing import TYPE_CHECKING, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from kafka_remote_client.errors import ConfigurationError
 
@@ -25,10 +25,12 @@ __all__ = [
     "duration",
     "finite",
     "isolation_level",
+    "java_boolean",
     "member",
     "offset",
     "patience",
     "switched_on",
+    "true_or_false",
     "whole",
 ]
 
@@ -47,6 +49,24 @@ def boolean(value: object) -> bool | None:
     References: librdkafka, rd_kafka_anyconf_set_prop.
     """
     return value if isinstance(value, bool) else _BOOLEANS.get(str(value).lower())
+
+
+def java_boolean(text: str) -> bool | None:
+    """``true`` or ``false`` in any case, with blanks around it, as Java's clients, topic configs and Spark's options have it.
+
+    ``None`` for anything else. Stricter than :func:`boolean`: what Spark's own source refuses is not accepted here.
+
+    References: Kafka, ConfigDef.parseType.
+    """
+    return {"true": True, "false": False}.get(text.strip().lower())
+
+
+def true_or_false(value: object, name: str, parse: Callable[[Any], bool | None] = boolean) -> bool:
+    """``value`` by the rule of ``parse``. Raises ConfigurationError, which does not show the value."""
+    parsed = parse(value)
+    if parsed is None:
+        raise ConfigurationError(f"{name} must be true or false")
+    return parsed
 
 
 def isolation_level(value: IsolationLevel | str, name: str = "isolation_level") -> IsolationLevel:

@@ -60,7 +60,10 @@ def _stem(name: str) -> str:
 
 @attrs.frozen
 class Setting:
-    """One declaration. ``minimum`` and ``maximum`` bound numbers, both inclusive; ``choices`` are all values there are."""
+    """One declaration.
+
+    ``minimum`` and ``maximum`` bound numbers, both inclusive; a setting has both or neither. ``choices``: all valid values.
+    """
 
     name: str
     type: type
@@ -82,29 +85,46 @@ class Setting:
         if value is None:
             return self.default
         parsed = _PARSERS[self.type](self, value)
-        if self.type is int and not (
-            (self.minimum is None or parsed >= self.minimum) and (self.maximum is None or parsed <= self.maximum)
-        ):
-            raise ConfigurationError(f"{self.name} must be between {self.minimum} and {self.maximum}")
         if self.choices and parsed not in self.choices:
             raise ConfigurationError(f"{self.name} must be one of: {', '.join(self.choices)}")
         return parsed
 
+    @property
+    def number_form(self) -> str:
+        """What a number must be, for an error: its unit, its bounds and an example."""
+        kind = "a whole number" if self.type is int else "a number"
+        bounds = "" if self.minimum is None else f" between {self.minimum} and {self.maximum}"
+        example = self.minimum if self.default is None else self.default
+        return f"{kind}{_OF_UNIT[self.unit]}{bounds}, such as {example}"
+
+    def admits(self, number: int) -> bool:
+        """Whether a number is within the bounds."""
+        return (self.minimum is None or number >= self.minimum) and (self.maximum is None or number <= self.maximum)
+
+
+_OF_UNIT = {
+    "": "",
+    "bytes": " of bytes",
+    "s": " of seconds",
+    "ms": " of milliseconds",
+    "bytes/s": " of bytes per second",
+    "1/s": " of requests per second",
+    "percent": " of percent",
+}
+
 
 def _parse_bool(setting: Setting, value: object) -> bool:
-    parsed = arguments.boolean(value)
-    if parsed is None:
-        raise ConfigurationError(f"{setting.name} must be true or false")
-    return parsed
+    return arguments.true_or_false(value, setting.name)
 
 
 def _parse_int(setting: Setting, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
     try:
-        return int(str(value))
+        parsed = None if isinstance(value, bool) else int(str(value))
     except ValueError:
-        raise ConfigurationError(f"{setting.name} must be an integer") from None
+        parsed = None
+    if parsed is None or not setting.admits(parsed):
+        raise ConfigurationError(f"{setting.name} must be {setting.number_form}")
+    return parsed
 
 
 def _parse_str(setting: Setting, value: object) -> str:

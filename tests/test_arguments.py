@@ -228,3 +228,20 @@ def test_booleans_are_those_of_librdkafka(value: object, expected: bool | None) 
 )
 def test_closest_known_name_is_found_or_none(name: str, ratio: float, meant: str | None) -> None:
     assert arguments.closest(name, {"size", "bytes"}, ratio) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("true", True), (" TRUE ", True), ("False", False), ("1", None), ("t", None), ("0", None), ("", None), ("yes", None)],
+)
+def test_java_has_two_names_for_booleans(text: str, value: bool | None) -> None:
+    assert arguments.java_boolean(text) is value
+
+
+def test_a_boolean_by_either_rule_or_an_error_without_the_value() -> None:
+    assert arguments.true_or_false("T", "s") is True
+    assert arguments.true_or_false("false ", "s", arguments.java_boolean) is False
+    for value, parse in (("hush", arguments.boolean), ("1", arguments.java_boolean)):
+        with pytest.raises(ConfigurationError) as caught:
+            arguments.true_or_false(value, "s", parse)
+        assert str(caught.value) == "s must be true or false"

@@ -73,8 +73,36 @@ def test_bounds_of_values_are_those_of_the_page() -> None:
             least, most = map(int, bounds.split(" to "))
             assert (setting.parse(least), setting.parse(str(most))) == (least, most)
             for beyond in (least - 1, most + 1):
-                with pytest.raises(ConfigurationError, match=f"{setting.name} must be between {least} and {most}"):
+                with pytest.raises(
+                    ConfigurationError, match=f"{setting.name} must be a whole number.* between {least} and {most}"
+                ):
                     setting.parse(beyond)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "form"),
+    [
+        ("fetch.remote.buffer.memory", "64MB", "a whole number of bytes between 4194304 and 68719476736, such as 134217728"),
+        ("fetch.remote.connect.timeout.ms", "1s", "a whole number of milliseconds between 1 and 60000, such as 1000"),
+        ("fetch.remote.retries", "few", "a whole number between 0 and 10, such as 2"),
+        ("fetch.remote.hedge.max.percent", "3%", "a whole number of percent between 0 and 100, such as 3"),
+        (
+            "fetch.remote.max.bytes.per.second",
+            "1M",
+            "a whole number of bytes per second between 65536 and 1099511627776, such as 65536",
+        ),
+    ],
+)
+def test_an_error_names_unit_bounds_and_an_example(name: str, text: str, form: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        declared(name).parse(text)
+    assert str(caught.value) == f"{name} must be {form}"
+
+
+@pytest.mark.parametrize("setting", [setting for setting in SETTINGS if setting.type is int], ids=lambda one: one.name)
+def test_the_example_of_an_error_is_accepted(setting: Setting) -> None:
+    example = setting.number_form.rpartition(" ")[2]
+    assert setting.parse(example) == int(example)
 
 
 def test_declarations_are_found_by_name() -> None:

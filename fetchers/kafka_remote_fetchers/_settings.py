@@ -77,12 +77,7 @@ def fetcher_settings(*names: str) -> frozenset[str]:
 def bool_setting(configs: Mapping[str, object], name: str) -> bool:
     """Raises ConfigurationError unless the value is a bool, or its name in any case."""
     value = configs.get(name)
-    if value is None:
-        return bool(_declared(name).default)
-    parsed = arguments.boolean(value)
-    if parsed is None:
-        raise ConfigurationError(f"{name} must be true or false")
-    return parsed
+    return bool(_declared(name).default) if value is None else arguments.true_or_false(value, name)
 
 
 def int_setting(configs: Mapping[str, object], name: str) -> int:
@@ -97,7 +92,7 @@ def int_setting(configs: Mapping[str, object], name: str) -> int:
     except ValueError:
         parsed = minimum - 1
     if parsed < minimum:
-        raise ConfigurationError(f"{name} must be an integer of at least {minimum}")
+        raise ConfigurationError(f"{name} must be {setting.number_form}")
     return parsed
 
 

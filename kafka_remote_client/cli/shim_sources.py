@@ -31,6 +31,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kafka_remote_client import arguments
 from kafka_remote_client.cli.given_settings import parse_settings, read_secret, resolve_secret
 from kafka_remote_client.cli.store_arguments import parse_encryption_keys
 from kafka_remote_client.errors import ConfigurationError
@@ -43,7 +44,7 @@ VARIABLE_PREFIX = "KAFKA_REMOTE_SHIM_"
 
 _OF_KUBERNETES = re.compile(r"SERVICE_(?:HOST|PORT(?:_.*)?)|PORT(?:_.*)?")
 _FILE_SUFFIX = "_file"
-_WORDS = {"true": True, "false": False}
+_FORMS = {bool: "true or false", str: "a text", bytes: "a text", tuple: "a list of whole numbers", dict: "a table"}
 _KINDS: Mapping[type, tuple[type, ...]] = {float: (int, float), tuple: (list,), bytes: (str,)}
 
 
@@ -105,7 +106,7 @@ def _named(name: str, value: Any, where: str, read: Callable[[ShimSetting, Any, 
 def _of_toml(setting: ShimSetting, value: Any, where: str) -> Any:
     kinds: tuple[type, ...] = _KINDS.get(setting.type, (setting.type,))
     if type(value) not in kinds:
-        raise ConfigurationError(f"{where} must be {' or '.join(kind.__name__ for kind in kinds)}")
+        raise ConfigurationError(f"{where} must be {_form(setting)}")
     if setting.type is dict:
         return {key: resolve_secret(key, one, where) if isinstance(one, str) else one for key, one in _flat(value).items()}
     return value.encode() if setting.type is bytes else tuple(value) if setting.type is tuple else value
@@ -127,13 +128,16 @@ def _of_text(setting: ShimSetting, value: str, where: str) -> Any:
     if setting.type is bytes:
         return value.encode()
     if setting.type is bool:
-        if value.lower() not in _WORDS:
-            raise ConfigurationError(f"{where} must be true or false")
-        return _WORDS[value.lower()]
+        return arguments.true_or_false(value, where)
     try:
         return _numbers(value) if setting.type is tuple else setting.type(value)
     except ValueError:
-        raise ConfigurationError(f"{where} must be {'int,…' if setting.type is tuple else setting.type.__name__}") from None
+        raise ConfigurationError(f"{where} must be {_form(setting)}") from None
+
+
+def _form(setting: ShimSetting) -> str:
+    """What a value must be, for an error."""
+    return setting.number_form if setting.type in (int, float) else _FORMS[setting.type]
 
 
 def _of_flag(setting: ShimSetting, value: Any) -> Any:

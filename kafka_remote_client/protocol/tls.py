@@ -126,10 +126,7 @@ def _set_checks(context: ssl.SSLContext, settings: Mapping[str, object]) -> None
 
 
 def _verifies(settings: Mapping[str, object]) -> bool:
-    value = arguments.boolean(_text(settings, _VERIFY) or "true")
-    if value is None:
-        raise ConfigurationError(f"{_VERIFY} must be true or false")
-    return value
+    return arguments.true_or_false(_text(settings, _VERIFY) or "true", _VERIFY)
 
 
 def _trust(context: ssl.SSLContext, settings: Mapping[str, object]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from kafka_remote_client.arguments import closest
+from kafka_remote_client.arguments import closest, java_boolean
 
 __all__ = ["COMPACT", "DELETE", "RULES", "UNLIMITED", "WEEK_MS", "config_problems", "policies", "whole_number"]
 
@@ -24,7 +24,6 @@ _MIB = 1 << 20
 UNLIMITED, _AS_RETENTION = -1, -2
 WEEK_MS = "604800000"
 _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_BOOLEANS = ("true", "false")
 
 Rule = Callable[[str], str | None]
 """What is wrong with a value, or None."""
@@ -58,7 +57,7 @@ def _one_of(*known: str) -> Rule:
 
 
 def _boolean(value: str) -> str | None:
-    return None if value.lower() in _BOOLEANS else "must be true or false"
+    return "must be true or false" if java_boolean(value) is None else None
 
 
 def _policy(value: str) -> str | None:

@@ -33,7 +33,7 @@ def number(value: Any, kind: type[int | float], name: str) -> Any:
     try:
         return kind(value) if isinstance(value, str) else value
     except ValueError:
-        raise ConfigurationError(f"{name} must be {kind.__name__}") from None
+        raise ConfigurationError(f"{name} must be {'a whole number' if kind is int else 'a number'}") from None
 
 
 class PatternTables(Generic[_T]):

@@ -134,7 +134,7 @@ MISTAKES: Mapping[str, Row] = {
     ),
     "a package is missing": Row(
         "ls --store gs://tier",
-        'the plugin gs needs obstore: pip install "kafka-remote-client[object-store]"',
+        "the plugin gs needs obstore: pip install 'kafka-remote-client[object-store]'",
         "Run the command that is shown.",
     ),
     "the topic is unknown": Row(
@@ -215,7 +215,7 @@ MISTAKES: Mapping[str, Row] = {
     ),
     "a number is out of bounds": Row(
         f"{_PLAN} fetch.remote.retries=99",
-        "fetch.remote.retries must be between 0 and 10",
+        "fetch.remote.retries must be a whole number between 0 and 10, such as 2",
         "Choose a number within the bounds.",
     ),
     "the shim listens at a malformed address": Row(

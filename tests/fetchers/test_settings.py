@@ -32,7 +32,7 @@ def test_an_integer_setting_accepts_integers_and_digits(value: object, expected:
 
 @pytest.mark.parametrize("value", ["five", "", 0, "-1", True, 1.5])
 def test_an_integer_setting_refuses_other_values_and_too_small_ones(value: object) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{IN_FLIGHT} must be an integer of at least 1"):
+    with pytest.raises(ConfigurationError, match=rf"{IN_FLIGHT} must be a whole number between 1 and 256, such as 64"):
         int_setting({IN_FLIGHT: value}, IN_FLIGHT)
 
 

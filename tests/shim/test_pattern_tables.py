@@ -47,5 +47,5 @@ def test_a_key_without_a_pattern_or_field_is_refused(key: str) -> None:
 
 
 def test_an_invalid_number_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"tables\.a\.size must be int"):
+    with pytest.raises(ConfigurationError, match=r"tables\.a\.size must be a whole number"):
         tables({"a.size": "many"})

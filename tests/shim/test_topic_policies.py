@@ -41,11 +41,11 @@ def test_policies_are_read_from_text_and_from_values() -> None:
     ("given", "said"),
     [
         ({"a.grant": "sometimes"}, "must be never, range or whole-object"),
-        ({"a.url_ttl": "long"}, "must be float"),
+        ({"a.url_ttl": "long"}, "a.url_ttl must be a number"),
         ({"a.url_ttl": 901}, "between 1 and 900"),
         ({"a.url_ttl": True}, "between 1 and 900"),
         ({"a.max_grant_bytes": 1}, "at least 65536"),
-        ({"a.max_grant_bytes": "1.5"}, "must be int"),
+        ({"a.max_grant_bytes": "1.5"}, "a.max_grant_bytes must be a whole number"),
         ({"a.colour": 1}, "topic_policies: 'a.colour'"),
     ],
 )

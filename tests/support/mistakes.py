@@ -41,8 +41,8 @@ REFUSED: Mapping[str, str] = {
         "remote.storage.fetcher.allowed.hosts?"
     ),
     "a setting is misspelled": "unknown setting: fetch.remote.retires; did you mean fetch.remote.retries?",
-    "a number is out of bounds": "fetch.remote.retries must be between 0 and 10",
-    "a number is a word": "fetch.remote.retries must be an integer",
+    "a number is out of bounds": "fetch.remote.retries must be a whole number between 0 and 10, such as 2",
+    "a number is a word": "fetch.remote.retries must be a whole number between 0 and 10, such as 2",
     "a switch is neither true nor false": "fetch.remote.allow.offset.gaps must be true or false",
     "a class path is not permitted": "remote.storage.fetcher.class.path needs fetch.remote.allow.class.path=true",
     "the location source is unknown": "fetch.remote.location.source must be one of: broker, metadata-topic, listing",

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from kafka_remote_client import arguments
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.spark.options.client_options import ClientOptions, refused, whole_number
 from kafka_remote_client.spark.options.security import SECURITY_PREFIXES, translate_security
@@ -59,10 +60,7 @@ class _Switch:
     name: str
 
     def translate(self, key: str, value: str) -> str:
-        text = value.strip().lower()
-        if text not in {"true", "false"}:
-            raise refused(key, "must be true or false")
-        return text
+        return str(arguments.true_or_false(value, f"{JAVA_PREFIX}{key}", arguments.java_boolean)).lower()
 
 
 @attrs.frozen

@@ -196,10 +196,7 @@ class _Reader:
         return name, self.value(name)
 
     def switch(self, name: str) -> bool:
-        text = self.value(name).strip().lower()
-        if text not in {"true", "false"}:
-            raise ConfigurationError(f"{name} must be true or false")
-        return text == "true"
+        return arguments.true_or_false(self.value(name), name, arguments.java_boolean)
 
     def number(self, name: str, *, minimum: int) -> int:
         number = whole_number(self.value(name))

@@ -130,7 +130,7 @@ def test_one_timestamp_precedes_several_and_those_precede_offsets(side: str) -> 
         ({"remote.maxBrokerBytes": "-1"}, "remote.maxBrokerBytes must be a whole number, at least 0"),
         ({"fetch.remote.misspelt": "5"}, "unknown setting: fetch.remote.misspelt"),
         ({"remote.storage.misspelt": "5"}, "unknown setting: remote.storage.misspelt"),
-        ({"fetch.remote.retries": "many"}, "fetch.remote.retries must be an integer"),
+        ({"fetch.remote.retries": "many"}, "fetch.remote.retries must be a whole number between 0 and 10, such as 2"),
         ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset is not supported"),
     ],
 )
