@@ -84,7 +84,7 @@ MetadataTimeout = Annotated[
     float, typer.Option("--metadata-timeout", min=0.1, max=LONGEST, help="Seconds for reading the metadata topic.")
 ]
 Grace = Annotated[
-    float, typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion dangles.")
+    float, typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion is reported.")
 ]
 PriceFile = Annotated[
     str | None,

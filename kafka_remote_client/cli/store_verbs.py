@@ -13,11 +13,12 @@ from kafka_remote_client.cli.options import (
     DEFAULT_GRACE,
     DEFAULT_LAYOUT,
     DEFAULT_METADATA_TIMEOUT,
-    LONGEST,
     SETTING_FORMS,
     EncryptionKeys,
+    Grace,
     KeyPrefix,
     Layout,
+    MetadataTimeout,
     MetadataTopicName,
     OldTopic,
     Output,
@@ -89,10 +90,7 @@ def _verify(
             "--metadata-consumer", help="librdkafka setting for reading the metadata topic; repeatable.", metavar=SETTING_FORMS
         ),
     ] = None,
-    metadata_timeout: Annotated[
-        float,
-        typer.Option("--metadata-timeout", min=0, max=LONGEST, help="Time-out in seconds for reading the metadata topic."),
-    ] = DEFAULT_METADATA_TIMEOUT,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check objects, sizes, manifests and indexes, but no record data.")
     ] = False,
@@ -100,10 +98,7 @@ def _verify(
     allow_offset_gaps: Annotated[
         bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
     ] = False,
-    grace: Annotated[
-        float,
-        typer.Option("--grace", min=0, max=LONGEST, help="Seconds after which an unfinished copy or deletion is a finding."),
-    ] = DEFAULT_GRACE,
+    grace: Grace = DEFAULT_GRACE,
     output: Output = OutputFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
 ) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 import attrs
 from rich.table import Table
 
+from kafka_remote_client.cli.options import DEFAULT_METADATA_TIMEOUT
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_json, show_text
 from kafka_remote_client.cli.progress import bytes_bar
 from kafka_remote_client.clock import Deadline, SystemClock
@@ -45,7 +46,7 @@ class VerifyCommand:
     bootstrap_servers: str | None = None
     metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    metadata_timeout: float = 120.0
+    metadata_timeout: float = DEFAULT_METADATA_TIMEOUT
     output: OutputFormat = OutputFormat.TEXT
 
 
