@@ -4,6 +4,7 @@ The tree::
 
     DirectFetchError
     ├── ConfigurationError            stop: a setting is unknown, out of bounds or contradictory
+    │   └── MissingExtraError             a package that an extra installs is missing; the message has the pip command
     ├── ExportError                   stop: an export cannot write its table, or not commit it
     ├── RestoreError                  stop: a restore would lose records, or cannot write its files
     ├── ForkedConsumerError           stop: a consumer of the parent process was called in a forked child
@@ -68,6 +69,7 @@ __all__ = [
     "LocationExpiredError",
     "LocationNotGrantedError",
     "LocationThrottledError",
+    "MissingExtraError",
     "NoSegmentsError",
     "NotAnnouncedError",
     "ObjectNotFoundError",
@@ -86,6 +88,7 @@ __all__ = [
     "SegmentNotFoundError",
     "UnreadableRecordError",
     "UnsupportedFormatError",
+    "missing_extra",
 ]
 
 
@@ -190,6 +193,16 @@ class ConfigurationError(DirectFetchError, ValueError):
 
     action = Action.STOP
     cause = "configuration"
+
+
+class MissingExtraError(ConfigurationError):
+    """A module that a plugin or a part of this package needs is not installed. The message has the pip command."""
+
+
+def missing_extra(what: str, missing: ImportError | str, extra: str) -> MissingExtraError:
+    """The error for ``what`` (singular), which needs the module ``missing``; ``extra`` of this package installs it."""
+    module = missing if isinstance(missing, str) else missing.name
+    return MissingExtraError(f"{what} needs {module}: pip install 'kafka-remote-client[{extra}]'")
 
 
 class ExportError(DirectFetchError):

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, MissingExtraError
 from kafka_remote_client.plugin import DeclaresSettings, ObjectSigner, RemoteObjectStore, RemoteStorageFetcher
 from kafka_remote_client.settings import FETCHER_PREFIX, unknown_setting
 
@@ -35,7 +35,6 @@ __all__ = [
     "SIGNERS",
     "STORAGE_FORMATS",
     "STORES",
-    "MissingExtraError",
     "check_settings",
     "check_store_options",
     "fetcher_names",
@@ -61,10 +60,6 @@ _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za
 _URL_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.ASCII)
 _EXTRAS = re.compile(r"\[([^\]]+)\]")
 _MAX_NAME = 200
-
-
-class MissingExtraError(ConfigurationError):
-    """A plugin is installed, and a module that it needs is not. The message has the pip command."""
 
 
 def fetcher_names() -> list[str]:
@@ -236,7 +231,7 @@ def _requirement(entry: EntryPoint, missing: str) -> str:
     provided = entry.dist.metadata.get_all("Provides-Extra") or []
     named = _EXTRAS.search(entry.value)  # EntryPoint.extras takes object-store for two
     extras = named[1].replace(" ", "").split(",") if named else [extra for extra in provided if extra == entry.name]
-    return f'"{entry.dist.name}[{",".join(extras)}]"' if extras else missing.partition(".")[0]
+    return f"'{entry.dist.name}[{','.join(extras)}]'" if extras else missing.partition(".")[0]
 
 
 def _load_dotted(name: str, class_path: str | None) -> Any:

@@ -13,13 +13,12 @@ from kafka_remote_fetchers.presigned import PresignedFetcher
 
 from kafka_remote_client import registry
 from kafka_remote_client.config import RemoteFetchConfig, split_config
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, MissingExtraError
 from kafka_remote_client.plugin import DeclaresSettings
 from kafka_remote_client.registry import (
     FETCHERS,
     SIGNERS,
     STORES,
-    MissingExtraError,
     check_settings,
     check_store_options,
     fetcher_names,
@@ -255,9 +254,9 @@ def test_a_registered_class_that_is_not_a_fetcher_is_refused(installed: Path, na
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("needy", 'pip install "tape-plugin[needy]"'),
-        ("explicit", 'pip install "tape-plugin[sdk]"'),
-        ("dashed", 'pip install "tape-plugin[tape-sdk,other]"'),
+        ("needy", "pip install 'tape-plugin[needy]'"),
+        ("explicit", "pip install 'tape-plugin[sdk]'"),
+        ("dashed", "pip install 'tape-plugin[tape-sdk,other]'"),
         ("plain", "pip install missing_sdk_if_asked"),
     ],
 )

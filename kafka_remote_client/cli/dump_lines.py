@@ -30,9 +30,8 @@ import attrs
 from kafka_remote_client.cli.dump import Dumped
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.typed_options import ColumnFormat, read_schema_text
-from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError
+from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError, missing_extra
 from kafka_remote_client.model import TopicIdPartition
-from kafka_remote_client.registry import MissingExtraError
 
 __all__ = ["DumpOnError", "LineFormat", "line_format"]
 
@@ -155,7 +154,7 @@ def _avro(name: str, path: str | None, registry: Mapping[str, str]) -> _Read:
         client = registry_of(registry or None)
         decoder = ValueDecoder(value_format="avro", value_schema=schema, registry=client, on_error="column")
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"--{name}-format avro needs {error.name}: pip install 'kafka-remote-client[avro]'") from None
+        raise missing_extra(f"--{name}-format avro", error, "avro") from None
     return partial(_avro_value, pa, decoder)
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 
 from kafka_remote_client.cli.output import OutputFormat, show_json, show_text
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import missing_extra
 
 if TYPE_CHECKING:
     from kafka_remote_client.scanning.export.result import ExportResult
@@ -60,7 +60,7 @@ def export(command: ExportCommand, say: Callable[[str], None]) -> None:
     try:
         from kafka_remote_client.scanning.table_scan import scan  # noqa: PLC0415 - needs an extra
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"kafka-remote export needs {error.name}: pip install 'kafka-remote-client[arrow]'") from None
+        raise missing_extra("kafka-remote export", error, "arrow") from None
     from kafka_remote_client.scanning.progress_bar import export_bar  # noqa: PLC0415 - as above
 
     table = scan(command.store, command.topics, topic_id=command.topic_id, **command.reading)

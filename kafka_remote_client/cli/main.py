@@ -38,14 +38,14 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def _status(arguments: list[str] | None) -> int:
-    from kafka_remote_client.errors import ConfigurationError, DirectFetchError  # noqa: PLC0415 - see the top
+    from kafka_remote_client.errors import ConfigurationError, DirectFetchError, missing_extra  # noqa: PLC0415 - see the top
 
     try:
         from kafka_remote_client.cli.app import app  # noqa: PLC0415 - needs an extra
         from kafka_remote_client.cli.command_group import OutputClosedError  # noqa: PLC0415 - as above
     except ModuleNotFoundError as error:
         extra = "shim" if "shim" in (sys.argv[1:] if arguments is None else arguments) else "cli"
-        return _say(f"kafka-remote needs {error.name}: pip install 'kafka-remote-client[{extra}]'", _WRONG_USE)
+        return _say(str(missing_extra("kafka-remote", error, extra)), _WRONG_USE)
     try:
         app(args=arguments)
     except SystemExit as ended:

@@ -23,8 +23,7 @@ from kafka_remote_client.cli.options import (
 from kafka_remote_client.cli.output import OutputFormat, show_json
 from kafka_remote_client.cli.prices import PriceTable, ReaderPlace, load_prices
 from kafka_remote_client.cli.remarks import remark
-from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError, missing_extra
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_plan import JobPlan
 from kafka_remote_client.spark.planning.job_planner import plan
@@ -74,7 +73,7 @@ def _counted_job(path: str) -> CountedJob:
     try:
         from kafka_remote_client.spark.reading.task_counters import load_counters  # noqa: PLC0415 - needs an extra
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"--compare needs {error.name}: pip install 'kafka-remote-client[arrow]'") from None
+        raise missing_extra("--compare", error, "arrow") from None
     return load_counters(path)
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from weakref import ref
 
+from kafka_remote_client.errors import missing_extra
 from kafka_remote_client.exporters.readings import readings
 from kafka_remote_client.metrics import COUNTERS, METRICS, HasMetrics
-from kafka_remote_client.registry import MissingExtraError
 
 try:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
-except ImportError:
-    raise MissingExtraError("metrics for OpenTelemetry need pip install 'kafka-remote-client[otel]'") from None
+except ImportError as error:
+    raise missing_extra("an exporter to OpenTelemetry", error, "otel") from None
 
 __all__ = ["observe"]
 

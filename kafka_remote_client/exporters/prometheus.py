@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from kafka_remote_client.errors import missing_extra
 from kafka_remote_client.exporters.readings import readings
 from kafka_remote_client.metrics import BY_PARTITION, COUNTERS, HISTOGRAMS, METRICS, HasMetrics, Snapshot
-from kafka_remote_client.registry import MissingExtraError
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
     from prometheus_client.registry import Collector
-except ImportError:
-    raise MissingExtraError("metrics for Prometheus need pip install 'kafka-remote-client[prometheus]'") from None
+except ImportError as error:
+    raise missing_extra("an exporter to Prometheus", error, "prometheus") from None
 
 __all__ = ["FetchCollector"]
 

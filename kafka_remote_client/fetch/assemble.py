@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, MissingExtraError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.fetch.location_sources import asks_compacted, build_source, configured_store, reads_the_store, servers
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher, installed_formats, readable_formats
@@ -17,7 +17,7 @@ from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.protocol.tls import context_of_protocol
-from kafka_remote_client.registry import MissingExtraError, check_settings, load_fetcher
+from kafka_remote_client.registry import check_settings, load_fetcher
 
 __all__ = ["DirectFetchOffError", "build_engine", "required_engine"]
 

@@ -31,10 +31,10 @@ from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.scanning.broker_part import BrokerAddress, check_brokers
 from kafka_remote_client.scanning.open_scan import OpenScan
-from kafka_remote_client.scanning.scan_plan import ScanPlan
 from kafka_remote_client.scanning.predicate import And, Predicate
 from kafka_remote_client.scanning.progress_bar import PassedOffsets, export_bar, terminal_bar
 from kafka_remote_client.scanning.scan import OffsetBound, Scan
+from kafka_remote_client.scanning.scan_plan import ScanPlan
 from kafka_remote_client.scanning.tier_address import TierAddress
 from kafka_remote_client.settings import default_of
 
@@ -178,9 +178,9 @@ class TableScan:
         from kafka_remote_client.scanning.export.parquet import PublishFiles  # noqa: PLC0415
         from kafka_remote_client.scanning.export.table_types import TableFormat  # noqa: PLC0415
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
-        from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import split_arguments  # noqa: PLC0415
 
-        export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.PARQUET))
+        export = self._export(target_of(path, filesystem), job, *split_arguments(arguments, TableFormat.PARQUET))
         return self._run(export, PublishFiles(export), progress, spark)
 
     def to_iceberg(
@@ -201,15 +201,15 @@ class TableScan:
         of :meth:`to_parquet`, and so are the errors; ConfigurationError also for a table with other columns or partitions.
         """
         # pyiceberg is an extra
-        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, known_job, open_table, place_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.iceberg import IcebergCommit, known_job, open_table, target_of_table  # noqa: PLC0415
         from kafka_remote_client.scanning.export.table_types import TableFormat  # noqa: PLC0415
-        from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import split_arguments  # noqa: PLC0415
 
-        writing, typed = asked_of(arguments, TableFormat.ICEBERG)
+        writing, typed = split_arguments(arguments, TableFormat.ICEBERG)
         if typed.unresolved:
             typed = typed.resolved(self.scan.topics, known_job(catalog, table, filesystem, job))
         opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by)
-        export = self._export(place_of(opened, filesystem), job, writing, typed)
+        export = self._export(target_of_table(opened, filesystem), job, writing, typed)
         return self._run(export, IcebergCommit(opened), progress, spark)
 
     def to_delta(
@@ -232,9 +232,9 @@ class TableScan:
         from kafka_remote_client.scanning.export.delta import DeltaCommit, open_table  # noqa: PLC0415 - an extra
         from kafka_remote_client.scanning.export.table_types import TableFormat  # noqa: PLC0415
         from kafka_remote_client.scanning.export.target import target_of  # noqa: PLC0415
-        from kafka_remote_client.scanning.export.typed_columns import asked_of  # noqa: PLC0415
+        from kafka_remote_client.scanning.export.typed_columns import split_arguments  # noqa: PLC0415
 
-        export = self._export(target_of(path, filesystem), job, *asked_of(arguments, TableFormat.DELTA))
+        export = self._export(target_of(path, filesystem), job, *split_arguments(arguments, TableFormat.DELTA))
         writing, typed = export.writing, export.typed
         commit = DeltaCommit(open_table(path, typed.schema(self.scan.columns), writing.by, storage_options))
         return self._run(export, commit, progress, spark)

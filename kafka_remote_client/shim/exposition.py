@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import missing_extra
 from kafka_remote_client.shim.durations import BOUNDS
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def exposition(
     try:
         from prometheus_client import generate_latest  # noqa: PLC0415 - an extra
         from prometheus_client.registry import CollectorRegistry  # noqa: PLC0415
-    except ImportError:
-        raise MissingExtraError("metrics for Prometheus need pip install 'kafka-remote-client[prometheus]'") from None
+    except ImportError as error:
+        raise missing_extra("the page /metrics", error, "prometheus") from None
 
     class Collected:
         def collect(self) -> Iterator[Metric]:

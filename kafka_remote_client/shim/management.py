@@ -21,7 +21,7 @@ import socket
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import MissingExtraError
 from kafka_remote_client.shim.health import Check, unexpected
 from kafka_remote_client.shim.http_server import ConnectionListener, MalformedRequestError, read_request
 

@@ -15,7 +15,7 @@ from kafka_remote_client.cli.dump_lines import DumpOnError, LineFormat, line_for
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.typed_options import ColumnFormat
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import MissingExtraError
 from tests.support.golden import golden_local, read_jsonl
 from tests.support.schema_registry import SchemaRegistry
 from tests.support.tier import TIP

@@ -15,7 +15,7 @@ from kafka_remote_client.cli.plan import read_prices, show_plan
 from kafka_remote_client.cli.prices import ReaderPlace, load_prices
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import MissingExtraError
 from kafka_remote_client.spark.offsets.cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.planning import job_planner

@@ -12,9 +12,14 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from kafka_remote_client import Consumer, registry
+from kafka_remote_client import Consumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.errors import ConfigurationError, ForbiddenLocationError, RemoteStorageUnavailableError
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    ForbiddenLocationError,
+    MissingExtraError,
+    RemoteStorageUnavailableError,
+)
 from kafka_remote_client.plugin import ReadableStream
 from tests.support.embedded_topics import (
     Row,
@@ -335,13 +340,13 @@ def test_a_fetcher_whose_extra_is_missing_leaves_the_broker_path_untouched(
     cluster: EmbeddedCluster, expected: list[Row], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def load_fetcher(*_: object) -> None:
-        raise registry.MissingExtraError('the plugin s3 needs boto3: pip install "kafka-remote-client[s3]"')
+        raise MissingExtraError("the plugin s3 needs boto3: pip install 'kafka-remote-client[s3]'")
 
     monkeypatch.setattr("kafka_remote_client.fetch.assemble.load_fetcher", load_fetcher)
     with caplog.at_level(logging.WARNING):
         consumer = Consumer(direct_settings(cluster))
     assert [record.getMessage() for record in caplog.records] == [
-        'direct fetch is off: the plugin s3 needs boto3: pip install "kafka-remote-client[s3]"'
+        "direct fetch is off: the plugin s3 needs boto3: pip install 'kafka-remote-client[s3]'"
     ]
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     assert read_to_ends(consumer)[TOPIC, 0] == expected

@@ -85,7 +85,7 @@ WARNED: Mapping[str, str] = {
         "(storage-error)"
     ),
     "a package is missing": (
-        'direct fetch is off: the plugin gs needs obstore: pip install "kafka-remote-client[object-store]"'
+        "direct fetch is off: the plugin gs needs obstore: pip install 'kafka-remote-client[object-store]'"
     ),
 }
 """The text of the one warning."""

@@ -9,10 +9,10 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
+from kafka_remote_client.errors import MissingExtraError
 from kafka_remote_client.exporters import opentelemetry
 from kafka_remote_client.exporters.opentelemetry import observe
 from kafka_remote_client.metrics import METRICS
-from kafka_remote_client.registry import MissingExtraError
 from tests.support.metered import MeteredClient
 
 

@@ -7,9 +7,9 @@ import sys
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from kafka_remote_client.errors import MissingExtraError
 from kafka_remote_client.exporters import prometheus
 from kafka_remote_client.exporters.prometheus import FetchCollector
-from kafka_remote_client.registry import MissingExtraError
 from tests.support.metered import MeteredClient
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig, split_config
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, MissingExtraError
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.chunked_fetcher import ChunkedFetcher
 from kafka_remote_client.fetch.engine import FetchEngine
@@ -26,7 +26,6 @@ from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location.tier_source import TierLocationSource
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from tests.support.tier import TIP, MemoryStore
 

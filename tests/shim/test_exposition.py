@@ -7,7 +7,7 @@ import sys
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import MissingExtraError
 from kafka_remote_client.shim.durations import Durations
 from kafka_remote_client.shim.exposition import exposition
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, MissingExtraError
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.management import Management
 from kafka_remote_client.shim.server import Shim

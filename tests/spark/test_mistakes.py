@@ -90,7 +90,7 @@ WARNED: Mapping[str, str] = {
     ),
     "a package is missing": (
         "the brokers serve tiered records of this query, because the tier cannot be read: the plugin gs needs obstore: "
-        'pip install "kafka-remote-client[object-store]"'
+        "pip install 'kafka-remote-client[object-store]'"
     ),
 }
 """The text of the driver's one warning."""

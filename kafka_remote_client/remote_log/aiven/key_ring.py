@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from kafka_remote_client.errors import ConfigurationError, DataKeyError
-from kafka_remote_client.remote_log.aiven.extra import missing_extra
+from kafka_remote_client.errors import ConfigurationError, DataKeyError, missing_extra
 from kafka_remote_client.remote_log.aiven.transforms import DATA_KEY_SIZE
 
 __all__ = ["KeyRing"]
@@ -82,7 +81,7 @@ def _decryptor(key_id: str, data: bytes) -> _Decryptor:
         from Crypto.Hash import SHA3_512  # noqa: PLC0415 - needs an extra
         from Crypto.PublicKey import RSA  # noqa: PLC0415 - needs an extra
     except ModuleNotFoundError as error:
-        raise missing_extra(error) from None
+        raise missing_extra("an encrypted segment", error, "aiven") from None
     try:
         key = RSA.import_key(_der(data))
     except (ValueError, IndexError, TypeError):

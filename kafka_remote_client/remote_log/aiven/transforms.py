@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kafka_remote_client.errors import CorruptChunkError, DataKeyError
+from kafka_remote_client.errors import CorruptChunkError, DataKeyError, missing_extra
 from kafka_remote_client.records.compression import ZSTD, decompress_into
 from kafka_remote_client.records.faults import BatchFault
 from kafka_remote_client.remote_log.aiven.chunk_index import AES_OVERHEAD, ChunkEncoding
-from kafka_remote_client.remote_log.aiven.extra import missing_extra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -102,5 +101,5 @@ def _aes_gcm(key: bytes) -> AESGCM:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM as Cipher  # noqa: PLC0415, N811 - needs an extra
     except ModuleNotFoundError as error:
-        raise missing_extra(error) from None
+        raise missing_extra("an encrypted segment", error, "aiven") from None
     return Cipher(key)

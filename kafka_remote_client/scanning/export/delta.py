@@ -1,9 +1,9 @@
-"""A scan as a Delta table: files are added with their statistics, and no data file is opened for that.
+"""Exports a scan to a Delta table. A commit adds files by the statistics in their records and opens no data file.
 
 ::
 
-    split writer  ->  file, statistics in its record  ->  add action  ->  commit of 5,000 splits, with the job's sequence as an
-                                                                         application transaction
+    split writer  ->  file, statistics in its record  ->  add action  ->  commit of 5,000 splits; its application
+                                                                         transaction has job and sequence
 
 References: Delta's protocol, "Add File", "Transaction Identifiers"; deltalake (``create_write_transaction``).
 """
@@ -19,8 +19,7 @@ from functools import partial
 import pyarrow as pa
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import ConfigurationError, ExportError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, ExportError, missing_extra
 from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces
 from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.row_groups import PartitionBy
@@ -31,7 +30,7 @@ try:
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import AddAction, RemoveAction
 except ModuleNotFoundError as error:
-    raise MissingExtraError(f"an export to Delta needs {error.name}: pip install 'kafka-remote-client[delta]'") from None
+    raise missing_extra("an export to Delta", error, "delta") from None
 
 __all__ = ["DeltaCommit", "open_table"]
 
@@ -41,10 +40,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def open_table(
     where: str | os.PathLike[str], schema: pa.Schema, by: Sequence[PartitionBy], storage_options: Mapping[str, str] | None
 ) -> DeltaTable:
-    """The table, which is created where there is none. ``storage_options``: of deltalake.
+    """Opens the table, or creates it. ``storage_options``: those of deltalake.
 
-    Raises ConfigurationError for a table with other columns or partitions, for partitions by time, and for a place that
-    deltalake cannot reach.
+    Raises ConfigurationError for a table with other columns or partitions, partitions by time, and a location that deltalake
+    cannot reach.
     """
     if set(by) - {PartitionBy.TOPIC}:
         raise ConfigurationError("partition_by must be topic for a Delta table")
@@ -69,17 +68,17 @@ def open_table(
 
 
 class DeltaCommit:
-    """A :class:`~kafka_remote_client.scanning.export.run.Commit` by appending transactions."""
+    """A :class:`~kafka_remote_client.scanning.export.run.Commit` that appends entries to the Delta log."""
 
     def __init__(self, table: DeltaTable) -> None:
         self._table = table
 
     def has(self, job: str) -> bool:
-        """Whether it has a commit of the job."""
+        """Whether the table has a commit of the job."""
         return bool(self._committed(job))
 
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
-        """Raises ExportError where other writers always come first, and what the store refuses."""
+        """Commits what is not committed yet. Raises ExportError after five conflicts, or if the store refuses."""
         try:
             commit_pieces(
                 written,
@@ -100,7 +99,7 @@ class DeltaCommit:
         now = SystemClock().time_ms()
         properties = CommitProperties(
             custom_metadata={JOB: job, SEQUENCE: str(number)},
-            max_commit_retries=0,  # a retry would not look whether the commit was made
+            max_commit_retries=0,  # deltalake's retry does not check whether the first attempt succeeded
             app_transactions=[Transaction(_application(job), number, now)],
         )
         actions: list[AddAction | RemoveAction] = [
@@ -124,7 +123,7 @@ def _partition(file: WrittenFile) -> dict[str, str | None]:
 
 
 def _statistics(file: WrittenFile) -> str:
-    """As the protocol has them; times are whole milliseconds, so they are not rounded."""
+    """The statistics as JSON. Timestamps have whole milliseconds, so the bounds are exact."""
     bounds = {"offset": (file.first_offset, file.last_offset), "timestamp": (_time(file.oldest), _time(file.youngest))}
     known = {name: pair for name, pair in bounds.items() if None not in pair}
     return json.dumps(
@@ -138,7 +137,7 @@ def _statistics(file: WrittenFile) -> str:
 
 
 def _time(milliseconds: int | None) -> str | None:
-    """``None`` for a time that is no date, too: then the file has no statistics of times."""
+    """An ISO 8601 timestamp; ``None`` if there is none, or beyond Python's dates: then the file has no bounds of timestamps."""
     try:
         found = None if milliseconds is None else _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

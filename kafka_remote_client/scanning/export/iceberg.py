@@ -1,8 +1,8 @@
-"""A scan as an Iceberg table: files are added by their statistics, and no data file is opened for that.
+"""Exports a scan to an Iceberg table. A commit adds files by the statistics in their records and opens no data file.
 
 ::
 
-    split writer  ->  file, Parquet metadata in its record  ->  DataFile  ->  fast append of 5,000 splits, with job and sequence
+    split writer  ->  file, Parquet metadata in its record  ->  DataFile  ->  fast append of 5,000 splits, with job, sequence
 
 References: Iceberg's table specification; pyiceberg (``fast_append``, ``data_file_statistics_from_parquet_metadata``).
 """
@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_remote_client.errors import ConfigurationError, DirectFetchError, ExportError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, DirectFetchError, ExportError, missing_extra
 from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces
 from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.ledger import ExportLedger
@@ -43,9 +42,9 @@ try:
     from pyiceberg.table import Table, TableProperties
     from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, Transform
 except ModuleNotFoundError as error:
-    raise MissingExtraError(f"an export to Iceberg needs {error.name}: pip install 'kafka-remote-client[iceberg]'") from None
+    raise missing_extra("an export to Iceberg", error, "iceberg") from None
 
-__all__ = ["IcebergCommit", "open_table", "place_of"]
+__all__ = ["IcebergCommit", "open_table", "target_of_table"]
 
 _PARTITIONS: dict[PartitionBy, tuple[str, Transform[Any, Any]]] = {
     PartitionBy.TOPIC: ("topic", IdentityTransform()),
@@ -55,10 +54,10 @@ _PARTITIONS: dict[PartitionBy, tuple[str, Transform[Any, Any]]] = {
 
 
 def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
-    """The table, which is created where there is none. ``catalog``: one of pyiceberg, or a name that its configuration has.
+    """Opens the table, or creates it. ``catalog``: a pyiceberg catalog, or the name of one in pyiceberg's configuration.
 
-    Raises ConfigurationError for a table with other columns or partitions, for partitions without their column, and for a
-    catalogue that is not configured; ExportError for what the catalogue or the store refuses.
+    Raises ConfigurationError for a table with other columns or partitions, a partition whose column is not read, and a catalog
+    that is not configured; ExportError if the catalog or the store refuses.
     """
     missing = [column for column, _ in (_PARTITIONS[one] for one in by) if column not in schema.names]
     if missing:
@@ -96,24 +95,24 @@ def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[Par
             "give the same ones, or choose another table"
         )
     if TableProperties.DEFAULT_NAME_MAPPING not in table.properties:
-        # Our files have no field ids: columns are found by name.
+        # These files have no field ids, so readers find columns by name.
         with table.transaction() as change:
             change.set_properties({TableProperties.DEFAULT_NAME_MAPPING: table.schema().name_mapping.model_dump_json()})
     return table
 
 
 def known_job(catalog: Catalog | str, identifier: str, filesystem: pa.fs.FileSystem | None, job: str) -> ExportJob | None:
-    """The job as an earlier run began it; ``None`` without one, or without the table. Raises as :func:`open_table`."""
+    """The job as its first run recorded it; ``None`` if there was no run, or no table. Raises as :func:`open_table`."""
     with _export_errors(f"open table {identifier}"):
         try:
             table = _catalog(catalog).load_table(identifier)
         except NoSuchTableError:
             return None
-    return ExportLedger(place_of(table, filesystem), job).known_job()
+    return ExportLedger(target_of_table(table, filesystem), job).known_job()
 
 
-def place_of(table: Table, filesystem: pa.fs.FileSystem | None) -> ExportTarget:
-    """Where the table's files are. The location's path is taken as it is, as pyiceberg does: ``%20`` in it is no space."""
+def target_of_table(table: Table, filesystem: pa.fs.FileSystem | None) -> ExportTarget:
+    """The location of the table's files. Its path is not decoded, as in pyiceberg: ``%20`` in it is not a space."""
     parts = urlsplit(table.location())
     if filesystem is not None:
         return target_of(f"{parts.netloc}{parts.path}", filesystem)
@@ -124,17 +123,20 @@ def place_of(table: Table, filesystem: pa.fs.FileSystem | None) -> ExportTarget:
 
 
 class IcebergCommit:
-    """A :class:`~kafka_remote_client.scanning.export.run.Commit` by snapshots with ``kafka-remote.job`` and ``…sequence``."""
+    """A :class:`~kafka_remote_client.scanning.export.run.Commit` that makes snapshots.
+
+    The summary of each names the job and the number of the commit.
+    """
 
     def __init__(self, table: Table) -> None:
         self._table = table
 
     def has(self, job: str) -> bool:
-        """Whether it has a commit of the job."""
+        """Whether the table has a commit of the job."""
         return bool(self._committed(job))
 
     def __call__(self, job: ExportJob, written: Sequence[WrittenSplit]) -> None:
-        """Raises ExportError where other writers always come first, and what the catalogue or the store refuses."""
+        """Commits what is not committed yet. Raises ExportError after five conflicts, or if catalog or store refuse."""
         name = ".".join(self._table.name())
         with _export_errors(f"commit to {name}"):
             commit_pieces(
@@ -161,7 +163,7 @@ class IcebergCommit:
     def _data_files(self, files: Iterable[WrittenFile]) -> Iterable[DataFile]:
         table = self._table
         schema, spec = table.schema(), table.spec()
-        # The partition's values are read from statistics, so the table's properties may not switch these off.
+        # Partition values come from statistics, so these columns need them, whatever the table's properties say.
         full = {f"{TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX}.{column}": "full" for column, _ in _partitions(table)}
         collected, paths = compute_statistics_plan(schema, {**table.properties, **full}), parquet_path_to_id_mapping(schema)
         for file in files:
@@ -185,7 +187,7 @@ class IcebergCommit:
 
 @contextmanager
 def _export_errors(what: str) -> Iterator[None]:
-    """Raises ExportError for what a catalogue or a store refuses: each has errors of its own."""
+    """Raises ExportError for any error of a catalog or a store: each has exceptions of its own."""
     try:
         yield
     except (ConfigurationError, DirectFetchError):

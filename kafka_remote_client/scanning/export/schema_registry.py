@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 import attrs
 import pyarrow as pa
 
-from kafka_remote_client.errors import ConfigurationError, ExportError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, ExportError, missing_extra
 
 __all__ = ["ExportRegistry", "registry_of"]
 
@@ -116,7 +115,7 @@ def _client(settings: tuple[tuple[str, Any], ...]) -> Any:
 
         return registry_client(dict(settings))
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"a Schema Registry needs {error.name}: pip install 'kafka-remote-client[avro]'") from None
+        raise missing_extra("a Schema Registry", error, "avro") from None
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"invalid settings of the Schema Registry: {error}") from None
 

@@ -1,8 +1,8 @@
-"""Keys and values of an export as typed columns, decoded where a split is written.
+"""Keys and values of an export as typed columns: decoded by the thread or task that writes a split.
 
-All files of a table need the same columns, and a split that is written again needs the same records. So a schema is given and
-never inferred: with a Schema Registry it is one of its ids, which the job remembers. Records that do not parse stop the export,
-stay in the table, or go to files that are staged and published with those of the table (dead_letters.py).
+All files of a table need the same columns, and a split that is written twice needs the same records both times. So the schema
+is given and never inferred. With a Schema Registry it is a schema id, which the job keeps. A record that does not parse stops
+the export, stays in the table with an error column, or goes to dead letter files (``dead_letters``).
 
 References: docs/values.md.
 """
@@ -17,16 +17,15 @@ from typing import Any, TypedDict
 import attrs
 import pyarrow as pa
 
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, missing_extra
 from kafka_remote_client.records.arrow import schema_of
-from kafka_remote_client.registry import MissingExtraError
 from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.schema_registry import ExportRegistry, registry_of
 from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
 from kafka_remote_client.scanning.export.table_types import TableFormat, table_type
 from kafka_remote_client.values.decoder import ValueDecoder
 
-__all__ = ["ExportArguments", "TypedArguments", "TypedColumns", "asked_of"]
+__all__ = ["ExportArguments", "TypedArguments", "TypedColumns", "split_arguments"]
 
 _DEAD_LETTERS = "dead_letters"
 _ON_ERROR = ("raise", "column", _DEAD_LETTERS)
@@ -45,18 +44,19 @@ class TypedArguments(TypedDict, total=False):
 
 
 class ExportArguments(WritingArguments, TypedArguments, total=False):
-    """How files are written, and what becomes of keys and values."""
+    """The fields of ParquetWriting and TypedColumns together."""
 
 
 @attrs.frozen(kw_only=True)
 class TypedColumns:
-    """The arguments of ValueDecoder of the same names, for a table of ``format``. It can be pickled.
+    """The arguments of ValueDecoder of the same names, for a table of ``format``. Can be pickled.
 
-    ``registry``: its URL or settings. Avro keys and values begin with an id then, and ``value_schema`` and ``key_schema`` say
-    what columns they become: an id of the registry, or an Avro schema. :meth:`resolved` gives what is ``None``.
+    ``registry``: URL or settings of a Schema Registry. Avro keys and values then begin with a schema id. ``value_schema`` and
+    ``key_schema`` say which columns they become: a schema id of the registry, or an Avro schema. :meth:`resolved` fills in
+    schemas that are ``None``.
 
-    Raises as ValueDecoder, and ConfigurationError for a missing schema, for one that the format or JSON cannot have, and for
-    another ``on_error`` than raise, column and dead_letters.
+    Raises as ValueDecoder, and ConfigurationError for a missing schema, a schema that the table format or JSON cannot express,
+    and an ``on_error`` other than raise, column and dead_letters.
     """
 
     value_format: str | None = None
@@ -79,7 +79,7 @@ class TypedColumns:
             raise ConfigurationError("a registry needs value_format or key_format avro")
         if self.unresolved:
             return
-        # What cannot be decoded at all, as a map from JSON, fails here and not in the first split.
+        # A type that cannot be decoded at all, such as a map from JSON, fails here and not in the first split.
         json = {name for name, (kind, _) in self._columns.items() if kind == "json"}
         probe = {name: pa.array([b"null" if name in json else None], pa.binary()) for name in self.decoded}
         try:
@@ -89,16 +89,16 @@ class TypedColumns:
 
     @property
     def decoded(self) -> tuple[str, ...]:
-        """The columns that get another type."""
+        """The columns to decode."""
         return tuple(name for name, (kind, _) in self._columns.items() if kind is not None)
 
     @property
     def unresolved(self) -> tuple[str, ...]:
-        """The columns whose schema is the registry's newest one at the first run of a job."""
+        """The columns without a schema: the first run of a job takes the newest one of the registry."""
         return tuple(name for name in self._by_registry if self._columns[name][1] is None)
 
     def resolved(self, topics: Sequence[str], known: ExportJob | None) -> TypedColumns:
-        """The same with all schemas: those that the job began with, or the newest ones of ``<topic>-value``, ``<topic>-key``.
+        """Returns a copy with all schemas, those of the job ``known`` or the newest of ``<topic>-value`` and ``<topic>-key``.
 
         Raises ConfigurationError for several topics, and for a topic without a schema.
         """
@@ -116,22 +116,22 @@ class TypedColumns:
 
     @property
     def options(self) -> dict[str, object]:
-        """What makes another table, for the job. No setting of the registry is among them: ids name the schemas."""
+        """The options that a job keeps, without the registry: ids name the schemas. Other values would write another table."""
         return {} if not self.decoded else {name: value for name, value in self._arguments.items() if name != "registry"}
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raises ConfigurationError for a column that is decoded and not read."""
+        """Raises ConfigurationError for a column to decode that is not read."""
         for name in self.decoded:
             if name not in columns:
                 raise ConfigurationError(f"{name}_format needs the column {name}")
 
     def schema(self, columns: Sequence[str]) -> pa.Schema:
-        """The columns of the table, where these are read. Raises as :meth:`check`."""
+        """The schema of the table if ``columns`` are read. Raises as :meth:`check`."""
         self.check(columns)
         return self._decoder("column" if self.on_error == "column" else "raise").decode(schema_of(columns).empty_table()).schema
 
     def read(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """The columns to read for these: also the place of a record, by which one that does not parse is found."""
+        """The columns to read: also topic, partition and offset, which errors about a record name."""
         more = _PLACE if self.decoded else ()
         return (*columns, *(name for name in more if name not in columns))
 
@@ -141,10 +141,10 @@ class TypedColumns:
         columns: Sequence[str],
         rejected: Callable[[pa.Table], None],
     ) -> Generator[pa.RecordBatch, None, None]:
-        """Yields the batches, which have the columns of :meth:`read`, as :meth:`schema` says. Closes ``batches``.
+        """Decodes batches with the columns of :meth:`read`; yields batches of :meth:`schema`. Closes ``batches``.
 
-        ``rejected`` gets records that do not parse, with ``on_error="dead_letters"``: as bytes, with all columns that are read
-        and with ``key_error`` and ``value_error``. Raises UnreadableRecordError for the first of them, with "raise".
+        With ``on_error="dead_letters"``, ``rejected`` gets the records that do not parse: keys and values as bytes, all columns
+        that are read, ``key_error`` and ``value_error``. With "raise", the first such record raises UnreadableRecordError.
         """
         with closing(batches):
             if not self.decoded:
@@ -165,7 +165,7 @@ class TypedColumns:
 
     @property
     def _by_registry(self) -> tuple[str, ...]:
-        """The columns whose values begin with the id of a schema."""
+        """The columns whose values begin with a schema id."""
         return tuple(name for name, (kind, _) in self._columns.items() if kind == "avro" and self.registry is not None)
 
     def _decoder(self, on_error: str | Callable[[pa.Table], None]) -> ValueDecoder:
@@ -175,8 +175,8 @@ class TypedColumns:
         return ValueDecoder(**given, column_type=partial(table_type, format=self.format))
 
 
-def asked_of(arguments: ExportArguments, format: TableFormat) -> tuple[ParquetWriting, TypedColumns]:  # noqa: A002 - its name
-    """How a table of this format is written, and its typed columns. Raises as both."""
+def split_arguments(arguments: ExportArguments, format: TableFormat) -> tuple[ParquetWriting, TypedColumns]:  # noqa: A002 - its name
+    """Splits the arguments of an export to ``format`` into those of both classes. Raises as they do."""
     names = TypedArguments.__annotations__
     given: dict[str, Any] = dict(arguments)
     typed = {name: value for name, value in given.items() if name in names}
@@ -184,4 +184,4 @@ def asked_of(arguments: ExportArguments, format: TableFormat) -> tuple[ParquetWr
     try:
         return ParquetWriting(**writing, format=format), TypedColumns(**typed, format=format)
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"Avro columns need {error.name}: pip install 'kafka-remote-client[avro]'") from None
+        raise missing_extra("an Avro column", error, "avro") from None

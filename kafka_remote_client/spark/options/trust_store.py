@@ -5,8 +5,7 @@ References: RFC 7292.
 
 from __future__ import annotations
 
-from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, missing_extra
 from kafka_remote_client.spark.options.client_options import ClientOptions, TrustStore, refused
 
 __all__ = ["librdkafka_settings"]
@@ -26,8 +25,8 @@ def librdkafka_settings(client: ClientOptions) -> dict[str, str]:
 def _pem(store: TrustStore) -> str:
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, pkcs12  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise MissingExtraError('a PKCS12 trust store needs cryptography: pip install "kafka-remote-client[tls]"') from None
+    except ImportError as error:
+        raise missing_extra("a PKCS#12 trust store", error, "tls") from None
     password = None if store.password is None else store.password.encode()
     try:
         loaded = pkcs12.load_pkcs12(store.location.read_bytes(), password)

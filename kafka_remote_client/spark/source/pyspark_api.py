@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import MissingExtraError, missing_extra
 
 __all__ = [
     "KNOWS_FILTERS",
@@ -29,7 +29,7 @@ __all__ = [
 OLDEST_WITH_SOURCES = (4, 0)
 """The oldest PySpark with Python data sources."""
 _OLDEST = (3, 5)
-_ADVICE = 'pip install "kafka-remote-client[pyspark]", or take the platform\'s own'
+_ADVICE = "pip install 'kafka-remote-client[pyspark]', or use the one of the platform"
 
 
 class _StandInSource:
@@ -116,5 +116,5 @@ def require_pyspark(oldest: tuple[int, int] = _OLDEST) -> tuple[int, int]:
             f"PySpark {text} has no Python data sources; 4.0 is the oldest version with them. Use read_segments, or: {_ADVICE}"
         )
     if find_spec("pyarrow") is None:
-        raise MissingExtraError('pyarrow is not installed: pip install "kafka-remote-client[spark]"')
+        raise missing_extra("the Spark source", "pyarrow", "spark")
     return major, minor

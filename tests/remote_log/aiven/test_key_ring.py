@@ -8,8 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from kafka_remote_client.errors import ConfigurationError, DataKeyError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, DataKeyError, MissingExtraError
 from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
 from tests.support.aiven import DATA_KEY, key_ring, private_key, wrap
 from tests.support.golden import golden_aiven

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_remote_client.errors import CorruptChunkError, DataKeyError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import CorruptChunkError, DataKeyError, MissingExtraError
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
 from tests.support.aiven import AAD, DATA_KEY, encrypt, stored_chunks

@@ -12,8 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from kafka_remote_client.errors import ConfigurationError, ExportError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, ExportError, MissingExtraError
 from kafka_remote_client.scanning.export.delta import DeltaCommit, open_table
 from kafka_remote_client.scanning.export.written_files import WrittenFile
 from kafka_remote_client.scanning.table_scan import TableScan

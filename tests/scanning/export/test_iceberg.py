@@ -18,8 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-from kafka_remote_client.errors import ConfigurationError, ExportError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, ExportError, MissingExtraError
 from kafka_remote_client.scanning.export import commits
 from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table
 from kafka_remote_client.scanning.export.job import ExportJob

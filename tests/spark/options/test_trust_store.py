@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
     serialize_key_and_certificates,
 )
 
-from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, MissingExtraError
 from kafka_remote_client.spark.options.client_options import ClientOptions, TrustStore
 from kafka_remote_client.spark.options.trust_store import librdkafka_settings
 from tests.support.certificates import Authority

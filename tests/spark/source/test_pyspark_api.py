@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kafka_remote_client.spark
-from kafka_remote_client.registry import MissingExtraError
+from kafka_remote_client.errors import MissingExtraError
 from kafka_remote_client.spark.source import pyspark_api
 from kafka_remote_client.spark.source.datasource import KafkaRemoteDataSource
 from kafka_remote_client.spark.source.pyspark_api import require_pyspark
@@ -31,7 +31,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> Mo
 
 
 def test_says_what_to_install_where_there_is_no_pyspark(installed: set[str]) -> None:
-    with pytest.raises(MissingExtraError, match=r'pip install "kafka-remote-client\[pyspark\]"'):
+    with pytest.raises(MissingExtraError, match=r"pip install 'kafka-remote-client\[pyspark\]'"):
         require_pyspark()
 
 
@@ -55,7 +55,7 @@ def test_pyspark_3_5_reads_segments_and_has_no_source(monkeypatch: pytest.Monkey
 def test_says_what_to_install_where_there_is_no_pyarrow(monkeypatch: pytest.MonkeyPatch, installed: set[str]) -> None:
     installed.add("pyspark")
     pretend(monkeypatch, "pyspark", __version__="4.1.0.dev1")
-    with pytest.raises(MissingExtraError, match=r'pip install "kafka-remote-client\[spark\]"'):
+    with pytest.raises(MissingExtraError, match=r"pip install 'kafka-remote-client\[spark\]'"):
         require_pyspark()
     installed.add("pyarrow")
     assert require_pyspark() == (4, 1)
