@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class NameNotResolvedError(OSError):
-    """A host's name has no address. Carries no text: the resolver's own is of no use to the caller."""
+    """The host name has no address. The error has no text, because the resolver's text says no more."""
 
 
 def guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,8 +1,8 @@
-"""What a restore copies, and why it must not: from what was read of a tier to a plan as one value. Pure.
+"""Plans a restore: turns facts about a tier into the segments to copy, or into refusals. Pure.
 
-Theory of operation. A partition's log is the chain of segments along its lineage (:class:`TieredLog`). Kafka boots any files
-without a word, so everything that would lose or change records without notice is a *refusal*: all of them are collected, and
-nothing is copied while there is one. The user removes a refusal by naming what it is about.
+Theory of operation. A partition's log is the chain of segments along its lineage (:class:`TieredLog`). Kafka starts with any
+files and does not warn. So each fact that would lose or change records is a *refusal*. The plan collects all refusals, and
+nothing is copied while there is one. The user accepts a refusal by naming its subject.
 
 ============================ ========================================================================
 refusal                      how the user accepts it
@@ -10,9 +10,9 @@ refusal                      how the user accepts it
 offsets are in no segment    names the gap
 several copies of offsets    leaves one out by its id, or takes the copies that a broker reads
 a segment is unreadable      leaves it out by its id
-no configs for the topic     gives them
+no configs for the topic     gives the configs
 retention would delete       sets another retention in the configs
-the log start is outside     gives another one
+the log start is outside     gives another log start
 the assignment is another    gives one of exactly the restored partitions
 ============================ ========================================================================
 
