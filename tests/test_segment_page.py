@@ -10,7 +10,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "life-of-a-segment.md").read_text()
 
 def test_examples_of_the_page_run() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     names: dict[str, object] = {}
     try:
         for block in blocks:

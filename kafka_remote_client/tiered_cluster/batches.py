@@ -8,9 +8,9 @@
     12      4     int32   partitionLeaderEpoch  set by the leader
     16      1     int8    magic                 2
     17      4     uint32  crc                   CRC-32C from offset 21 to the end
-    21      2     int16   attributes            bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control
+    21      2     int16   attributes            bits 0-2 codec, 3 LogAppendTime, 4 transactional, 5 control, 6 delete horizon
     23      4     int32   lastOffsetDelta
-    27      8     int64   baseTimestamp
+    27      8     int64   baseTimestamp         the delete horizon, if bit 6 is set
     35      8     int64   maxTimestamp
     43      8     int64   producerId            -1: none
     51      2     int16   producerEpoch
@@ -54,6 +54,7 @@ __all__ = [
     "placed",
     "read_varint",
     "records_of",
+    "rewritten",
     "stamped",
     "uvarint",
 ]
@@ -68,7 +69,7 @@ _MARKER_VALUE = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
 _LENGTH_AT, _CRC_AT, _BODY_AT, _RECORDS_AT = 12, 17, 21, 61
 _MAGIC = 2
-_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
 _XERIAL = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 << 10
 _MAX_SEQUENCE = 2**31 - 1
@@ -150,6 +151,11 @@ class Batch:
         return bool(self.attributes & _CONTROL)
 
     @property
+    def delete_horizon(self) -> int | None:
+        """From when on, in milliseconds, the cleaner removes the batch's tombstones or its marker; ``None`` until it is set."""
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+    @property
     def last_sequence(self) -> int:
         """Sequences begin again with 0 after 2147483647."""
         if self.base_sequence == NO_SEQUENCE:
@@ -216,6 +222,27 @@ def stamped(batch: Batch, now_ms: int) -> Batch:
     """The batch as a leader appends it with ``message.timestamp.type=LogAppendTime``: records keep their deltas."""
     changed = attrs.evolve(batch, attributes=batch.attributes | _LOG_APPEND_TIME, max_timestamp=now_ms)
     return _written(changed, batch.payload)
+
+
+def rewritten(batch: Batch, records: Sequence[Record], delete_horizon: int | None) -> Batch:
+    """The batch with some of its records, as a cleaner writes it: both offsets stay, and so does all that its producer set.
+
+    An empty batch is not compressed, and has neither a base timestamp nor a delete horizon; the highest timestamp stays.
+    """
+    attributes = batch.attributes & ~_DELETE_HORIZON
+    if not records:
+        empty = attrs.evolve(batch, attributes=attributes & ~_CODEC, base_timestamp=NO_TIMESTAMP, count=0)
+        return _written(empty, b"")
+    if batch.log_append_time:
+        records = [attrs.evolve(record, timestamp=batch.max_timestamp) for record in records]
+    changed = attrs.evolve(
+        batch,
+        attributes=attributes if delete_horizon is None else attributes | _DELETE_HORIZON,
+        base_timestamp=records[0].timestamp if delete_horizon is None else delete_horizon,
+        max_timestamp=max(record.timestamp for record in records),
+        count=len(records),
+    )
+    return _written(changed, _COMPRESS[batch.codec](encode_records(records, batch.base_offset, changed.base_timestamp)))
 
 
 def _written(batch: Batch, payload: bytes) -> Batch:

@@ -47,15 +47,14 @@ def offset_index_entries(batches: Sequence[Batch], interval: int) -> Iterator[tu
         yield batch.last_offset, position
 
 
-def offset_index(batches: Sequence[Batch], interval: int) -> bytes:
-    """``batches``: those of a segment, at least one. ``interval``: ``index.interval.bytes``."""
-    base = batches[0].base_offset
+def offset_index(base: int, batches: Sequence[Batch], interval: int) -> bytes:
+    """``base``: the segment's base offset. ``interval``: ``index.interval.bytes``."""
     return b"".join(_OFFSET_ENTRY.pack(last - base, at) for last, at in offset_index_entries(batches, interval))
 
 
-def time_index(batches: Sequence[Batch], interval: int) -> bytes:
+def time_index(base: int, batches: Sequence[Batch], interval: int) -> bytes:
     """As :func:`offset_index`. The last entry is made when the segment is rolled."""
-    base, written = batches[0].base_offset, NO_TIMESTAMP
+    written = NO_TIMESTAMP
     out = bytearray()
     at_roll = _highest(batches)
     for timestamp, offset in [*(highest for _, _, highest in _indexed(batches, interval)), at_roll]:

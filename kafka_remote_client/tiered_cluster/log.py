@@ -34,6 +34,8 @@ class TopicConfig:
     segment_ms: int = 7 * 24 * 3_600_000
     index_interval_bytes: int = 4096
     log_append_time: bool = False
+    delete_retention_ms: int = 24 * 3_600_000
+    min_compaction_lag_ms: int = 0
     retention_ms: int = UNLIMITED
     retention_bytes: int = UNLIMITED
     local_retention_ms: int = UNLIMITED
@@ -81,7 +83,8 @@ class Segment:
 class PartitionLog:
     """``segments``: at least the active one, which is the last. ``highest_remote_offset``: -1 until a task knows it.
 
-    ``log_start`` is the first offset in either tier, ``local_log_start`` the first one on the broker.
+    ``log_start`` is the first offset in either tier, ``local_log_start`` the first one on the broker. ``cleaned_to``: where the
+    cleaner has come to, which Kafka has in ``cleaner-offset-checkpoint``.
     """
 
     config: TopicConfig
@@ -91,6 +94,7 @@ class PartitionLog:
     log_start: int = 0
     high_watermark: int = 0
     highest_remote_offset: int = NO_OFFSET
+    cleaned_to: int = 0
 
     @property
     def end_offset(self) -> int:
@@ -170,6 +174,7 @@ class PartitionLog:
             lineage=epochs.truncated_from_end(self.lineage, end_offset),
             log_start=min(self.log_start, end_offset),
             high_watermark=high_watermark,
+            cleaned_to=min(self.cleaned_to, end_offset),
         )
 
     # What removes records.

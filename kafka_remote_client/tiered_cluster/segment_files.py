@@ -38,8 +38,8 @@ def segment_files(log: PartitionLog, number: int) -> Mapping[FileKind, bytes]:
     interval = log.config.index_interval_bytes
     files = {
         FileKind.LOG: segment.log,
-        FileKind.OFFSET_INDEX: indexes.offset_index(segment.batches, interval),
-        FileKind.TIME_INDEX: indexes.time_index(segment.batches, interval),
+        FileKind.OFFSET_INDEX: indexes.offset_index(segment.base_offset, segment.batches, interval),
+        FileKind.TIME_INDEX: indexes.time_index(segment.base_offset, segment.batches, interval),
         FileKind.PRODUCER_SNAPSHOT: producers.snapshot(),
         FileKind.LEADER_EPOCH: epochs.checkpoint(epochs.truncated_from_end(log.lineage, end_offset)),
     }

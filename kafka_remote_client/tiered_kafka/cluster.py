@@ -56,7 +56,8 @@ class TieredCluster:
     ``layout``: ``local-tiered-storage``, or ``aiven``, whose plugin stores logs in chunks of ``chunk_size`` bytes
     (``chunk.size``), which it compresses with ``chunk_compression`` (``compression.enabled``).
 
-    A method without a topic acts on all tiered topics. Raises ConfigurationError for settings that the cluster does not have.
+    A method without a topic acts on all tiered topics, ``compact`` on compacted ones. Raises ConfigurationError for settings
+    that the cluster does not have.
     """
 
     def __init__(
@@ -177,6 +178,23 @@ class TieredCluster:
         ``now_ms``: the time by which retention is judged, in milliseconds; default: the clock's.
         """
         return self._call(lambda: self._topics.expire(self._tiered(topic), now_ms))
+
+    def compact(self, topic: str | None = None, *, roll: bool = False, now_ms: int | None = None) -> int:
+        """Runs a round of the log cleaner; how many records were removed, transaction markers too.
+
+        Without a topic: in all whose ``cleanup.policy`` has compact. Neither the active segment nor what is in the tier is
+        cleaned. ``roll``: seals the active segments first. ``now_ms``: the time by which ``delete.retention.ms`` and
+        ``min.compaction.lag.ms`` are judged, in milliseconds; default: the clock's. Raises ValueError for a topic that is not
+        compacted.
+        """
+
+        def compacted() -> int:
+            topics = [one for one in self._topics.all() if one.settings.compacted] if topic is None else [self._named(topic)]
+            if not all(one.settings.compacted for one in topics):
+                raise ValueError(f"cleanup.policy of {topic} does not have compact")
+            return self._topics.compact(topics, now_ms, roll=roll)
+
+        return self._call(compacted)
 
     def answer_reads(self, answer: SpecialAnswer | str, times: int = 1) -> None:
         """Lets brokers answer the next reads of the tier, each of one partition, without records: ``queue-full``,

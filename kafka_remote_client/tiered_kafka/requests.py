@@ -20,7 +20,7 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.protocol import api_versions, metadata
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, ApiKey
 from kafka_remote_client.tiered_cluster import epochs, idempotence
-from kafka_remote_client.tiered_cluster.batches import Batch, parse_batches
+from kafka_remote_client.tiered_cluster.batches import Batch, parse_batches, records_of
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.partition import Partition
 from kafka_remote_client.tiered_kafka.coordinators import Coordinators
@@ -206,6 +206,8 @@ class Requests:
     ) -> tuple[ErrorCode, Batch | None]:
         """Appends batches up to the first that is rejected; the first one as it is in the log."""
         first: Batch | None = None
+        if topic.settings.compacted and any(record.key is None for batch in batches for record in records_of(batch)):
+            return ErrorCode.INVALID_RECORD, None
         for batch in batches:
             log = topic.partitions[number].log
             stored = idempotence.duplicate_of(log, batch)

@@ -21,6 +21,8 @@ _NUMBERS = {
     "segment.bytes": "segment_bytes",
     "segment.ms": "segment_ms",
     "index.interval.bytes": "index_interval_bytes",
+    "delete.retention.ms": "delete_retention_ms",
+    "min.compaction.lag.ms": "min_compaction_lag_ms",
     "retention.ms": "retention_ms",
     "retention.bytes": "retention_bytes",
     "local.retention.ms": "local_retention_ms",

@@ -24,6 +24,7 @@ import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition, random_uuid
+from kafka_remote_client.tiered_cluster import cleaner
 from kafka_remote_client.tiered_cluster.batches import Batch, Record, new_batch
 from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 from kafka_remote_client.tiered_cluster.metadata_records import (
@@ -233,6 +234,19 @@ class Topics:
                 self._set_log(topic, number, topic.partitions[number].log.locally_expired(now))
         return deleted
 
+    def compact(self, topics: Iterable[Topic], now_ms: int | None, *, roll: bool) -> int:
+        """Runs a round of each leader's cleaner; how many records were removed, with transaction markers."""
+        removed, now = 0, self._clock.time_ms() if now_ms is None else now_ms
+        for topic in topics:
+            for number in range(len(topic.partitions)):
+                if roll:
+                    self.roll(topic, number)
+                before = topic.partitions[number].with_seeded_log().log
+                after = cleaner.cleaned(before, now)
+                self._set_log(topic, number, after)
+                removed += _records(before) - _records(after)
+        return removed
+
     def crash(self, topic: Topic, number: int, point: CrashPoint) -> None:
         """Lets a task's leader crash, and elects the next one. Raises ValueError if the task has nothing to do."""
         event: Event = self._copy_event(topic, number) if point in _COPIES else RunExpiration(self._clock.time_ms())
@@ -315,6 +329,10 @@ def _crash_if(reached: bool) -> None:
 
 def _segments(log: PartitionLog) -> tuple[int, ...]:
     return (log.highest_remote_offset, *(segment.base_offset for segment in log.segments))
+
+
+def _records(log: PartitionLog) -> int:
+    return sum(batch.count for segment in log.segments for batch in segment.batches)
 
 
 def _is_name(name: str) -> bool:

@@ -14,7 +14,7 @@ References: KIP-98 and KIP-534 (delete horizon), Kafka's LogCleaner.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 from confluent_kafka import Producer
@@ -24,7 +24,7 @@ from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.reading import Row, plain
 from tests.support.waiting import wait_until
 
-__all__ = ["CompactedTopic", "write_compacted_topic"]
+__all__ = ["CompactedTopic", "change_topics", "wait_until_cleaned", "write_compacted_topic"]
 
 _PATIENCE_SECONDS = 120
 _SEGMENT_BYTES = 8_000
@@ -104,19 +104,19 @@ def write_compacted_topic(broker: KafkaBroker, topic: str, seed: int = 1) -> Com
             writer.transaction(producers[name], commit=True, keys=range(turn, _KEYS, 2))
             writer.transaction(producers[name], commit=False, keys=range(turn, _KEYS, 3))
         writer.records(producers["plain"], range(10 * turn, _KEYS))
-        _wait_until_cleaned(broker, topic)
+        wait_until_cleaned(broker, topic)
     # The cleaner removes aborted records. So the last segments are not cleaned.
-    _change(broker, topic, {"min.compaction.lag.ms": "3600000"})
+    change_topics(broker, [topic], {"min.compaction.lag.ms": "3600000"})
     for name in ("lz4", "zstd"):
         writer.transaction(producers[name], commit=True, keys=range(_KEYS))
         writer.transaction(producers[name], commit=False, keys=range(0, _KEYS, 2))
     writer.records(producers["plain"], range(1000, 1200))
     local = {isolation: plain(broker, topic, isolation) for isolation in _ISOLATION}
-    _change(broker, topic, _TIERED)
+    change_topics(broker, [topic], _TIERED)
     return CompactedTopic(topic, broker.wait_until_tiered(topic), local)
 
 
-def _wait_until_cleaned(broker: KafkaBroker, topic: str) -> None:
+def wait_until_cleaned(broker: KafkaBroker, topic: str) -> None:
     """Waits until the cleaner has seen everything but the active segment."""
     checkpoint = broker.log_directory / "cleaner-offset-checkpoint"
 
@@ -128,7 +128,9 @@ def _wait_until_cleaned(broker: KafkaBroker, topic: str) -> None:
     wait_until(cleaned, f"{topic} to be cleaned", seconds=_PATIENCE_SECONDS)
 
 
-def _change(broker: KafkaBroker, topic: str, settings: Mapping[str, str]) -> None:
+def change_topics(broker: KafkaBroker, topics: Iterable[str], settings: Mapping[str, str]) -> None:
+    """Changes settings of topics, under Kafka's names."""
     changes = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=changes)
-    broker.admin.incremental_alter_configs([resource])[resource].result(_PATIENCE_SECONDS)
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=changes) for topic in topics]
+    for answer in broker.admin.incremental_alter_configs(resources).values():
+        answer.result(_PATIENCE_SECONDS)

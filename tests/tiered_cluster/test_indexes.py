@@ -29,19 +29,27 @@ def test_an_entry_follows_each_interval() -> None:
     size = segment[0].size
     assert list(offset_index_entries(segment, 2 * size - 1)) == [(105, 2 * size), (109, 4 * size)]
     assert list(offset_index_entries(segment, 2 * size)) == [(107, 3 * size)]
-    index = OffsetIndex(offset_index(segment, 2 * size - 1), 100)
+    index = OffsetIndex(offset_index(100, segment, 2 * size - 1), 100)
     assert list(index) == [OffsetPosition(105, 2 * size), OffsetPosition(109, 4 * size)]
 
 
 def test_the_time_index_has_each_highest_time_once() -> None:
     # Times fall: the first batch keeps the maximum.
-    assert list(TimeIndex(time_index(batches(50, 49, 48), 1), 100)) == [TimestampOffset(50, 101)]
-    rising = TimeIndex(time_index(batches(1, 5, 3, 9), 1), 100)
+    assert list(TimeIndex(time_index(100, batches(50, 49, 48), 1), 100)) == [TimestampOffset(50, 101)]
+    rising = TimeIndex(time_index(100, batches(1, 5, 3, 9), 1), 100)
     assert list(rising) == [TimestampOffset(5, 103), TimestampOffset(9, 107)]
 
 
+def test_offsets_count_from_the_segments_own_base() -> None:
+    # Compaction may remove the first batches, and the file keeps its name.
+    segment = batches(1, 2, 3)
+    assert [one.offset for one in OffsetIndex(offset_index(90, segment, 1), 90)] == [103, 105]
+    assert list(TimeIndex(time_index(90, segment, 1), 90))[-1] == TimestampOffset(3, 105)
+    assert offset_index(90, (), 1) == time_index(90, (), 1) == b""
+
+
 def test_records_without_a_time_have_no_entry() -> None:
-    assert time_index(batches(-1, -1), 1) == b""
+    assert time_index(100, batches(-1, -1), 1) == b""
     assert (max_timestamp(batches(-1, -1)), max_timestamp(()), max_timestamp(batches(4, 9, 2))) == (-1, -1, 9)
 
 
