@@ -28,7 +28,7 @@ MAX_DEPTH = 100
 """The deepest nesting that is read without a schema."""
 
 _FIELD = "v"
-_BEFORE, _AFTER, _NOTHING = pa.scalar(b'{"v":['), pa.scalar(b"]}\n"), pa.scalar(b"")
+_BEFORE, _AFTER, _NOTHING = b'{"v":[', b"]}\n", b""
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 

@@ -75,6 +75,8 @@ class RegistryFormat:
         incompatible types.
         """
         headers = pc.binary_slice(column, 0, _HEADER.size).dictionary_encode()
+        if len(headers.dictionary) == 1 and not column.null_count:
+            return self._of_one_schema(column, headers.dictionary[0].as_py())
         errors: dict[int, str] = {}
         parts: list[tuple[pa.Array, pa.Array]] = []
         for number, header in enumerate(headers.dictionary.to_pylist()):
@@ -84,12 +86,18 @@ class RegistryFormat:
             except UnsupportedFormatError as error:
                 errors |= dict.fromkeys(rows.to_pylist(), str(error))
                 continue
-            # binary_slice() without an end fails if the result is short: "Negative buffer resize".
-            values = pc.binary_replace_slice(column.take(rows), 0, _HEADER.size, b"")
-            parsed = parse_each(values, parse)
+            parsed = parse_each(_without_headers(column.take(rows)), parse)
             errors |= {rows[row].as_py(): reason for row, reason in parsed.errors.items()}
             parts.append((rows, parsed.values))
         return Parsed(_together(parts, len(column), self._kind), errors)
+
+    def _of_one_schema(self, column: pa.Array, header: bytes) -> Parsed:
+        """Decodes a column without nulls whose values all begin with ``header``, without a copy of each part."""
+        try:
+            parse = self._parser(header)
+        except UnsupportedFormatError as error:
+            return Parsed(pa.nulls(len(column), self._kind), dict.fromkeys(range(len(column)), str(error)))
+        return parse_each(_without_headers(column), parse)
 
     def _parser(self, header: bytes) -> Parse:
         if len(header) < _HEADER.size:
@@ -153,6 +161,11 @@ def promotes(given: pa.DataType, kind: pa.DataType) -> bool:
     if given in _PROMOTIONS and kind in _PROMOTIONS:
         return _PROMOTIONS.index(given) <= _PROMOTIONS.index(kind)
     return bool(pa.types.is_binary(kind) and (pa.types.is_string(given) or pa.types.is_fixed_size_binary(given)))
+
+
+def _without_headers(column: pa.Array) -> pa.Array:
+    # binary_slice() without an end fails if the result is short: "Negative buffer resize".
+    return pc.binary_replace_slice(column, 0, _HEADER.size, b"")
 
 
 def _together(parts: list[tuple[pa.Array, pa.Array]], length: int, kind: pa.DataType | None) -> pa.Array:

@@ -7,20 +7,28 @@ import time
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import col, from_json
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.functions import col, expr, from_json
 
 from kafka_remote_client import scan
-from tests.benchmarks.table_writing import arrow_schema
+from tests.benchmarks.table_writing import typed_arguments
 
 __all__ = ["export_on_executors", "rows_to_parquet"]
 
 
-def rows_to_parquet(spark: SparkSession, source: str, options: dict[str, str], target: str, schema: str | None = None) -> Any:
-    """Seconds of a job that writes all rows of a source; with a DDL ``schema`` their values are JSON and become a struct."""
+def rows_to_parquet(
+    spark: SparkSession, source: str, options: dict[str, str], target: str, ddl: str | None = None, avro: str | None = None
+) -> Any:
+    """Seconds of a job that writes all rows of a source.
+
+    Values become a struct: JSON with a schema in ``ddl``, and Avro behind the id of a schema with that schema in ``avro``.
+    """
     began = time.perf_counter()
     frame = spark.read.format(source).options(**options).load()
-    if schema is not None:
-        frame = frame.withColumn("value", from_json(col("value").cast("string"), schema))
+    if ddl is not None:
+        frame = frame.withColumn("value", from_json(col("value").cast("string"), ddl))
+    if avro is not None:
+        frame = frame.withColumn("value", from_avro(expr("substring(value, 6)"), avro))
     frame.write.option("compression", "zstd").mode("overwrite").parquet(target)
     seconds = time.perf_counter() - began
     rows = spark.read.parquet(target).count()
@@ -28,11 +36,10 @@ def rows_to_parquet(spark: SparkSession, source: str, options: dict[str, str], t
     return {"seconds": seconds, "rows": rows}
 
 
-def export_on_executors(spark: SparkSession, store: str, topic: str, target: str, schema: dict[str, str] | None = None) -> Any:
-    """The same of ``Scan.to_parquet`` with this session."""
+def export_on_executors(spark: SparkSession, store: str, topic: str, target: str, values: dict[str, Any]) -> Any:
+    """The same of ``Scan.to_parquet`` with this session. ``values``: as in table_writing.py."""
     began = time.perf_counter()
-    more: dict[str, Any] = {} if schema is None else {"value_format": "json", "value_schema": arrow_schema(schema)}
-    result = scan(store, topic).to_parquet(target, spark=spark, compression="zstd", **more)
+    result = scan(store, topic).to_parquet(target, spark=spark, compression="zstd", **typed_arguments(values))
     seconds = time.perf_counter() - began
     shutil.rmtree(target)
     return {"seconds": seconds, "rows": result.rows}

@@ -1,7 +1,7 @@
 """A tier as Parquet: Spark's Kafka source, ours, and exports, side by side.
 
 Topics of one partition on a real broker, all of it in the tier only: records of 100 B and of 1 KB without codec, and JSON
-documents with zstd. Each is written as Parquet (zstd) in these ways, in turn, and the medians count:
+and Avro with zstd. Each is written as Parquet (zstd) in these ways, in turn, and the medians count:
 
     kafka-tuned     Spark: format("kafka") with 8 MiB per partition fetch and minPartitions=4
     kafka-remote    Spark: format("kafka-remote")
@@ -9,9 +9,13 @@ documents with zstd. Each is written as Parquet (zstd) in these ways, in turn, a
     export          Scan.to_parquet in one process with two threads
     bare            the same number of threads: GET, decompress, Arrow, pyarrow's writer (table_writing.py)
 
-The row "typed" writes the JSON values as typed columns: by ``from_json``, and by ``value_format="json"``. Spark is one session
-of ``local[2]`` with Java's default compiler. Each store request takes the same time on all sides, but for the executors, which
-run without latency only. CPU is seconds of Spark (JVM and Python) and broker and shim, or of the process that exports.
+The row "typed" writes the JSON values as typed columns: by ``from_json``, and by ``value_format="json"``. The row "Avro" does
+it with Avro values behind the id of a Schema Registry: by ``from_avro`` of spark-avro, which gets the schema and the values
+without ids, and by ``value_format="avro"`` with the registry. The bare loop decodes Avro by pyruhvro, as the export does.
+
+Spark is one session of ``local[2]`` with Java's default compiler. Each store request takes the same time on all sides, but for
+the executors, which run without latency only. CPU is seconds of Spark (JVM and Python) and broker and shim, or of the process
+that exports.
 
 Targets, whose ratios exit 1 if they are missed: CPU of kafka-tuned divided by that of export (4; 1 KB: 3), and bare seconds
 divided by those of export (0.8). Prints JSON; the figures of record are in docs/benchmarks.md.
@@ -26,21 +30,25 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from itertools import count, product
 from pathlib import Path
 from typing import Any
 
 import attrs
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from tests.benchmarks.running import ROOT, SessionCpu, ShimProcess, cpu_seconds, finish, machine
-from tests.benchmarks.topics import Shape, TieredTopic, write_topic
+from tests.benchmarks.topics import ORDER_SCHEMA, ORDER_SCHEMA_ID, Shape, TieredTopic, write_topic
+from tests.support.artifacts import CACHE, jars_of
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.schema_registry import SchemaRegistry
 from tests.support.spark import DEFAULT_JAVA, WITH_CONNECTOR, SparkDriver, connector_jars
 
 __all__ = ["Row", "missed"]
 
+_AVRO_POM = ROOT / "tests" / "benchmarks" / "spark-avro-pom.xml"
 _MIB = 1024 * 1024
 _DDL = "id BIGINT, customer STRING, amount DOUBLE, currency STRING, note STRING"
 _SCHEMA = {"id": "int64", "customer": "string", "amount": "double", "currency": "string", "note": "string"}
@@ -63,6 +71,7 @@ ROWS = (
     Row("1 KB", 1024, Shape(), 3.0),
     Row("JSON", 300, Shape("zstd", json=True), 4.0),
     Row("typed", 300, Shape("zstd", json=True), 4.0, typed=True),
+    Row("Avro", 200, Shape("zstd", avro=True), 4.0, typed=True),
 )
 _LEAST_OF_BARE = 0.8
 
@@ -85,6 +94,7 @@ class _Bench:
     shim: ShimProcess
     spark: SparkDriver
     spark_cpu: SessionCpu
+    registry: SchemaRegistry
     scratch: Path
     numbers: count[int] = attrs.field(factory=count)
 
@@ -104,7 +114,7 @@ class _Bench:
 
     def _in_a_process(self, row: Row, topic: TieredTopic, way: str, latency: int, target: str) -> dict[str, float]:
         task = {"way": way, "store": self.broker.store_url, "topic": topic.name, "target": target, "threads": 2}
-        task |= {"latency_ms": latency, "schema": _SCHEMA if row.typed else None}
+        task |= {"latency_ms": latency, "values": self._values(row)}
         command = [sys.executable, "-m", "tests.benchmarks.table_writing"]
         done = subprocess.run(command, cwd=ROOT, input=json.dumps(task), stdout=subprocess.PIPE, text=True, check=True)
         found: dict[str, float] = json.loads(done.stdout)
@@ -113,14 +123,21 @@ class _Bench:
     def _in_spark(self, row: Row, topic: TieredTopic, way: str, target: str) -> dict[str, float]:
         module = "tests.benchmarks.spark_tables"
         if way == "executors":
-            typed = {"schema": _SCHEMA} if row.typed else {}
-            job, arguments = "export_on_executors", {"store": self.broker.store_url, "topic": topic.name, **typed}
+            job, arguments = "export_on_executors", {"store": self.broker.store_url, "topic": topic.name}
+            arguments |= {"values": self._values(row)}
         else:
             source = "kafka" if way == "kafka-tuned" else way
             job, arguments = "rows_to_parquet", {"source": source, "options": self._options(source, topic)}
-            arguments |= {"schema": _DDL} if row.typed else {}
+            if row.typed:
+                arguments |= {"avro": json.dumps(ORDER_SCHEMA)} if row.shape.avro else {"ddl": _DDL}
         found: dict[str, float] = self.spark(f"{module}:{job}", target=target, **arguments)
         return found
+
+    def _values(self, row: Row) -> dict[str, Any]:
+        """How values become typed columns: see table_writing.py."""
+        if not row.typed:
+            return {}
+        return {"avro": ORDER_SCHEMA, "registry": self.registry.url} if row.shape.avro else {"json": _SCHEMA}
 
     def _options(self, source: str, topic: TieredTopic) -> dict[str, str]:
         ends = json.dumps({topic.name: {"0": topic.records}})
@@ -136,6 +153,21 @@ class _Bench:
 
     def _cpu(self) -> float:
         return self.spark_cpu.seconds() + cpu_seconds(self.broker.pid) + cpu_seconds(self.shim.pid)
+
+
+def spark_jars(rows: Iterable[Row]) -> list[Path]:
+    """Spark's Kafka source, and its Avro functions if a row has Avro. Raises MissingPartError."""
+    if not any(row.shape.avro for row in rows):
+        return connector_jars()
+    directory = jars_of(_AVRO_POM, CACHE / "spark" / "avro", "Maven cannot fetch Spark's Avro functions")
+    return [*connector_jars(), *directory.glob("spark-avro_*.jar")]
+
+
+def register_orders(url: str, topic: str) -> None:
+    """Registers the schema of Avro orders for the values of a topic. Raises RuntimeError for another id than the values'."""
+    with SchemaRegistryClient({"url": url}) as client:
+        if client.register_schema(f"{topic}-value", Schema(json.dumps(ORDER_SCHEMA), "AVRO")) != ORDER_SCHEMA_ID:
+            raise RuntimeError(f"the schema of {topic} has another id than its values")
 
 
 def _arguments() -> argparse.Namespace:
@@ -170,10 +202,12 @@ def _run(arguments: argparse.Namespace, scratch: Path) -> tuple[list[dict[str, A
         try:
             settings = {"spark.driver.memory": "2g"}
             driver = SparkDriver(
-                WITH_CONNECTOR, scratch / "spark", jars=connector_jars(), settings=settings, variables=DEFAULT_JAVA
+                WITH_CONNECTOR, scratch / "spark", jars=spark_jars(rows), settings=settings, variables=DEFAULT_JAVA
             )
-            with driver as spark, closing(SessionCpu(spark.pid)) as cpu:
-                bench = _Bench(broker, shim, spark, cpu, scratch)
+            with driver as spark, closing(SessionCpu(spark.pid)) as cpu, SchemaRegistry() as registry:
+                for topic in topics.values():
+                    register_orders(registry.url, topic.name)
+                bench = _Bench(broker, shim, spark, cpu, registry, scratch)
                 for number, latency, row in product(range(-1, arguments.rounds), arguments.latency_ms, rows):
                     for way in ("kafka-tuned", "kafka-remote", "executors", "export", "bare"):
                         if (way == "executors" and latency) or (number < 0 and latency != arguments.latency_ms[0]):

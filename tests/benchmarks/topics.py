@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import tempfile
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import attrs
+import fastavro
 from confluent_kafka import Producer
 
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.waiting import wait_until
 
-__all__ = ["Shape", "TieredTopic", "write_topic"]
+__all__ = ["ORDER_SCHEMA", "ORDER_SCHEMA_ID", "Shape", "TieredTopic", "avro_values", "write_topic"]
 
 _LINES = 1000
+_ORDERS = 100_000
+"""More than the dictionary of a Parquet column holds: 1 MiB."""
 _KEY_BYTES = 16
 _JAVAS_BATCH_BYTES = 16_384
+ORDER_SCHEMA_ID = 1
+_ORDER_FIELDS = {"id": "long", "customer": "string", "amount": "double", "currency": "string", "note": "string"}
+ORDER_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "order",
+    "fields": [{"name": name, "type": kind} for name, kind in _ORDER_FIELDS.items()],
+}
+"""The Avro schema of orders, the documents of topics of JSON and Avro."""
 _SEGMENTS_AT_LEAST = 4
 _LEFT_OVER = 0.9
 """How much of a topic with several partitions is read, because no two reach the end of their tier at once."""
@@ -26,7 +41,10 @@ _LEFT_OVER = 0.9
 
 @attrs.frozen
 class Shape:
-    """What is particular about a topic. ``local``: all of it is on the broker's disk as well. ``json``: values are JSON."""
+    """What is particular about a topic. ``local``: all of it is on the broker's disk as well. ``json``: values are JSON.
+
+    ``avro``: values are Avro behind :data:`ORDER_SCHEMA_ID`, by :data:`ORDER_SCHEMA`.
+    """
 
     codec: str = "none"
     keys: bool = False
@@ -34,6 +52,7 @@ class Shape:
     partitions: int = 1
     local: bool = False
     json: bool = False
+    avro: bool = False
 
     @property
     def name(self) -> str:
@@ -41,6 +60,7 @@ class Shape:
             "keys": self.keys,
             f"headers{self.headers}": self.headers,
             "json": self.json,
+            "avro": self.avro,
             f"of{self.partitions}": self.partitions > 1,
         }
         return "-".join(["", *([self.codec] if self.codec != "none" else []), *(word for word, on in said.items() if on)]) + (
@@ -79,7 +99,7 @@ def write_topic(
     local = {"local_retention_bytes": "-2"} if shape.local else {}
     broker.create_topic(name, segment_bytes=segment_bytes, partitions=shape.partitions, index_interval_bytes="4096", **local)
     count = megabytes * 1_000_000 // record_bytes
-    if shape.keys or shape.headers or shape.partitions > 1:
+    if shape.keys or shape.headers or shape.avro or shape.partitions > 1:
         _write(broker, name, record_bytes, count, shape)
     else:
         _write_by_java(broker, name, record_bytes, count, shape)
@@ -111,11 +131,11 @@ def _write_by_java(broker: KafkaBroker, name: str, record_bytes: int, count: int
 
 
 def _write(broker: KafkaBroker, name: str, record_bytes: int, count: int, shape: Shape) -> None:
-    """What Java's tool cannot write: keys, headers, and as many records for each of many partitions.
+    """What Java's tool cannot write: keys, headers, Avro, and as many records for each of many partitions.
 
     Its partitioner chooses at random. With 1,000 partitions some get too few batches to fill a segment.
     """
-    values = [line.encode() for line in _lines(record_bytes, shape)]
+    values = avro_values(record_bytes) if shape.avro else [line.encode() for line in _lines(record_bytes, shape)]
     headers: list[tuple[str, str | bytes | None]] = [(f"header-{number}", b"%08d" % number) for number in range(shape.headers)]
     settings = {"bootstrap.servers": broker.bootstrap_servers, "batch.size": _JAVAS_BATCH_BYTES, "linger.ms": 1000}
     producer = Producer({**settings, "compression.type": shape.codec, "log_level": 0})
@@ -138,20 +158,41 @@ def _lines(record_bytes: int, shape: Shape) -> list[str]:
     return ["".join(source.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=record_bytes)) for _ in range(_LINES)]
 
 
-def _words(record_bytes: int) -> list[str]:
+def _words(record_bytes: int, lines: int = _LINES) -> list[str]:
     """Lines of that length."""
     source = random.Random(1)
     words = ["".join(source.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=source.randint(3, 12))) for _ in range(600)]
-    return [" ".join(source.choices(words, k=record_bytes // 4 + 1))[:record_bytes] for _ in range(_LINES)]
+    return [" ".join(source.choices(words, k=record_bytes // 4 + 1))[:record_bytes] for _ in range(lines)]
 
 
-def _documents(record_bytes: int) -> list[str]:
+def _documents(record_bytes: int, count: int = _ORDERS) -> list[str]:
     """JSON documents of that length, one a line."""
+    orders = _orders(record_bytes, count)
+    return [_padded(one, record_bytes, lambda order: json.dumps(order).encode()).decode() for one in orders]
+
+
+def avro_values(record_bytes: int, count: int = _ORDERS) -> list[bytes]:
+    """The same orders in Avro behind the id of their schema, of that length."""
+    schema = fastavro.parse_schema(ORDER_SCHEMA)
+
+    def encoded(order: dict[str, Any]) -> bytes:
+        written = BytesIO()
+        written.write(struct.pack(">bi", 0, ORDER_SCHEMA_ID))
+        fastavro.schemaless_writer(written, schema, order)
+        return written.getvalue()
+
+    return [_padded(order, record_bytes, encoded) for order in _orders(record_bytes, count)]
+
+
+def _orders(record_bytes: int, count: int) -> Iterator[dict[str, Any]]:
     source = random.Random(2)
-    lines = []
-    for number, note in enumerate(_words(record_bytes)):
+    for number, note in enumerate(_words(record_bytes, count)):
         amount, currency = round(source.uniform(1, 1000), 2), source.choice(["EUR", "USD", "CHF"])
-        document = {"id": number, "customer": f"customer-{source.randrange(10_000)}", "amount": amount, "currency": currency}
-        left = record_bytes - len(json.dumps({**document, "note": ""}))
-        lines.append(json.dumps({**document, "note": note[:left]}))
-    return lines
+        customer = f"customer-{source.randrange(10_000)}"
+        yield {"id": number, "customer": customer, "amount": amount, "currency": currency, "note": note}
+
+
+def _padded(order: dict[str, Any], record_bytes: int, encode: Callable[[dict[str, Any]], bytes]) -> bytes:
+    """The order with as much of its note as there is room for."""
+    left = record_bytes - (len(encode(order)) - len(order["note"]))
+    return encode({**order, "note": order["note"][:left]})

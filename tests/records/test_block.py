@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from confluent_kafka import Message
 from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.records import RecordBlock, _kernel, arrow, read_batches
 from kafka_remote_client.records.message_layout import message_layout
+from tests.support.artifacts import ROOT
 from tests.support.batches import Rec, batch, legacy_message
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -284,3 +286,9 @@ def as_seen(messages: list[Message]) -> list[tuple[Any, ...]]:
         (one.topic(), one.partition(), one.offset(), one.timestamp(), one.leader_epoch(), one.key(), one.value(), one.headers())
         for one in messages
     ]
+
+
+def test_arrow_data_is_made_without_pandas() -> None:
+    code = "import sys; from kafka_remote_client.records import read_batches; from tests.support.batches import Rec, batch; "
+    code += "read_batches(batch(0, [Rec(0)])).to_arrow('t', 0); print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True) == "True False\n"

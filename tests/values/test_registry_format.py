@@ -177,3 +177,18 @@ def test_missing_fields_are_null_at_any_depth() -> None:
     narrow = pa.array([{"a": {"x": 1}}, None, {"a": None}])
     wide = pa.struct([("b", pa.string()), ("a", pa.struct([("y", pa.int64()), ("x", pa.float64())]))])
     assert widened(narrow, wide).to_pylist() == [{"b": None, "a": {"y": None, "x": 1.0}}, None, {"b": None, "a": None}]
+
+
+def test_column_of_one_unreadable_schema_is_null(registry: SchemaRegistry) -> None:
+    reader = RegistryFormat(registry_client(registry.url), pa.int64())
+    found = reader.decode(pa.array([struct.pack(">bi", 0, 99) + b"1", struct.pack(">bi", 0, 99)], pa.binary()))
+    assert found.values == pa.nulls(2, pa.int64())
+    assert dict(found.errors) == dict.fromkeys((0, 1), "the registry has no schema 99")
+
+
+def test_one_schema_names_the_value_that_does_not_parse(registry: SchemaRegistry, client: SchemaRegistryClient) -> None:
+    schema = record(("n", "long"))
+    good, other = written(client, schema, {"n": 1}), written(client, schema, {"n": 2})
+    found = RegistryFormat(registry_client(registry.url)).decode(pa.array([good, good[:5], other], pa.binary()))
+    assert list(found.errors) == [1]
+    assert found.values.to_pylist() == [{"n": 1}, None, {"n": 2}]

@@ -211,6 +211,7 @@ class SplitAttempt:
                 if self._writing.format is TableFormat.ICEBERG
                 else [name for name in _COUNTED if name in names],
                 metadata_collector=collected,
+                memory_pool=pa.system_memory_pool(),
             )
             return _OpenFile(staged, part, values, sink, opening.pop_all(), writer, collected)
 

@@ -9,7 +9,7 @@ References: docs/values.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, TypedDict
@@ -29,6 +29,7 @@ __all__ = ["ExportArguments", "TypedArguments", "TypedColumns", "split_arguments
 
 _DEAD_LETTERS = "dead_letters"
 _ON_ERROR = ("raise", "column", _DEAD_LETTERS)
+_PIECE_BYTES = 1 << 20
 _PLACE = ("topic", "partition", "offset")
 
 
@@ -153,7 +154,8 @@ class TypedColumns:
             decoder = self._decoder(rejected if self.on_error == _DEAD_LETTERS else self.on_error)  # one for each thread
             names = self.schema(columns).names
             for records in batches:
-                yield from decoder.decode(records).select(names).to_batches()
+                for piece in _pieces(records):
+                    yield from decoder.decode(piece).select(names).to_batches()
 
     @property
     def _arguments(self) -> dict[str, Any]:
@@ -173,6 +175,13 @@ class TypedColumns:
         if self.registry is not None:
             given |= {f"{name}_schema": self.registry.type_of(self._columns[name][1]) for name in self._by_registry}
         return ValueDecoder(**given, column_type=partial(table_type, format=self.format))
+
+
+def _pieces(records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yields the records in parts of about 1 MiB, which a core's cache holds while they are decoded."""
+    rows = max(1, len(records) * _PIECE_BYTES // max(1, records.nbytes))
+    for start in range(0, len(records), rows):
+        yield records.slice(start, rows)
 
 
 def split_arguments(arguments: ExportArguments, format: TableFormat) -> tuple[ParquetWriting, TypedColumns]:  # noqa: A002 - its name

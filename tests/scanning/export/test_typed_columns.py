@@ -54,6 +54,14 @@ def test_values_get_the_type_of_the_schema(arguments: dict[str, Any], values: li
     assert typed.decoded == ("value", "key")
 
 
+def test_large_batches_are_decoded_in_parts() -> None:
+    values = [b'{"n": %d, "more": "%s"}' % (number, b"x" * 1000) for number in range(3000)]
+    table = decoded(TypedColumns(value_format="json", value_schema=SCHEMA), batch(*values))
+    assert table["value"].num_chunks > 1
+    assert table["value"].to_pylist() == [{"n": number} for number in range(3000)]
+    assert table["offset"].to_pylist() == list(range(3000))
+
+
 def test_an_unparsable_value_raises_or_keeps_its_bytes_and_error() -> None:
     typed: dict[str, Any] = {"value_format": "json", "value_schema": SCHEMA}
     with pytest.raises(UnreadableRecordError) as raised:
