@@ -30,6 +30,7 @@ from tests.support.browser import BROWSER
 from tests.support.once import once_per_run
 from tests.support.promtool import PROMTOOL
 from tests.support.run_summary import summary
+from tests.uncounted import is_counted
 
 if TYPE_CHECKING:
     from kafka_remote_client.embedded.cluster import EmbeddedCluster
@@ -139,6 +140,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("broker")
         if fixtures & {"s3_server", "azure_server", "azure_tls_server", "gcs_server"}:
             item.add_marker("stores")
+        if not is_counted(item.nodeid):
+            item.add_marker("no_cover")
         if (seed := config.getoption("--campaign-seed")) is not None:
             _take_seed(item, seed)
     wanted = config.getoption("--suite")
@@ -155,6 +158,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item in chosen]
     yield
     items.sort(key=place_of)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """For a test without coverage: the processes that it starts do not load coverage either."""
+    if item.get_closest_marker("no_cover") is None:
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        return (yield)
 
 
 def _take_seed(item: pytest.Item, seed: int) -> None:

@@ -79,7 +79,6 @@ def assert_equals_the_real_consumer(
     assert ("no commit or abort marker" in remarks) == (topic in FIRST_UNDECIDED and isolation == "read_committed")
 
 
-@pytest.mark.no_cover  # the test of the other layout runs the same code; with coverage it takes twice the time
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("bounds", partitions(golden_local()), ids=lambda bounds: f"{bounds['topic']}-{bounds['partition']}")
 def test_prints_the_records_of_a_real_consumer(

@@ -12,7 +12,6 @@ MIB = 1 << 20
 SETTINGS = tuple((size * MIB, number) for size, number in [(1, 64), (2, 32), (4, 16), (8, 8)])
 
 
-@pytest.mark.no_cover  # the tests below run the same code; with coverage these take twice the time
 @pytest.mark.parametrize(
     ("round_trip", "per_connection", "partitions"),
     [(0.0, None, 1), (0.05, 40_000_000, 1), (0.2, None, 1), (0.2, None, 100)],

@@ -72,7 +72,6 @@ def test_random_predicates_equal_a_filtered_full_scan() -> None:
     assert figures.records > 5_000
 
 
-@pytest.mark.no_cover  # the test above runs the same code; with coverage the scans take twice the time
 def test_random_predicates_detect_a_wrong_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison detects a planted bug: ``<`` includes its bound."""
     monkeypatch.setitem(arrow_filter._COMPARE, Operator.LESS, pc.less_equal)

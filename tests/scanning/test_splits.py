@@ -80,7 +80,6 @@ def test_max_records_bounds_every_split() -> None:
     assert bounds(splits) == [(0, 15), (15, 27), (27, 40)]
 
 
-@pytest.mark.no_cover  # other tests of the file run the same code; with coverage it takes twice the time
 def test_plans_a_hundred_thousand_segments_in_linear_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = 0
     made = Split.__init__

@@ -87,7 +87,6 @@ def test_missing_topics_are_reported_at_the_first_read(golden_url: str) -> None:
         table.head(-1)
 
 
-@pytest.mark.no_cover  # other tests of tables run the same code; with coverage it takes twice the time
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_a_chunked_encrypted_bucket_is_a_table(isolation: str) -> None:
     root = golden_aiven("aiven-zstd-aes")

@@ -30,8 +30,6 @@ from tests.support.locations import ManualClock
 from tests.support.planting import planted
 from tests.support.reader_rig import TIERED_END, TOPIC, UNCOMMITTED
 
-pytestmark = pytest.mark.no_cover  # the tests of the modules run the same code, and tracing lines is what coverage does
-
 SEEDS = range(60)
 _LONGEST_SECONDS = 100.0
 _CONFIG = RemoteFetchConfig(enabled=True, hedge_max_percent=0, max_in_flight=3)

@@ -24,8 +24,6 @@ from tests.simulation.shrink import Failure, failure_of, shrunk, story_of
 from tests.simulation.world import World
 from tests.support.planting import planted
 
-pytestmark = pytest.mark.no_cover  # tests of the modules run the same code; with coverage the worlds take twice the time
-
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = range(24)
 REGRESSIONS = {

@@ -113,7 +113,7 @@ def test_no_dead_letter_folder_without_undecodable_records(orders: TableScan, tm
 
 
 # With coverage it takes twice the time; "local" reaches the same lines.
-@pytest.mark.parametrize("kind", ["local", pytest.param("objects", marks=pytest.mark.no_cover)])
+@pytest.mark.parametrize("kind", ["local", "objects"])
 def test_dead_letters_are_exactly_once_after_any_crash(orders: TableScan, tmp_path: Path, kind: str) -> None:
     counted: list[str] = []
 

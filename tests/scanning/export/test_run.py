@@ -64,7 +64,7 @@ def test_an_export_equals_the_consumers_records(
 
 
 # With coverage it takes twice the time; "local" reaches the same lines.
-@pytest.mark.parametrize("kind", ["local", pytest.param("objects", marks=pytest.mark.no_cover)])
+@pytest.mark.parametrize("kind", ["local", "objects"])
 def test_export_is_exactly_once_after_a_crash_at_any_step(
     small: TableScan, small_rows: list[Row], tmp_path: Path, kind: str, visible: Visible
 ) -> None:

@@ -82,7 +82,6 @@ def small(orders: TableScan) -> TableScan:
     return attrs.evolve(orders, scan=attrs.evolve(orders.scan, split_bytes=100_000))
 
 
-@pytest.mark.no_cover  # the test with Spark Connect runs the same code; with coverage it takes twice the time
 def test_tasks_write_each_record_once(small: TableScan, committed: list[Row], tmp_path: Path, visible: Any) -> None:
     session = Session(attempts=2)
     result = small.to_parquet(tmp_path, spark=session, partition_by="topic", file_bytes=1, row_group_bytes=50_000)

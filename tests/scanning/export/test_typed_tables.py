@@ -106,7 +106,6 @@ def rows(found: pa.Table) -> list[dict[str, Any]]:
     return listed
 
 
-@pytest.mark.no_cover  # other tests of tables run the same code; with coverage it takes twice the time
 @pytest.mark.parametrize("spark", [False, True])
 def test_readers_get_the_written_values(orders: TableScan, tables: Any, spark: bool) -> None:
     write, read = tables
