@@ -189,7 +189,7 @@ print("=", [(one.name, one.cpu_minutes > 1 / 60) for one in sorted(r.steps)])
 """
 
 
-def test_a_step_beside_others_has_its_own_cpu_minutes_and_its_output_in_one_piece() -> None:
+def test_a_step_beside_others_has_its_own_cpu_minutes_and_output() -> None:
     lines = _program(_TWO_STEPS)
     assert lines[-1] == "= [('beside', True), ('first', False), ('second', False)]"
     for name in ("beside", "first", "second"):
@@ -216,6 +216,24 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("raises", ["raise KeyboardInterrupt", "signal.setitimer(signal.ITIMER_REAL, 0.1)"])
 def test_an_interrupted_run_ends_the_step_beside(raises: str) -> None:
     assert _program(_INTERRUPTED.format(raises=raises))[-1] == "= []"
+
+
+_OWN_BROKER = """
+import sys
+from pathlib import Path
+program = "import os, sys; print(sys.argv[1:3], os.environ['KAFKA_REMOTE_TEST_RUN'] != os.environ['OTHERS']); print('2 passed')"
+s["_in_turn"].__globals__.update(PYTEST=[sys.executable, "-c", program], BIN=Path(sys.executable).parent)
+environment = dict(os.environ)
+with s["_run_directory"](environment) as run:
+    passed = s["_with_own_broker"](s["Report"](), environment | {"OTHERS": str(run)}, ["spark"])
+    print("=", passed, environment["KAFKA_REMOTE_TEST_RUN"] == str(run))
+"""
+
+
+def test_a_suite_beside_others_has_a_run_directory_of_its_own() -> None:
+    lines = _program(_OWN_BROKER)
+    assert "['--suite', 'spark'] True" in lines
+    assert "= 2 True" in lines
 
 
 def test_commands_of_make_keep_bytecode() -> None:
