@@ -28,20 +28,26 @@ cdef int read_header(const uint8_t *at, int64_t size, Batch *batch) noexcept nog
 
 
 cdef int check_place(Batch *batch, int64_t expected, Rules *rules) noexcept nogil:
-    cdef int64_t epoch = -1
     cdef int64_t i
     if not rules.start_offset <= batch.base_offset <= batch.last_offset <= rules.end_offset:
         return OUTSIDE_SEGMENT
     if expected >= 0 and (batch.base_offset < expected or (batch.base_offset > expected and not rules.allow_offset_gaps)):
         return CHAIN
-    if batch.magic == 2 and not rules.any_epoch:
-        for i in range(rules.epoch_count):
-            if rules.epochs[i].start_offset > batch.base_offset:
-                break
-            epoch = rules.epochs[i].epoch
-        if epoch != batch.leader_epoch:
-            return LEADER_EPOCH
+    if batch.magic == 2 and not rules.any_epoch and not is_epoch_possible(batch, rules):
+        return LEADER_EPOCH
     return NONE
+
+
+cdef bint is_epoch_possible(Batch *batch, Rules *rules) noexcept nogil:
+    cdef int64_t epoch = -1
+    cdef int64_t i
+    if rules.epoch_count and batch.last_offset < rules.epochs[0].start_offset:
+        return 0 <= batch.leader_epoch <= rules.epochs[0].epoch
+    for i in range(rules.epoch_count):
+        if i and rules.epochs[i].start_offset > batch.base_offset:
+            break
+        epoch = rules.epochs[i].epoch
+    return epoch == batch.leader_epoch
 
 
 cdef class BatchList:

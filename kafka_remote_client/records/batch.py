@@ -160,7 +160,8 @@ class BatchHeader(NamedTuple):
 class BatchRules:
     """The checks on the batches of one segment. The defaults allow every offset, any epoch, and gaps between batches.
 
-    ``epochs``: (leader epoch, start offset) pairs, rising; None = not known. ``max_batch_bytes``: the most bytes of a whole
+    ``epochs``: (leader epoch, start offset) pairs, rising; None = not known. If records were deleted before the segment was
+    copied, the first pair begins there: a batch before it has that epoch or an earlier one. ``max_batch_bytes``: the most bytes of a whole
     batch in the segment. ``max_decompressed_bytes``: the most bytes of a batch's records after decompression.
     """
 
@@ -333,15 +334,17 @@ def _check_place(header: BatchHeader, expected_offset: int, rules: BatchRules) -
         return Fault.OUTSIDE_SEGMENT
     if expected_offset != ANY_OFFSET and (base < expected_offset or (base > expected_offset and not rules.allow_offset_gaps)):
         return Fault.CHAIN
-    if rules.epochs is not None and header.magic == 2 and header.leader_epoch != _epoch_for(base, rules.epochs):
+    if rules.epochs is not None and header.magic == 2 and not _is_epoch_possible(header, rules.epochs):
         return Fault.LEADER_EPOCH
     return Fault.NONE
 
 
-def _epoch_for(offset: int, epochs: tuple[tuple[int, int], ...]) -> int:
+def _is_epoch_possible(header: BatchHeader, epochs: tuple[tuple[int, int], ...]) -> bool:
+    if epochs and header.last_offset < epochs[0][1]:
+        return 0 <= header.leader_epoch <= epochs[0][0]
     found = -1
-    for epoch, start_offset in epochs:
-        if start_offset > offset:
+    for number, (epoch, start_offset) in enumerate(epochs):
+        if number and start_offset > header.base_offset:
             break
         found = epoch
-    return found
+    return found == header.leader_epoch

@@ -55,6 +55,17 @@ class LeaderEpochLineage:
         at = bisect_right(self._starts, offset)
         return self._entries[at - 1].epoch if at else UNKNOWN_EPOCH
 
+    def may_hold(self, epoch: int, first_offset: int, last_offset: int) -> bool:
+        """Whether a batch with those offsets may have that epoch.
+
+        A batch below the first entry has its epoch or an earlier one: DeleteRecords moves the first entry to the log's start.
+        """
+        if not self._entries:
+            return False
+        if last_offset < self._starts[0]:
+            return 0 <= epoch <= self._entries[0].epoch
+        return epoch == self._entries[self.entry_number(first_offset)].epoch
+
     def entry_number(self, offset: int) -> int:
         """The place in ``entries`` of the epoch that wrote ``offset``; 0 below the first entry."""
         return max(0, bisect_right(self._starts, offset) - 1)

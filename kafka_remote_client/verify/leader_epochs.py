@@ -32,7 +32,7 @@ class EpochClaim:
 
     def compare(self, header: BatchHeader) -> None:
         """Counts one batch."""
-        if self.lineage.epoch_for_offset(header.base_offset) == header.leader_epoch:
+        if self.lineage.may_hold(header.leader_epoch, header.base_offset, header.last_offset):
             self._run = 0
             return
         self.count += 1

@@ -144,8 +144,16 @@ def test_leader_epoch_must_be_the_one_that_wrote_the_offset(base: int, epoch: in
     fails(batch(base, epoch=epoch + 1), CorruptRecordError, "leader epoch", epochs=EPOCHS)
 
 
-def test_offset_before_the_first_known_epoch_is_damage() -> None:
-    fails(batch(0, epoch=0), CorruptRecordError, "leader epoch", epochs=((0, 5),))
+@pytest.mark.parametrize(("base", "last", "epoch"), [(0, 4, 0), (0, 4, 2), (3, 5, 2), (3, 9, 2)])
+def test_batches_before_the_first_known_epoch_are_not_damage(base: int, last: int, epoch: int) -> None:
+    """DeleteRecords moved the log's start to offset 5 before the segment was copied, so its epochs begin there."""
+    assert len(list(walk(batch(base, epoch=epoch, last_delta=last - base), epochs=((2, 5), (4, 10))))) == 1
+
+
+@pytest.mark.parametrize(("base", "last", "epoch"), [(0, 4, 3), (0, 4, -1), (3, 5, 1), (3, 5, 4)])
+def test_batches_before_the_first_known_epoch_have_no_later_one(base: int, last: int, epoch: int) -> None:
+    data = batch(base, epoch=epoch, last_delta=last - base)
+    fails(data, CorruptRecordError, "leader epoch", epochs=((2, 5), (4, 10)))
 
 
 def test_old_messages_have_no_leader_epoch_to_check() -> None:

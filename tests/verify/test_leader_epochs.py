@@ -25,6 +25,11 @@ def test_batches_with_the_claimed_epochs_have_no_problem() -> None:
     assert problems([0, 0]) == []
 
 
+def test_batches_below_the_first_claimed_epoch_have_it_or_an_earlier_one() -> None:
+    assert problems([0, 2, 2, 2], (WRONG, [(2, 2)])) == []
+    assert [p.offset for p in problems([0, 3, 2, 2, 2], (WRONG, [(2, 2)]))] == [1]
+
+
 def test_a_few_batches_with_other_epochs_are_damaged() -> None:
     (one,) = problems([0, 0, 5, 0, 0], (WRONG, [(0, 0)]))
     assert (one.kind, one.position, one.offset, one.size) == (BATCH, 100, 2, 50)
