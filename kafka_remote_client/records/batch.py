@@ -161,8 +161,9 @@ class BatchRules:
     """The checks on the batches of one segment. The defaults allow every offset, any epoch, and gaps between batches.
 
     ``epochs``: (leader epoch, start offset) pairs, rising; None = not known. If records were deleted before the segment was
-    copied, the first pair begins there: a batch before it has that epoch or an earlier one. ``max_batch_bytes``: the most bytes of a whole
-    batch in the segment. ``max_decompressed_bytes``: the most bytes of a batch's records after decompression.
+    copied, the first pair begins there: a batch before it has that epoch or an earlier one.
+    ``max_batch_bytes``: the most bytes of a whole batch in the segment. ``max_decompressed_bytes``: the most bytes of a batch's
+    records after decompression.
     """
 
     start_offset: int = 0

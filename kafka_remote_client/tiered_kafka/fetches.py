@@ -2,15 +2,16 @@
 
 A Fetch waits until ``min_bytes`` are there, one partition has an error, or ``max_wait_ms`` have passed. One that reads the tier
 does not wait; one that has waited does not read the tier. Fetch sessions are not kept: each answer has session 0, after which
-clients send full requests.
+clients send full requests. A client that names the epoch of its last record learns where its log and the leader's diverge.
 
-References: Kafka's ReplicaManager (fetchMessages, readFromLog, processRemoteFetches), DelayedFetch, DelayedRemoteFetch,
-KafkaApis.handleListOffsetRequest; KIP-74, KIP-956.
+References: Kafka's ReplicaManager (fetchMessages, readFromLog, processRemoteFetches), Partition.readRecords, DelayedFetch,
+DelayedRemoteFetch, KafkaApis.handleListOffsetRequest; KIP-74, KIP-595, KIP-956.
 """
 
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections import defaultdict, deque
 
 import attrs
@@ -19,8 +20,9 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
 from kafka_remote_client.protocol import fetch, list_offsets
 from kafka_remote_client.protocol.list_offsets import OffsetSpec
-from kafka_remote_client.tiered_cluster import offset_lookup, tiered_read
+from kafka_remote_client.tiered_cluster import epochs, offset_lookup, tiered_read
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
+from kafka_remote_client.tiered_cluster.log import PartitionLog
 from kafka_remote_client.tiered_cluster.offset_lookup import FoundOffset
 from kafka_remote_client.tiered_cluster.partition import Partition
 from kafka_remote_client.tiered_cluster.quota import Quota
@@ -30,6 +32,9 @@ from kafka_remote_client.tiered_kafka.topics import Topic, Topics
 from kafka_remote_client.wire import Buffer
 
 __all__ = ["Fetches", "leader_error"]
+
+_EPOCH_END = struct.Struct(">iq")
+_NO_MORE_TAGS = b"\0"
 
 
 def leader_error(partition: Partition | None, node_id: int, epoch: int = UNKNOWN_EPOCH) -> ErrorCode:
@@ -42,6 +47,20 @@ def leader_error(partition: Partition | None, node_id: int, epoch: int = UNKNOWN
     if epoch not in {UNKNOWN_EPOCH, current}:
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < current else ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.NONE
+
+
+def _diverging(log: PartitionLog, asked: fetch.FetchPartition) -> fetch.PartitionData | None:
+    """The answer to a client that has read from another log: where the epoch of its last record ends in this one."""
+    if asked.last_fetched_epoch == UNKNOWN_EPOCH:
+        return None
+    epoch, end_offset = epochs.end_offset_of(log.lineage, asked.last_fetched_epoch, log.end_offset)
+    if epoch == UNKNOWN_EPOCH or asked.fetch_offset < log.log_start:
+        return fetch.PartitionData(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+        return None
+    tag = _EPOCH_END.pack(epoch, end_offset) + _NO_MORE_TAGS
+    bounds = (log.high_watermark, log.last_stable_offset, log.log_start)
+    return fetch.PartitionData(asked.partition, ErrorCode.NONE, *bounds, records=b"", tags={fetch.DIVERGING_EPOCH_TAG: tag})
 
 
 @attrs.define
@@ -123,6 +142,9 @@ class Fetches:
         error = missing if topic is None else leader_error(partition, node_id, asked.current_leader_epoch)
         if partition is None or error:
             return fetch.PartitionData(asked.partition, error)
+        diverging = _diverging(partition.log, asked)
+        if diverging is not None:
+            return diverging
         log, size = partition.log, max(min(asked.partition_max_bytes, limits.size), 0)
         if log.log_start <= asked.fetch_offset < log.local_log_start:
             answer = self._from_tier(partition, asked.fetch_offset, size, isolation, limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,6 +124,38 @@ def test_fetch_is_refused_at_once_with_the_reason(tmp_path: Path, partition: int
     request = broker.request(fetch.FetchPartition(partition, 5, 1000, epoch), max_wait_ms=60_000, min_bytes=1)
     (data,) = asyncio.run(broker.fetch(request))
     assert data.error_code == error
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch", "told"),
+    [
+        (2, 0, None),
+        (3, 0, (0, 2)),
+        (3, 1, None),
+        (4, 1, (1, 3)),
+        (3, -1, None),
+        (4, 2, (1, 3)),
+        (0, 1, "error"),
+        (3, 9, "error"),
+    ],
+)
+def test_a_client_of_another_log_learns_where_they_diverge(
+    tmp_path: Path, offset: int, epoch: int, told: tuple[int, int] | str | None
+) -> None:
+    """Epoch 0 wrote the offsets 0 and 1, epoch 1 wrote 2, epoch 3 wrote 3. The log starts at 1."""
+    broker = Broker(tmp_path)
+    for count, elected in ((2, 1), (1, 2), (1, 0)):
+        for _ in range(count):
+            broker.append()
+        for _ in range(elected):
+            broker.topics.elect(broker.orders, 0, 1)
+    broker.topics.delete_records(broker.orders, 0, 1)
+    request = broker.request(fetch.FetchPartition(0, offset, 1000, last_fetched_epoch=epoch))
+    (data,) = asyncio.run(broker.fetch(request))
+    tag = data.tags.get(fetch.DIVERGING_EPOCH_TAG)
+    assert data.error_code == (ErrorCode.OFFSET_OUT_OF_RANGE if told == "error" else ErrorCode.NONE)
+    assert tag == (struct.pack(">iqb", *told, 0) if isinstance(told, tuple) else None)
+    assert bool(data.records) == (told is None)
 
 
 def test_unknown_topic_ids_are_named_as_such(tmp_path: Path) -> None:
