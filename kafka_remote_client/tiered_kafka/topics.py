@@ -93,7 +93,7 @@ class Topic:
 class Topics:
     """``brokers``: the ids of the brokers. ``changed`` is called after records were appended, or offsets moved.
 
-    ``copy_bytes_per_second``: each broker's quota for copies.
+    ``copy_bytes_per_second``: each broker's quota for copies. ``new_id``: makes the ids of topics and segments.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class Topics:
         metadata_partitions: int,
         changed: Callable[[], None],
         copy_bytes_per_second: int | None = None,
+        new_id: Callable[[], UUID] = random_uuid,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -114,6 +115,7 @@ class Topics:
         self._brokers = tuple(brokers)
         self._partitions = partitions
         self._changed = changed
+        self._new_id = new_id
         self._quotas = defaultdict[int, Quota](lambda: Quota(copy_bytes_per_second))
         self._topics: dict[str, Topic] = {}
         self.create(METADATA_TOPIC, metadata_partitions, TopicSettings(TopicConfig(), tiered=False))
@@ -151,7 +153,7 @@ class Topics:
             raise ValueError(f"topic {name} exists")
         if not 0 < len(name) <= _MAX_NAME or name in {".", ".."} or not _is_name(name):
             raise ValueError(f"not a topic name: {name!r}")
-        topic_id, settings = random_uuid(), settings or self._settings
+        topic_id, settings = self._new_id(), settings or self._settings
         led = [
             Partition(
                 TopicIdPartition(topic_id, name, number),
@@ -259,7 +261,7 @@ class Topics:
         raise ValueError(f"{topic.name}-{number} did not reach {point.value}: there is nothing to copy or to delete")
 
     def _copy_event(self, topic: Topic, number: int) -> RunCopy:
-        ids = tuple(random_uuid() for _ in topic.partitions[number].log.segments)
+        ids = tuple(self._new_id() for _ in topic.partitions[number].log.segments)
         return RunCopy(self._clock.time_ms(), ids)
 
     def _run(self, topic: Topic, number: int, event: Event, crash: CrashPoint | None = None) -> int:

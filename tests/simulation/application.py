@@ -16,9 +16,11 @@ from kafka_remote_client.records import RecordBlock
 from tests.simulation.engine import Engine
 from tests.simulation.judge import ReadJudge, ViolationError, records_of
 from tests.simulation.model_log import LogRecord
-from tests.simulation.tier import Partition
+from tests.simulation.tier import Partition, Tier
 
 if TYPE_CHECKING:
+    from tests.simulation.brokers import LedPartition
+    from tests.simulation.clients import Client
     from tests.simulation.world import World
 
 __all__ = ["Application"]
@@ -44,7 +46,7 @@ _BACKOFF_SECONDS = 2.0
 class _Reader:
     """One application's read. ``held``: the block in its hands, with its records at the time of delivery."""
 
-    partition: Partition
+    partition: Partition | LedPartition
     read: PartitionRead
     judge: ReadJudge
     held: tuple[RecordBlock, tuple[LogRecord, ...]] | None = None
@@ -54,9 +56,10 @@ class _Reader:
 class Application:
     """All applications of a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, client: Client | None = None) -> None:
         self._world = world
-        self._engine = Engine(world, self)
+        self._client = client
+        self._engine = Engine(world, self, client)
         world.engines.append(self._engine)
         self._readers: dict[PartitionRead, _Reader] = {}
         self._stopped = False
@@ -66,7 +69,8 @@ class Application:
         """Opens a read of each partition."""
         for partition in self._world.tier.partitions:
             self._open(partition, self._anywhere(partition))
-        self._world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)
+        if isinstance(self._world.tier, Tier):
+            self._world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)
 
     def stop(self) -> bool:
         """Stops all reads for good. Returns True."""
@@ -106,10 +110,10 @@ class Application:
     def _some(self, mean: float) -> float:
         return self._world.chance.expovariate(1 / mean)
 
-    def _anywhere(self, partition: Partition) -> int:
+    def _anywhere(self, partition: Partition | LedPartition) -> int:
         return self._world.chance.randrange(partition.log_start, partition.tiered_end)
 
-    def _open(self, partition: Partition, start: int) -> None:
+    def _open(self, partition: Partition | LedPartition, start: int) -> None:
         chance, world = self._world.chance, self._world
         level = chance.choice((IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
         end = start + chance.randint(1, 200) if chance.random() < 0.2 else None
@@ -128,7 +132,7 @@ class Application:
                 offsets=partition.offsets if chance.random() < 0.5 else PartitionOffsets(),
             ),
         )
-        judge = ReadJudge(read.name, partition.log, level, partition.log_start if from_beginning else start, end)
+        judge = partition.judge(read.name, level, partition.log_start if from_beginning else start, end)
         self._readers[read] = _Reader(partition, read, judge)
         world.tell("%s opens a read at offset %d up to %s, %s", read.name, start, end, level.name.lower())
         self._engine.scheduler.opened(read)
@@ -189,7 +193,7 @@ class Application:
         pause = _BACKOFF_SECONDS if end.reason == "breaker-open" else 0.1
         world.after(self._some(pause), partial(self._open_again, partition, offset))
 
-    def _leave(self, partition: Partition, offset: int) -> None:
+    def _leave(self, partition: Partition | LedPartition, offset: int) -> None:
         """The broker delivers, which is the faster one, until the store is tried again."""
         world, key = self._world, ("orders", partition.number)
         self._engine.asked.left(partition.number)
@@ -201,7 +205,7 @@ class Application:
                 raise ViolationError("J14", f"{self._on_trial} partitions are on trial at the broker")
         world.after(seconds + _LATER_SECONDS, partial(self._return, partition, offset, seconds, 1))
 
-    def _return(self, partition: Partition, offset: int, seconds: float, times: int) -> None:
+    def _return(self, partition: Partition | LedPartition, offset: int, seconds: float, times: int) -> None:
         """The broker has delivered for so many seconds, perhaps beyond the tier. ``times``: how often it is asked to return."""
         world, key = self._world, ("orders", partition.number)
         world.progress()
@@ -221,12 +225,10 @@ class Application:
         seen, log, bound = self._world.seen, reader.judge.log, reader.judge.end
         if end.reason in _ENDS:
             seen.saw(_ENDS[end.reason])
-        if end.reason == "end" and bound is not None:
-            segment = log.segment_of(bound - 1)
-            if segment is not None and segment.batches[segment.batch_of(bound - 1)].last >= bound:
-                seen.saw("end-inside-batch")
+        if end.reason == "end" and bound is not None and log.is_inside_batch(bound):
+            seen.saw("end-inside-batch")
 
-    def _open_again(self, partition: Partition, offset: int) -> None:
+    def _open_again(self, partition: Partition | LedPartition, offset: int) -> None:
         if not self._stopped:
             self._open(partition, max(offset, partition.log_start))
 
@@ -252,6 +254,7 @@ class Application:
         world = self._world
         if self._stopped:
             return
+        assert isinstance(world.tier, Tier)
         partition = world.chance.choice(world.tier.partitions)
         if world.chance.random() < 0.5 and world.tier.grow(partition):
             world.seen.saw("tier-grew")

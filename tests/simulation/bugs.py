@@ -39,7 +39,9 @@ SIMULATED = (
             *("partition_read", "partition_state", "plan", "policy", "preference", "ready_queue", "request_rate", "scheduler"),
         )
     ),
+    "kafka_remote_client.location.leader_check",
     "kafka_remote_client.records.completed_fetch",
+    *(f"kafka_remote_client.shim.{name}" for name in ("decisions", "grants", "signing")),
     *(
         f"kafka_remote_client.consumer.{name}"
         for name in (

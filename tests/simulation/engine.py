@@ -31,9 +31,10 @@ from tests.simulation.judge import ViolationError
 from tests.simulation.scenario import LOCATION_SECONDS, OVERDUE_SECONDS
 from tests.simulation.store import Outcome
 from tests.simulation.store_judge import StoreJudge
-from tests.simulation.tier import SignedRange
+from tests.simulation.tier import SignedRange, Tier
 
 if TYPE_CHECKING:
+    from tests.simulation.clients import Client
     from tests.simulation.world import World
 
 __all__ = ["Engine", "Owner"]
@@ -74,9 +75,11 @@ class _Get:
 class Engine:
     """See the module."""
 
-    def __init__(self, world: World, owner: Owner) -> None:
+    def __init__(self, world: World, owner: Owner, client: Client | None = None) -> None:
+        """``client``: requests the locations; without one the model of a tier answers."""
         self._world = world
         self._owner = owner
+        self._client = client
         self._scenario, self._clock, self._chance, self._seen = world.scenario, world.clock, world.chance, world.seen
         self.buffers = Buffers()
         config = world.scenario.config
@@ -198,14 +201,16 @@ class Engine:
             if locate_one.read in self._relocating and not locate_one.ahead:
                 self._relocating.discard(locate_one.read)
                 self._seen.saw("relocated")
+        if self._client is not None:
+            self._client.locate(batch, partial(self._located, batch))
+            return
         delay = self._chance.uniform(1.0, 3.0) * self._scenario.latency
         self._world.after(delay / 2, partial(self._at_peer, batch, delay / 2))
 
     def _at_peer(self, batch: LocationBatch, back: float) -> None:
-        deadline = Deadline(self._clock, LOCATION_SECONDS)
-        found = locate(
-            self._world.tier, batch.locates, (ORIGINAL_FORMAT,), deadline, self._clock, lambda _partition, _deadline: False
-        )
+        deadline, tier = Deadline(self._clock, LOCATION_SECONDS), self._world.tier
+        assert isinstance(tier, Tier)
+        found = locate(tier, batch.locates, (ORIGINAL_FORMAT,), deadline, self._clock, lambda _partition, _deadline: False)
         self._world.after(back, partial(self._located, batch, found))
 
     def _located(self, batch: LocationBatch, found: list[Located]) -> None:

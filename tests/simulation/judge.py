@@ -18,27 +18,45 @@ J12  no range is requested more often or sooner than its errors permit, no locat
 J13  hedges are at most their share of the GETs, and none follows its GET within 25 ms
 J14  a partition leaves the store for the broker only after a range slower than the sufficient pace, one on trial at a time,
      and returns
+J15  a location names only records that were the leader's while it was requested, none below the log's start
+J16  a client without READ gets no location
+J17  the shim's store opens no URL after its expiry, and no other object or range than it was signed for
 ===  ============================================================================================================
 """
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import attrs
 
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records import RecordBlock
-from tests.simulation.model_log import LogRecord, ModelLog
+from tests.simulation.model_log import LogRecord
 
-__all__ = ["ReadJudge", "ViolationError", "records_of"]
+__all__ = ["JudgedLog", "ReadJudge", "ViolationError", "records_of"]
 
 
 class ViolationError(AssertionError):
-    """``rule``: J1 to J14, I1 to I12 (tests/support/invariants), or "group" (tests/support/group_judgement.py)."""
+    """``rule``: J1 to J17, I1 to I12 (tests/support/invariants), or "group" (tests/support/group_judgement.py)."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")
         self.rule = rule
+
+
+class JudgedLog(Protocol):
+    """What was produced to a partition."""
+
+    def records(self, level: IsolationLevel, start: int, end: int) -> tuple[LogRecord, ...]:
+        """Returns the records in ``[start, end)``."""
+
+    def epoch_before(self, offset: int) -> int:
+        """Returns the leader epoch of the offset before, -1 at the log's start."""
+
+    def is_inside_batch(self, offset: int) -> bool:
+        """Whether an offset is in a batch, but not its first."""
 
 
 def records_of(block: RecordBlock) -> tuple[LogRecord, ...]:
@@ -53,7 +71,7 @@ class ReadJudge:
     """Follows one read from ``position`` to ``end`` (exclusive; ``None`` = no bound)."""
 
     name: str
-    log: ModelLog
+    log: JudgedLog
     level: IsolationLevel
     position: int
     end: int | None = None
@@ -89,7 +107,8 @@ class ReadJudge:
             raise ViolationError("J4", f"{self.name}: {what} {offset} skips the record at {skipped[0].offset}")
 
     def _difference(self, records: tuple[LogRecord, ...], expected: tuple[LogRecord, ...]) -> tuple[str, str]:
-        known = {one.offset: one for one in self.log.visible[IsolationLevel.READ_UNCOMMITTED]}
+        reached = max((one.offset for one in records), default=self.position) + 1
+        known = {one.offset for one in self.log.records(IsolationLevel.READ_UNCOMMITTED, self.position, reached)}
         visible = {one.offset for one in expected}
         hidden = [one.offset for one in records if one.offset in known and one.offset not in visible]
         if self.level is IsolationLevel.READ_COMMITTED and any(offset >= self.position for offset in hidden):

@@ -136,6 +136,11 @@ class ModelLog:
         segment = self.segment_of(offset - 1)
         return -1 if segment is None else segment.batches[segment.batch_of(offset - 1)].epoch
 
+    def is_inside_batch(self, offset: int) -> bool:
+        """Whether an offset is in a batch, but not its first."""
+        segment = self.segment_of(offset)
+        return segment is not None and segment.batches[segment.batch_of(offset)].base < offset
+
     def segment_of(self, offset: int) -> LogSegment | None:
         """Returns the segment that holds an offset."""
         at = bisect.bisect_right(self.segments, offset, key=lambda one: one.start) - 1

@@ -19,6 +19,7 @@ SOMETIMES = {
     "damaged-then-good": "a range is damaged, and the second GET of it is good",
     "damaged-twice": "a range is damaged in both GETs, so the broker continues",
     "url-expired": "the store refuses a URL that has expired",
+    "url-expired-for-hedge": "the URL of a range expires between its first GET and the hedge",
     "url-renewed": "ranges that wait get new URLs",
     "segment-gone": "a segment is deleted between its location and a GET",
     "relocated": "a new location is requested after a failed GET",
@@ -59,6 +60,11 @@ SOMETIMES = {
     "coordinator-silent": "the coordinator does not answer a request for committed offsets",
     "bounds-unknown": "a request for the bounds of the tiers fails",
     "tier-grew": "a segment reaches the tier while its partition is read",
+    "elected": "a partition gets a new leader",
+    "elected-uncleanly": "a partition gets a new leader, whose log is shorter",
+    "tier-diverged": "an unclean election loses records that are in the tier",
+    "leader-crashed": "a leader crashes in the middle of a copy or a deletion",
+    "topic-recreated": "a topic is deleted and created again",
 }
 """Name and meaning of each."""
 

@@ -26,7 +26,8 @@ from tests.support.ledger import ledger
 __all__ = ["SIMULATED_CODE", "main"]
 
 SIMULATED_CODE = (
-    *(f"kafka_remote_client/{package}" for package in ("consumer", "fetch", "records")),
+    *(f"kafka_remote_client/{package}" for package in ("consumer", "fetch", "location", "records", "remote_log")),
+    *(f"kafka_remote_client/shim/{module}.py" for module in ("decisions", "grants", "joined_probes", "lookups", "signing")),
     "kafka_remote_client/breaker.py",
 )
 """The product code that a run is about."""

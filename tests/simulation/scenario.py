@@ -9,7 +9,16 @@ import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
 
-__all__ = ["CONSUMER_FAULTS", "FAULTS", "LOCATION_SECONDS", "OVERDUE_SECONDS", "READ_SECONDS", "Scenario", "scenario_of"]
+__all__ = [
+    "BROKER_FAULTS",
+    "CONSUMER_FAULTS",
+    "FAULTS",
+    "LOCATION_SECONDS",
+    "OVERDUE_SECONDS",
+    "READ_SECONDS",
+    "Scenario",
+    "scenario_of",
+]
 
 READ_SECONDS = 1.0
 LOCATION_SECONDS = 2.0
@@ -17,6 +26,8 @@ _CONNECT_SECONDS = 0.5
 _GRACE_SECONDS = 0.5
 OVERDUE_SECONDS = READ_SECONDS + _CONNECT_SECONDS + _GRACE_SECONDS
 """After which the scheduler gives up a GET whose fetcher does not return."""
+
+_SHARE_WITH_BROKERS = 0.25
 
 FAULTS = (
     "slow",
@@ -38,6 +49,8 @@ FAULTS = (
 """The fields of a scenario that are shares between 0 and 1: how often something happens where it can."""
 CONSUMER_FAULTS = ("coordinator_fails", "calls", "crashes")
 """The same for scenarios with consumers."""
+BROKER_FAULTS = ("elections", "unclean_elections", "leader_crashes", "recreations", "denials", "lookups_slow", "follower_fails")
+"""The same for scenarios with brokers."""
 
 
 @attrs.frozen
@@ -47,7 +60,7 @@ class Scenario:
     ``grant_bytes``, ``range_bytes``: the largest window and the largest range that the peer grants. ``takes_seconds``: mean
     time for which the application uses a block. ``segments_tiered``: share of the log that is in the tier at first.
     ``consumers``: with 0 there are only reads. ``grouped``: the consumers are members of a group. ``calls``: how often an
-    application calls something else than poll.
+    application calls something else than poll. ``brokers``: the locations come from three brokers and a shim.
     """
 
     seed: int
@@ -84,6 +97,14 @@ class Scenario:
     coordinator_fails: float = 0.0
     calls: float = 0.0
     crashes: float = 0.0
+    brokers: bool = False
+    elections: float = 0.0
+    unclean_elections: float = 0.0
+    leader_crashes: float = 0.0
+    recreations: float = 0.0
+    denials: float = 0.0
+    lookups_slow: float = 0.0
+    follower_fails: float = 0.0
 
     @property
     def config(self) -> RemoteFetchConfig:
@@ -104,7 +125,7 @@ class Scenario:
 
     def smaller(self) -> Iterator[Scenario]:
         """Yields simpler scenarios: without one fault, with fewer partitions or requests at once."""
-        for name in (*FAULTS, *CONSUMER_FAULTS):
+        for name in (*FAULTS, *CONSUMER_FAULTS, *BROKER_FAULTS):
             if getattr(self, name):
                 yield attrs.evolve(self, **{name: 0.0})
         for name, least in (("partitions", 1), ("in_flight", 1), ("hedge_percent", 0), ("consumers", 1)):
@@ -125,7 +146,7 @@ def scenario_of(seed: int) -> Scenario:
     """Draws a scenario: a few faults at a time, because many at once end each read before it becomes interesting."""
     chance = random.Random(seed)
     faults = {name: chance.choice((0.01, 0.03, 0.15)) for name in chance.sample(FAULTS, chance.randint(0, 4))}
-    return Scenario(
+    drawn = Scenario(
         seed,
         partitions=chance.choice((1, 1, 2, 3, 8)),
         in_flight=chance.choice((1, 2, 4, 8)),
@@ -145,4 +166,15 @@ def scenario_of(seed: int) -> Scenario:
         calls=chance.choice((0.03, 0.3)),
         crashes=chance.choice((0.0, 0.003, 0.02)),
         **faults,
+    )
+    if chance.random() >= _SHARE_WITH_BROKERS:
+        return drawn
+    of_brokers = {name: chance.choice((0.05, 0.2)) for name in chance.sample(BROKER_FAULTS, chance.randint(1, 4))}
+    return attrs.evolve(
+        drawn,
+        consumers=0,
+        brokers=True,
+        partitions=min(drawn.partitions, 3),
+        url_seconds=chance.choice((2.0, 600.0)),
+        **of_brokers,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Protocol
 
 import attrs
 
@@ -13,14 +14,12 @@ from kafka_remote_client.errors import (
     RemoteStorageThrottledError,
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
-    SegmentNotFoundError,
 )
 from kafka_remote_client.fetch.partition_read import Fetch
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import OVERDUE_SECONDS, READ_SECONDS, Scenario
-from tests.simulation.tier import SignedRange, Tier
 
-__all__ = ["Outcome", "Store"]
+__all__ = ["OpenedTier", "Outcome", "Store"]
 
 _BYTES_PER_SECOND = 20_000_000
 _HUNG_SECONDS = OVERDUE_SECONDS + 0.5
@@ -38,10 +37,17 @@ class Outcome:
     error: RemoteStorageError | None = None
 
 
+class OpenedTier(Protocol):
+    """Where the objects are."""
+
+    def opened(self, command: Fetch, now: float) -> bytes | RemoteStorageError:
+        """Returns the bytes of a granted range, or why its URL opens nothing."""
+
+
 class Store:
     """See the module."""
 
-    def __init__(self, scenario: Scenario, tier: Tier, chance: random.Random, seen: Occurrences) -> None:
+    def __init__(self, scenario: Scenario, tier: OpenedTier, chance: random.Random, seen: Occurrences) -> None:
         self._scenario = scenario
         self._tier = tier
         self._chance = chance
@@ -49,20 +55,15 @@ class Store:
 
     def answer(self, command: Fetch, now: float) -> Outcome:
         """Decides the outcome of a GET at its start."""
-        scenario, granted = self._scenario, command.range.granted
-        assert isinstance(granted, SignedRange)
+        scenario = self._scenario
         first = self._chance.expovariate(1 / scenario.latency) / 2 + scenario.latency / 2
-        metadata = command.grant.location.metadata
-        if metadata.remote_log_segment_id in self._tier.deleted:
-            self._seen.saw("segment-gone")
-            return Outcome(first, first, 0, b"", SegmentNotFoundError("404"))
-        if granted.url_expires_at <= now:
-            self._seen.saw("url-expired")
-            return Outcome(first, first, 0, b"", LocationExpiredError("403 expired"))
-        log = self._tier.partitions[command.read.partition].log
-        segment = log.segment_of(metadata.start_offset)
-        assert segment is not None
-        data = segment.data[granted.range.start : granted.range.end]
+        data = self._tier.opened(command, now)
+        if isinstance(data, RemoteStorageError):
+            expired = isinstance(data, LocationExpiredError)
+            self._seen.saw("url-expired" if expired else "segment-gone")
+            if expired and command.hedges:
+                self._seen.saw("url-expired-for-hedge")
+            return Outcome(first, first, 0, b"", data)
         if self._happens("slow"):
             first *= 30
         last = first + len(data) / _BYTES_PER_SECOND * self._chance.uniform(1, 3)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -14,12 +15,14 @@ import pytest
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.model import ByteRange
+from kafka_remote_client.shim.signing import SignatureRefusedError, SignedRequest, UrlSigner
 from tests.simulation.bugs import SIMULATED, searched
 from tests.simulation.judge import ViolationError
 from tests.simulation.occurrences import SOMETIMES, Occurrences
 from tests.simulation.own_bugs import own_bugs
 from tests.simulation.run import main
-from tests.simulation.scenario import CONSUMER_FAULTS, FAULTS, Scenario, scenario_of
+from tests.simulation.scenario import BROKER_FAULTS, CONSUMER_FAULTS, FAULTS, Scenario, scenario_of
 from tests.simulation.shrink import Failure, failure_of, shrunk, story_of
 from tests.simulation.world import World
 from tests.support.planting import planted
@@ -38,6 +41,8 @@ REGRESSIONS = {
         cut=0.15,
         urls_expire=0.01,
     ),
+    "batches below a segment's first leader epoch looked damaged": Scenario(1, steps=400, brokers=True, segments_deleted=0.2),
+    "a location was granted of records that an unclean election had lost": scenario_of(60),
 }
 """Scenarios that have failed once."""
 BUG = "reader: the epoch of delivered records is not kept"
@@ -51,6 +56,28 @@ def loses_a_block(original: Callable[..., None]) -> Callable[..., None]:
         original(read, grant, decoded)
         if read._ready:
             read._ready.pop()
+
+    return wrong
+
+
+def always_on_the_lineage(_original: Callable[..., object]) -> Callable[..., object]:
+    """A bug: the shim does not ask whether a segment is of the leader's log."""
+
+    def wrong(*_: object) -> Iterator[object]:
+        yield from ()
+
+    return wrong
+
+
+def ignores_expiry(original: Callable[..., SignedRequest]) -> Callable[..., SignedRequest]:
+    """A bug: the store opens a URL that has expired."""
+
+    def wrong(signer: UrlSigner, method: str, target: str, headers: dict[str, str]) -> SignedRequest:
+        try:
+            return original(signer, method, target, headers)
+        except SignatureRefusedError:
+            first, last = headers["range"].removeprefix("bytes=").split("-")
+            return SignedRequest(target.partition("?")[0][1:], ByteRange(int(first), int(last) + 1))
 
     return wrong
 
@@ -83,7 +110,7 @@ def test_a_fixed_sample_breaks_no_rule() -> None:
 def test_a_scenario_runs_in_the_same_way_in_each_process() -> None:
     code = (
         "from tests.simulation.world import World; from tests.simulation.scenario import scenario_of\n"
-        "for seed in (3, 4):\n    world = World(scenario_of(seed)); world.run(); print(world.story)"
+        "for seed in (3, 60):\n    world = World(scenario_of(seed)); world.run(); print(world.story)"
     )
     told = [
         subprocess.run(
@@ -133,6 +160,50 @@ def test_each_fault_of_consumers_makes_a_difference(fault: str) -> None:
         world.run()
         stories.append(world.story)
     assert stories[0] != stories[1]
+
+
+@pytest.mark.parametrize("fault", BROKER_FAULTS)
+def test_each_fault_of_brokers_makes_a_difference(fault: str) -> None:
+    plain = Scenario(11, steps=400, brokers=True)
+    stories = []
+    for scenario in (plain, attrs.evolve(plain, **{fault: 0.3})):
+        world = World(scenario)
+        world.run()
+        stories.append(world.story)
+    assert stories[0] != stories[1]
+
+
+@pytest.mark.parametrize(
+    ("place", "bug", "rule"),
+    [
+        ("kafka_remote_client.location.leader_check:LeaderCheck._check_lineage", always_on_the_lineage, "J2"),
+        ("kafka_remote_client.tiered_kafka.fetches:_diverging", lambda _original: lambda _log, _asked: None, "J15"),
+    ],
+)
+def test_a_location_of_lost_records_is_found(place: str, bug: Callable[..., Any], rule: str) -> None:
+    with planted(place, bug) as plant:
+        failure = failure_of(scenario_of(60))
+    assert plant.ran
+    assert failure is not None
+    assert failure.rule == rule
+
+
+def test_a_location_for_a_client_without_read_is_found() -> None:
+    scenario = Scenario(3, brokers=True, denials=0.5)
+    with planted("tests.simulation.shim:_forbidden", lambda _original: lambda answer, _version: answer) as plant:
+        failure = failure_of(scenario)
+    assert plant.ran
+    assert failure is not None
+    assert failure.rule == "J16"
+
+
+def test_a_store_that_opens_expired_urls_is_found() -> None:
+    scenario = Scenario(2, brokers=True, url_seconds=0.2, latency=0.1, stalled=0.1)
+    with planted("kafka_remote_client.shim.signing:UrlSigner.verify", ignores_expiry) as plant:
+        failure = failure_of(scenario)
+    assert plant.ran
+    assert failure is not None
+    assert failure.rule == "J17"
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -12,7 +12,15 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from kafka_remote_client.clock import Deadline
-from kafka_remote_client.errors import DirectFetchError, LocationError, LocationThrottledError
+from kafka_remote_client.errors import (
+    DirectFetchError,
+    LocationError,
+    LocationExpiredError,
+    LocationThrottledError,
+    RemoteStorageError,
+    SegmentNotFoundError,
+)
+from kafka_remote_client.fetch.partition_read import Fetch
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     NO_EXPIRY,
@@ -27,6 +35,7 @@ from kafka_remote_client.model import (
     SegmentLocation,
 )
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from tests.simulation.judge import ReadJudge
 from tests.simulation.model_log import LogSegment, ModelLog, model_log
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import Scenario
@@ -59,6 +68,10 @@ class Partition:
     tiered: int
     local: int
     log_start: int = 0
+
+    def judge(self, name: str, level: IsolationLevel, position: int, end: int | None) -> ReadJudge:
+        """Returns the judge of a read of it."""
+        return ReadJudge(name, self.log, level, position, end)
 
     @property
     def tiered_end(self) -> int:
@@ -109,6 +122,18 @@ class Tier:
         for segment in partition.log.segments:
             if segment.end <= partition.log_start:
                 self.deleted.add(segment.metadata.remote_log_segment_id)
+
+    def opened(self, command: Fetch, now: float) -> bytes | RemoteStorageError:
+        """Returns the bytes of a granted range, or why its URL opens nothing."""
+        granted, metadata = command.range.granted, command.grant.location.metadata
+        assert isinstance(granted, SignedRange)
+        if metadata.remote_log_segment_id in self.deleted:
+            return SegmentNotFoundError("404")
+        if granted.url_expires_at <= now:
+            return LocationExpiredError("403 expired")
+        segment = self.partitions[command.read.partition].log.segment_of(metadata.start_offset)
+        assert segment is not None
+        return segment.data[granted.range.start : granted.range.end]
 
     # -- as a location source --------------------------------------------------------------------------------------------
 

@@ -13,6 +13,9 @@
     application of a consumer           | model: all calls at random, crash and restart (members.py); its history is judged by
                                         | the invariants I1 to I12 (tests/support/invariants)
     log                                 | model (model_log.py), by which judge.py judges
+    with brokers: grants, look-ups,     | real, in virtual time (shim.py): GrantingBroker, resolver, lineage, indexes, signed
+    follower, location source           | URLs, RemoteLogMetadataFollower, BrokerLocationSource with its leaders (clients.py)
+    with brokers: logs, tier            | ``tiered_cluster`` and ``tiered_kafka`` (brokers.py), judged by produced_log.py
 
 All that is random comes from the scenario's seed, so a scenario always runs in the same way. The judge looks after each event.
 """
@@ -20,12 +23,17 @@ All that is random comes from the scenario's seed, so a scenario always runs in 
 from __future__ import annotations
 
 import gc
+import logging
 import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kafka_remote_client.location import leaders
+from kafka_remote_client.remote_log import follower
 from tests.simulation.application import Application
+from tests.simulation.brokers import Brokers
+from tests.simulation.clients import Clients
 from tests.simulation.engine import Engine
 from tests.simulation.judge import ViolationError
 from tests.simulation.members import Members
@@ -33,8 +41,9 @@ from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import Scenario
 from tests.simulation.store import Store
 from tests.simulation.tier import Tier
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.simulation.virtual_threads import VirtualClock, VirtualThreads
 from tests.support.event_queue import EventQueue
-from tests.support.locations import ManualClock
 
 __all__ = ["World"]
 
@@ -59,23 +68,53 @@ class World:
     def __init__(self, scenario: Scenario, seen: Occurrences | None = None) -> None:
         self.scenario = scenario
         self.seen = Occurrences() if seen is None else seen
-        self.clock = ManualClock(0.0)
+        self.clock = VirtualClock(0.0)
         self.chance = random.Random(scenario.seed)
         self.events = 0
         self.story: list[tuple[float, str, tuple[object, ...]]] = []
         self.progressed_at = 0.0
-        self.tier = Tier(scenario, self.clock, self.chance, self.seen)
+        self.threads = self.clock.threads = VirtualThreads(self)
+        self.loop = VirtualLoop(self)
+        self.tier: Tier | Brokers
+        self.tier = Brokers(self) if scenario.brokers else Tier(scenario, self.clock, self.chance, self.seen)
         self.store = Store(scenario, self.tier, self.chance, self.seen)
         self.engines: list[Engine] = []
         self._queue: EventQueue[Callable[[], None]] = EventQueue()
         self._turns: EventQueue[Callable[[], None]] = EventQueue()
-        self._application = Members(self) if scenario.consumers else Application(self)
+        self._application: Application | Clients | Members
+        if isinstance(self.tier, Brokers):
+            self._application = Clients(self, self.tier)
+        else:
+            self._application = Members(self) if scenario.consumers else Application(self)
 
     def run(self) -> int:
         """Runs the scenario. Returns the number of events. Raises ViolationError."""
-        with _garbage_kept():
-            self._run()
+        with _garbage_kept(), self._without_threads():
+            try:
+                self._run()
+            finally:
+                self.threads.close()
+                self.loop.close()
         return self.events
+
+    @contextmanager
+    def _without_threads(self) -> Iterator[None]:
+        """The product's own threads and librdkafka are replaced, and its warnings about failures are not shown."""
+        if not isinstance(self._application, Clients):
+            yield
+            return
+        log, places = logging.getLogger("kafka_remote_client"), ((leaders, "side_by_side"), (follower, "Consumer"))
+        before, level = [getattr(module, name) for module, name in places], log.level
+        log.setLevel(logging.CRITICAL)
+        new = (self.threads.side_by_side, self._application.metadata_consumer)
+        try:
+            for (module, name), one in zip(places, new, strict=True):
+                setattr(module, name, one)
+            yield
+        finally:
+            log.setLevel(level)
+            for (module, name), one in zip(places, before, strict=True):
+                setattr(module, name, one)
 
     def _run(self) -> None:
         self._application.start()
@@ -148,5 +187,6 @@ class World:
             raise ViolationError("J9", f"nothing was delivered for {_STANDSTILL_SECONDS:.0f} seconds")
 
     def _settle(self) -> None:
+        self.loop.run()
         for engine in self.engines:
             engine.settle()

@@ -1,0 +1,127 @@
+"""What was produced to a partition of simulated brokers, by which the simulation judges.
+
+The log of a partition is the list of all that its leaders have appended: records and markers, without gaps. An unclean election
+replaces it by a shorter one. It imports nothing that parses, filters or locates records.
+
+References: KIP-98 (transactions), KIP-101 (leader epochs).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import attrs
+
+from kafka_remote_client.fetch.read_end import ReadEnd
+from kafka_remote_client.model import IsolationLevel
+from tests.simulation.judge import ReadJudge, ViolationError
+from tests.simulation.model_log import LogRecord
+
+__all__ = ["Entry", "ProducedJudge", "ProducedLog"]
+
+
+@attrs.frozen
+class Entry:
+    """An appended record; a marker has no ``value``. ``number``: no other entry of the world has it.
+
+    ``first``: whether it is the first of its batch. ``aborts``: of markers.
+    """
+
+    number: int
+    epoch: int
+    value: bytes | None
+    producer: int | None
+    first: bool = True
+    aborts: bool = False
+
+
+class ProducedLog:
+    """One version of a partition's log. The offset of an entry is its place. ``replaced_at``: when it ended to be the log."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries: list[Entry] = []
+        self._aborted: set[int] = set()
+        self.open: dict[int, int] = {}
+        """First offsets of the transactions that have no outcome, by producer."""
+        self.replaced_at = math.inf
+        for entry in entries:
+            self.add(entry)
+
+    @property
+    def end(self) -> int:
+        """The offset of the next entry."""
+        return len(self._entries)
+
+    def add(self, entry: Entry) -> None:
+        """Appends an entry."""
+        if entry.producer is not None and entry.value is None:
+            first = self.open.pop(entry.producer, self.end)
+            if entry.aborts:
+                self._aborted.update(at for at in range(first, self.end) if self._entries[at].producer == entry.producer)
+        elif entry.producer is not None:
+            self.open.setdefault(entry.producer, self.end)
+        self._entries.append(entry)
+
+    def until(self, end: int) -> ProducedLog:
+        """Returns the log of a replica that has no entry from ``end`` on."""
+        return ProducedLog(self._entries[:end])
+
+    def numbers(self, start: int, end: int) -> list[int]:
+        """Returns the numbers of the entries of ``[start, end)``."""
+        return [entry.number for entry in self._entries[start:end]]
+
+    def batch_starts(self, start: int) -> list[int]:
+        """Returns the offsets from ``start`` on at which a batch begins."""
+        return [at for at in range(start, self.end) if self._entries[at].first]
+
+    def records(self, level: IsolationLevel, start: int, end: int) -> tuple[LogRecord, ...]:
+        """Returns the records in ``[start, end)``. Raises ViolationError if one has no outcome yet that must have one."""
+        committed = level is IsolationLevel.READ_COMMITTED
+        undecided = min(self.open.values(), default=self.end)
+        if committed and max(start, undecided) < end:
+            raise ViolationError("J2", f"offset {undecided} has no outcome yet, and was passed to {end}")
+        return tuple(
+            LogRecord(at, entry.epoch, entry.value)
+            for at, entry in enumerate(self._entries[start:end], start)
+            if entry.value is not None and not (committed and at in self._aborted)
+        )
+
+    def epoch_before(self, offset: int) -> int:
+        """Returns the leader epoch of the offset before, -1 at the log's start."""
+        return self._entries[offset - 1].epoch if 0 < offset <= self.end else -1
+
+    def is_inside_batch(self, offset: int) -> bool:
+        """Whether an offset is in a batch, but not its first."""
+        return offset < self.end and not self._entries[offset].first
+
+
+@attrs.define
+class ProducedJudge(ReadJudge):
+    """Follows a read. Each step has to fit one of the logs that were a leader's since the read was opened."""
+
+    versions: list[ProducedLog] = attrs.field(kw_only=True)
+    opened_at: float = attrs.field(kw_only=True)
+
+    def took(self, records: tuple[LogRecord, ...], next_offset: int) -> None:
+        self._judged(lambda: ReadJudge.took(self, records, next_offset))
+
+    def ended(self, end: ReadEnd) -> None:
+        self._judged(lambda: ReadJudge.ended(self, end))
+
+    def passed(self, position: int, epoch: int) -> None:
+        self._judged(lambda: ReadJudge.passed(self, position, epoch))
+
+    def _judged(self, judge: Callable[[], None]) -> None:
+        """Raises the violation of the newest log if each log has one."""
+        position, violations = self.position, []
+        for version in reversed([one for one in self.versions if one.replaced_at > self.opened_at]):
+            self.log = version
+            try:
+                judge()
+            except ViolationError as violation:
+                self.position = position
+                violations.append(violation)
+            else:
+                return
+        raise violations[0]
