@@ -48,7 +48,16 @@ class Area:
 
 _PURE, _SHELL = 97, 92
 _PURE_CONSUMER = ("route_state",)
-_PURE_FETCH = ("commands", "partition_read", "partition_state", "plan", "policy", "preference", "scheduler")
+_PURE_FETCH = (
+    "commands",
+    "grant_checks",
+    "partition_read",
+    "partition_state",
+    "policy",
+    "preference",
+    "range_sizes",
+    "scheduler",
+)
 _PURE_LOCATION = (
     "aborted_tail",
     "answer",
@@ -59,8 +68,8 @@ _PURE_LOCATION = (
     "probes",
     "sasl_settings",
 )
-_PURE_RESTORE = ("bootstrap", "commands", "files", "plan")
-_PURE_SCANNING = ("plan", "predicate", "pruning", "remaining", "scan", "split_window", "splits")
+_PURE_RESTORE = ("bootstrap", "commands", "files", "restore_plan")
+_PURE_SCANNING = ("predicate", "pruning", "remaining", "scan", "scan_plan", "split_window", "splits")
 _PURE_SHIM = ("loop_shares",)
 _PURE_SPARK = ("planning/filters", "planning/job_plan")
 _PURE_VERIFY = (

@@ -22,7 +22,7 @@ def test_epoch_for_offset_is_the_last_one_that_began_at_or_before():
     assert [line.next_start(o) for o in (4, 5, 10, 30)] == [5, 10, 30, None]
 
 
-def test_a_batch_has_the_epoch_of_its_first_offset_or_one_below_the_first_entry():
+def test_a_batch_has_its_first_offsets_epoch_or_an_earlier_one():
     line = lineage((2, 5), (4, 10))
     assert [line.may_hold(epoch, 0, 4) for epoch in (-1, 0, 2, 3)] == [False, True, True, False]
     assert [line.may_hold(epoch, 3, 7) for epoch in (1, 2, 4)] == [False, True, False]

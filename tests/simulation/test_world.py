@@ -142,29 +142,15 @@ def test_an_exception_of_the_product_is_a_failure() -> None:
     assert (failure.rule, failure.text) == ("RuntimeError", "RuntimeError: planted")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_makes_a_difference(fault: str) -> None:
-    plain = World(Scenario(11, steps=600))
-    faulty = World(attrs.evolve(Scenario(11, steps=600), **{fault: 0.3}))
-    plain.run()
-    faulty.run()
-    assert plain.story != faulty.story
+_STAGES = [
+    *((fault, Scenario(11, steps=600)) for fault in FAULTS),
+    *((fault, Scenario(11, steps=600, consumers=2, grouped=True)) for fault in CONSUMER_FAULTS),
+    *((fault, Scenario(11, steps=400, brokers=True)) for fault in BROKER_FAULTS),
+]
 
 
-@pytest.mark.parametrize("fault", CONSUMER_FAULTS)
-def test_each_fault_of_consumers_makes_a_difference(fault: str) -> None:
-    plain = Scenario(11, steps=600, consumers=2, grouped=True)
-    stories = []
-    for scenario in (plain, attrs.evolve(plain, **{fault: 0.3})):
-        world = World(scenario)
-        world.run()
-        stories.append(world.story)
-    assert stories[0] != stories[1]
-
-
-@pytest.mark.parametrize("fault", BROKER_FAULTS)
-def test_each_fault_of_brokers_makes_a_difference(fault: str) -> None:
-    plain = Scenario(11, steps=400, brokers=True)
+@pytest.mark.parametrize(("fault", "plain"), _STAGES, ids=[fault for fault, _ in _STAGES])
+def test_each_fault_makes_a_difference(fault: str, plain: Scenario) -> None:
     stories = []
     for scenario in (plain, attrs.evolve(plain, **{fault: 0.3})):
         world = World(scenario)
