@@ -2,12 +2,12 @@
 
 ::
 
-    localhost:9092   the cluster: what a plain broker with tiered storage answers, and no grants
+    localhost:9092   the cluster's broker, which grants nothing
     localhost:9192   the same behind a shim, which grants locations
     localhost:9193   the object origin, which serves the segments by signed URLs
     file:///tmp/kafka-tier   the tier, in Kafka's LocalTieredStorage layout
 
-Records that an application produces meanwhile are tiered, too: the archiver looks for full segments once in a second.
+Records that an application produces meanwhile are tiered, too: sealed segments are copied once in a second.
 """
 
 from __future__ import annotations
@@ -129,7 +129,6 @@ def run_cluster(places: Places, records: int, clock: Clock, output: ClusterOutpu
         listen=places.shim_port if places.shim else 0,
         origin_listen=places.origin_port if places.shim else 0,
         broker_listen=places.broker_port,
-        metadata_topic=True,
         observe=SegmentEvents(output.copied),
     )
     try:

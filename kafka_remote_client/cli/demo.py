@@ -103,7 +103,7 @@ class DemoResult:
 def demo_cluster(directory: str, records: int, clock: Clock, **more: Any) -> EmbeddedCluster:
     """A cluster, not started, whose segments are small enough that ``records`` fill some and most are read from the store.
 
-    Archived records leave the broker at once: the mock broker would keep little data for good. ``more``: of the cluster.
+    Segments leave the broker when they are in the tier. ``more``: of the cluster.
     """
     of_partition = records * _MEAN_RECORD_BYTES // _PARTITIONS
     segment_bytes = max(_SMALLEST_SEGMENT, min(_LARGEST_SEGMENT, of_partition // _FEWEST_SEGMENTS))

@@ -1,3 +1,3 @@
-"""A cluster in this process, for the demo and for tests: a mock broker, an archiver, and the shim with its object origin."""
+"""A tiered Kafka in this process with a shim and an object store, for the demo and for tests."""
 
 __all__: list[str] = []

@@ -3,7 +3,7 @@
 The records are computed, and the same in every run: with keys, values of 20 bytes to 4 KB (mostly small), and headers in some
 of them. One producer per codec writes them in turns. A producer sends the records of a partition in order, and only one
 producer sends at a time, so a delivery report's offset belongs to the oldest record in flight of its partition. (The reports
-have no headers, and the mock broker puts an arbitrary timestamp into them.)
+have no headers.)
 """
 
 from __future__ import annotations

@@ -39,8 +39,6 @@ class Counters:
     ``probes``                    | Fetch requests of the shim, before each grant
     ``aborted_probes``            | Fetch requests of the shim at the end of the tier, for aborted transactions
     ``remote_probes``             | of these, those that the broker answers from its tier (offset L-1)
-    ``broker_tier_reads``         | embedded cluster: reads of the tier by the broker itself
-    ``broker_tier_bytes``         | embedded cluster: bytes of these
     ``index_cache_<what>``        | indexes kept in memory: ``hits``, ``misses``, ``evictions``, ``bytes`` held now
     ``manifest_cache_<what>``     | manifests kept in memory, the same
     ``metadata_restarts``         | times the metadata follower failed and restarted with all partitions

@@ -56,6 +56,7 @@ __all__ = [
     "records_of",
     "rewritten",
     "stamped",
+    "unpacked",
     "uvarint",
 ]
 
@@ -271,7 +272,7 @@ def _parsed(data: bytes) -> Iterator[Batch]:
     while at < len(data):
         if len(data) - at < _RECORDS_AT:
             raise ValueError(f"incomplete batch header at byte {at}")
-        base, length, epoch, magic = _FRONT.unpack_from(data, at)
+        base, length, _, magic = _FRONT.unpack_from(data, at)
         end = at + _LENGTH_AT + length
         if magic != _MAGIC:
             raise ValueError(f"batch at offset {base} has magic {magic}, not 2")
@@ -280,13 +281,15 @@ def _parsed(data: bytes) -> Iterator[Batch]:
         (crc,) = _CRC.unpack_from(data, at + _CRC_AT)
         if crc != crc32c.crc32c(data[at + _BODY_AT : end]):
             raise ValueError(f"batch at offset {base} has a wrong checksum")
-        attributes, delta, base_time, max_time, producer, producer_epoch, sequence, count = _BODY.unpack_from(
-            data, at + _BODY_AT
-        )
-        yield Batch(
-            base, epoch, attributes, base + delta, base_time, max_time, producer, producer_epoch, sequence, count, data[at:end]
-        )
+        yield unpacked(data[at:end])
         at = end
+
+
+def unpacked(data: bytes) -> Batch:
+    """One whole batch, unchecked."""
+    base, _, epoch, _ = _FRONT.unpack_from(data)
+    attributes, delta, base_time, max_time, producer, producer_epoch, sequence, count = _BODY.unpack_from(data, _BODY_AT)
+    return Batch(base, epoch, attributes, base + delta, base_time, max_time, producer, producer_epoch, sequence, count, data)
 
 
 def records_of(batch: Batch) -> tuple[Record, ...]:

@@ -193,16 +193,16 @@ class PartitionLog:
         lineage = epochs.truncated_from_start(self.lineage, offset)
         return attrs.evolve(self, segments=(*kept, self.segments[-1]), log_start=offset, lineage=lineage)
 
-    def locally_expired(self, now_ms: int) -> PartitionLog:
+    def locally_expired(self, now_ms: int, *, keep_active: bool = False) -> PartitionLog:
         """The log after local retention: sealed segments from the oldest on, those in the tier only.
 
         A segment leaves if it is older than ``local.retention.ms``, or if the rest is still ``local.retention.bytes``. If that
-        is true of all, the active segment is rolled, so that it can be copied.
+        is true of all, the active segment is rolled, so that it can be copied, unless ``keep_active``.
         """
         log, excess = self, sum(segment.size for segment in self.segments) - self.config.local_retention_bytes
         while self._breaches(log.segments[0], excess, now_ms):
             if len(log.segments) == 1:
-                return log.rolled() if log.end_offset == log.high_watermark else log
+                return log.rolled() if log.end_offset == log.high_watermark and not keep_active else log
             if log.segments[1].base_offset > self.highest_remote_offset + 1:
                 return log
             excess -= log.segments[0].size

@@ -15,11 +15,12 @@ import attrs
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, RemoteLogSegmentState
 from kafka_remote_client.tiered_cluster import copy_task, epochs
-from kafka_remote_client.tiered_cluster.batches import NO_TIMESTAMP, Batch, parse_batches, records_of
+from kafka_remote_client.tiered_cluster.batches import NO_TIMESTAMP, Batch
 from kafka_remote_client.tiered_cluster.expiration_task import is_of_lineage
 from kafka_remote_client.tiered_cluster.log import PartitionLog
 from kafka_remote_client.tiered_cluster.remote_segments import RemoteSegments
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
+from kafka_remote_client.tiered_cluster.stored_batches import record_times, stored_batches
 from kafka_remote_client.tiered_cluster.tiered_read import StoredObject
 
 __all__ = [
@@ -83,7 +84,7 @@ def with_max_timestamp(log: PartitionLog) -> FoundOffset:
 
 def at_time(log: PartitionLog, remote: RemoteSegments, stored: StoredObject, timestamp: int) -> FoundOffset:
     """The first record with that time, in milliseconds, or a later one. ``remote`` and ``stored``: the tier."""
-    in_tier = (batch for data in _tiered(log, remote, stored, timestamp) for batch in parse_batches(data))
+    in_tier = (batch for data in _tiered(log, remote, stored, timestamp) for batch in stored_batches(data))
     for batches in (in_tier, _local(log)):
         later = (batch for batch in batches if batch.max_timestamp >= timestamp)
         for found in _records(log, later, log.log_start):
@@ -111,7 +112,6 @@ def _local(log: PartitionLog) -> Iterator[Batch]:
 
 def _records(log: PartitionLog, batches: Iterator[Batch] | list[Batch], start: int) -> Iterator[FoundOffset]:
     for batch in batches:
-        for record in records_of(batch):
-            if record.offset >= start:
-                timestamp = batch.max_timestamp if batch.log_append_time else record.timestamp
-                yield FoundOffset(record.offset, timestamp, epochs.epoch_for_offset(log.lineage, record.offset))
+        for offset, timestamp in record_times(batch):
+            if offset >= start:
+                yield FoundOffset(offset, timestamp, epochs.epoch_for_offset(log.lineage, offset))

@@ -31,12 +31,13 @@ import attrs
 
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.tiered_cluster import epochs, indexes
-from kafka_remote_client.tiered_cluster.batches import Batch, parse_batches
+from kafka_remote_client.tiered_cluster.batches import Batch
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.indexes import AbortedEntry
 from kafka_remote_client.tiered_cluster.log import PartitionLog
 from kafka_remote_client.tiered_cluster.remote_segments import RemoteSegments
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
+from kafka_remote_client.tiered_cluster.stored_batches import stored_batches
 
 __all__ = ["FetchAnswer", "SpecialAnswer", "StoredObject", "read", "special_answer"]
 
@@ -96,7 +97,7 @@ def read(
         at, data = 0, stored(segment, FileKind.LOG)
         entries = _offset_entries(segment, stored)
         at = max((position for last, position in entries if last <= offset), default=0)
-        for batch in parse_batches(data[at:]):
+        for batch in stored_batches(data[at:]):
             if batch.last_offset < offset:
                 at += batch.size
                 continue

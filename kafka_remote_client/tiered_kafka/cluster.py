@@ -55,6 +55,7 @@ class TieredCluster:
     (``remote.log.manager.copy.max.bytes.per.second``, ``remote.log.manager.fetch.max.bytes.per.second``).
     ``layout``: ``local-tiered-storage``, or ``aiven``, whose plugin stores logs in chunks of ``chunk_size`` bytes
     (``chunk.size``), which it compresses with ``chunk_compression`` (``compression.enabled``).
+    ``observe`` gets the value of each record that brokers wrote to ``__remote_log_metadata``, in the cluster's thread.
 
     A method without a topic acts on all tiered topics, ``compact`` on compacted ones. Raises ConfigurationError for settings
     that the cluster does not have.
@@ -76,6 +77,7 @@ class TieredCluster:
         fetch_bytes_per_second: int | None = None,
         chunk_size: int = 1 << 12,
         chunk_compression: bool = False,
+        observe: Callable[[bytes], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if layout not in _LAYOUTS:
@@ -109,6 +111,7 @@ class TieredCluster:
             partitions=partitions,
             metadata_partitions=metadata_partitions,
             changed=changes.notify,
+            observe=observe,
             copy_bytes_per_second=copy_bytes_per_second,
         )
         ports = {node: port if node == nodes[0] else 0 for node in nodes}
@@ -163,14 +166,14 @@ class TieredCluster:
 
     # The tier.
 
-    def tier_now(self, topic: str | None = None, *, roll: bool = False) -> int:
+    def tier_now(self, topic: str | None = None, *, roll: bool = False, keep_active: bool = False) -> int:
         """Copies sealed segments to the tier, then applies local retention; how many segments were copied.
 
         ``roll``: also seals the active segments first, so that all records are copied whose transactions have ended. Where
-        local retention lets the active segment go, it is copied too, as brokers do. Where a broker's copy quota is used up,
-        fewer are copied: the next call goes on.
+        local retention lets the active segment go, it is copied too, as brokers do, unless ``keep_active``. Where a broker's
+        copy quota is used up, fewer are copied: the next call goes on.
         """
-        return self._call(lambda: self._topics.tier(self._tiered(topic), roll=roll))
+        return self._call(lambda: self._topics.tier(self._tiered(topic), roll=roll, keep_active=keep_active))
 
     def expire_now(self, topic: str | None = None, *, now_ms: int | None = None) -> int:
         """Deletes segments whose records are below the log start, or beyond retention; how many were deleted from the tier.
@@ -202,6 +205,10 @@ class TieredCluster:
         """
         why, count = SpecialAnswer(answer), arguments.whole(times, "times", 1, _MAX)
         self._call(lambda: self._fetches.answer_reads(why, count))
+
+    def tier_reads(self) -> dict[str, int]:
+        """How often brokers read a partition from the tier, and how many bytes they sent of it."""
+        return {"broker_tier_reads": self._fetches.tier_reads, "broker_tier_bytes": self._fetches.tier_bytes}
 
     # Leaders.
 

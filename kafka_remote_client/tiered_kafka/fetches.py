@@ -49,13 +49,18 @@ def leader_error(partition: Partition | None, node_id: int, epoch: int = UNKNOWN
     return ErrorCode.NONE
 
 
+def _refused(asked: fetch.FetchPartition, error: ErrorCode) -> fetch.PartitionData:
+    """Records are empty, not null: librdkafka cannot parse null."""
+    return fetch.PartitionData(asked.partition, error, records=b"")
+
+
 def _diverging(log: PartitionLog, asked: fetch.FetchPartition) -> fetch.PartitionData | None:
     """The answer to a client that has read from another log: where the epoch of its last record ends in this one."""
     if asked.last_fetched_epoch == UNKNOWN_EPOCH:
         return None
     epoch, end_offset = epochs.end_offset_of(log.lineage, asked.last_fetched_epoch, log.end_offset)
     if epoch == UNKNOWN_EPOCH or asked.fetch_offset < log.log_start:
-        return fetch.PartitionData(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return _refused(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
     if epoch == asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
         return None
     tag = _EPOCH_END.pack(epoch, end_offset) + _NO_MORE_TAGS
@@ -97,6 +102,8 @@ class Fetches:
         self._remote_partitions = remote_partitions
         self._quotas = defaultdict[int, Quota](lambda: Quota(bytes_per_second))
         self._special: deque[SpecialAnswer] = deque()
+        self.tier_reads = 0
+        self.tier_bytes = 0
 
     def answer_reads(self, answer: SpecialAnswer, times: int) -> None:
         """Gives this answer to the next reads of a partition from the tier, after the answers of earlier calls."""
@@ -141,7 +148,7 @@ class Fetches:
         partition = None if topic is None else topic.partition(asked.partition)
         error = missing if topic is None else leader_error(partition, node_id, asked.current_leader_epoch)
         if partition is None or error:
-            return fetch.PartitionData(asked.partition, error)
+            return _refused(asked, error)
         diverging = _diverging(partition.log, asked)
         if diverging is not None:
             return diverging
@@ -153,7 +160,7 @@ class Fetches:
             limits.size -= len(answer.records)
             limits.min_one_message &= not answer.records
         if answer.error:
-            return fetch.PartitionData(asked.partition, answer.error)
+            return _refused(asked, answer.error)
         ends = (log.high_watermark, log.last_stable_offset, log.log_start)
         return fetch.PartitionData(asked.partition, ErrorCode.NONE, *ends, answer.aborted, records=answer.records)
 
@@ -177,6 +184,8 @@ class Fetches:
         if why is not None:
             return special_answer(why)
         answer = self._read(partition, offset, size, isolation, limits)
+        self.tier_reads += 1
+        self.tier_bytes += len(answer.records)
         self._quotas[partition.broker_id] = quota.recorded(len(answer.records), now)
         return answer
 

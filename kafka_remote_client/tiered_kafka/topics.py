@@ -94,6 +94,7 @@ class Topics:
     """``brokers``: the ids of the brokers. ``changed`` is called after records were appended, or offsets moved.
 
     ``copy_bytes_per_second``: each broker's quota for copies. ``new_id``: makes the ids of topics and segments.
+    ``observe`` gets the record of each event of the tier.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Topics:
         changed: Callable[[], None],
         copy_bytes_per_second: int | None = None,
         new_id: Callable[[], UUID] = random_uuid,
+        observe: Callable[[bytes], None] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -116,6 +118,7 @@ class Topics:
         self._partitions = partitions
         self._changed = changed
         self._new_id = new_id
+        self._observe = observe
         self._quotas = defaultdict[int, Quota](lambda: Quota(copy_bytes_per_second))
         self._topics: dict[str, Topic] = {}
         self.create(METADATA_TOPIC, metadata_partitions, TopicSettings(TopicConfig(), tiered=False))
@@ -209,21 +212,24 @@ class Topics:
 
     # Tasks.
 
-    def tier(self, topics: Iterable[Topic], *, roll: bool) -> int:
-        """Runs the copy task and local retention of each leader until nothing changes; how many segments were copied."""
+    def tier(self, topics: Iterable[Topic], *, roll: bool, keep_active: bool = False) -> int:
+        """Runs the copy task and local retention of each leader until nothing changes; how many segments were copied.
+
+        ``keep_active``: local retention does not roll the active segment.
+        """
         copied = 0
         for topic in topics:
             for number in range(len(topic.partitions)):
                 if roll:
                     self.roll(topic, number)
-                copied += self._tier(topic, number)
+                copied += self._tier(topic, number, keep_active=keep_active)
         return copied
 
-    def _tier(self, topic: Topic, number: int) -> int:
+    def _tier(self, topic: Topic, number: int, *, keep_active: bool) -> int:
         copied, before = 0, None
         while before != (before := _segments(topic.partitions[number].log)):
             copied += self._run(topic, number, self._copy_event(topic, number))
-            log = topic.partitions[number].log.locally_expired(self._clock.time_ms())
+            log = topic.partitions[number].log.locally_expired(self._clock.time_ms(), keep_active=keep_active)
             self._set_log(topic, number, log)
         return copied
 
@@ -311,9 +317,11 @@ class Topics:
     def _store_metadata(self, topic: Topic, number: int, event: MetadataEvent) -> None:
         metadata = self._topics[METADATA_TOPIC]
         at = metadata_partition(event.remote_log_segment_id.topic_id_partition, len(metadata.partitions))
-        record = Record(0, event.event_timestamp_ms, None, metadata_record(event))
-        self.append(metadata, at, [new_batch([record])])
+        value = metadata_record(event)
+        self.append(metadata, at, [new_batch([Record(0, event.event_timestamp_ms, None, value)])])
         self._step(topic, number, MetadataStored(event))
+        if self._observe is not None:
+            self._observe(value)
 
     def _step(self, topic: Topic, number: int, event: Event) -> tuple[Command, ...]:
         topic.partitions[number], commands = step(topic.partitions[number], event)

@@ -47,7 +47,6 @@ __all__ = ["WAYS", "measured", "ratios"]
 _BATCH_BYTES = 64 << 10
 _SEGMENT_BYTES = 2 << 20
 _ARCHIVED_BYTES = 2 << 20
-"""The mock broker keeps 5 MiB of a partition."""
 
 _SIZES = (100, 1000)
 _PATIENCE_SECONDS = 60.0

@@ -55,7 +55,6 @@ from tests.support.silent_peer import SilentPeer
 __all__: list[str] = []
 
 _TOPIC_PARTITIONS = 4
-"""The maximum number of partitions per topic of the mock broker."""
 _PATIENCE_SECONDS = 60.0
 _LOCATION_TIMEOUT_MS = 5_000
 """The default of ``fetch.remote.location.timeout.ms``: the longest wait of a call that would ask the shim itself."""

@@ -105,7 +105,7 @@ def test_error_of_the_store_ends_the_measurement() -> None:
 
 @pytest.mark.embedded
 def test_broker_is_read_up_to_the_given_end(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    settings = {"bootstrap.servers": cluster.mock_bootstrap_servers}
+    settings = {"bootstrap.servers": cluster.broker_bootstrap_servers}
     some = bench_broker(settings, "orders", [(0, 0, 60), (1, 0, 60)], 30.0, SystemClock(), 30.0)
     more = bench_broker(settings, "orders", [(0, 0, 120), (1, 0, 120)], 30.0, SystemClock(), 30.0)
     assert (some.path, some.gets, some.range_bytes, some.p50_ms) == ("broker", None, None, None)

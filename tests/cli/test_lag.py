@@ -7,13 +7,14 @@ from uuid import uuid4
 
 import attrs
 import pytest
-from confluent_kafka import Producer
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.embedded.metadata_publisher import MetadataPublisher
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata
 from kafka_remote_client.remote_log.events import RemoteLogMetadata
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
+from kafka_remote_client.remote_log.partitioner import metadata_partition
+from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import fill_topic, small_cluster
 
@@ -32,16 +33,19 @@ orders          3       0    0    0     0         0
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """Two partitions of "orders" are tiered; of partition 0 a copy has just begun, and two began an hour ago."""
     events: list[RemoteLogMetadata] = []
-    with small_cluster(tmp_path_factory.mktemp("tier"), metadata_topic=True, observe=events.append) as made:
+    with small_cluster(tmp_path_factory.mktemp("tier"), observe=events.append) as made:
         fill_topic(made, "orders", 300, (0, 1))
-        publish = MetadataPublisher(Producer({"bootstrap.servers": made.mock_bootstrap_servers, "log_level": 0}))
+        producer, partitions = made.producer(), 5  # as many as the broker's metadata topic has
         begun = next(
             event for event in events if isinstance(event, RemoteLogSegmentMetadata) and event.topic_id_partition.partition == 0
         )
         now = SystemClock().time_ms()
         for age_ms in (0, 3_600_000, 3_600_000):
             identity = RemoteLogSegmentId(begun.topic_id_partition, uuid4())
-            publish(attrs.evolve(begun, remote_log_segment_id=identity, event_timestamp_ms=now - age_ms))
+            event = attrs.evolve(begun, remote_log_segment_id=identity, event_timestamp_ms=now - age_ms)
+            partition = metadata_partition(begun.topic_id_partition, partitions)
+            producer.produce(METADATA_TOPIC, RemoteLogMetadataSerde().serialize(event), partition=partition)
+        assert producer.flush(60) == 0
         yield made
 
 

@@ -112,7 +112,7 @@ def test_partition_without_segments_is_named(cluster: EmbeddedCluster, capsys: p
 
 
 def test_plain_broker_is_not_the_shim(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    broker = cluster.mock_bootstrap_servers
+    broker = cluster.broker_bootstrap_servers
     text, status = failed(capsys, "locate", "orders", "0", "1", "--bootstrap-servers", broker)
     assert f"not-announced: {broker} does not announce direct fetch" in text
     assert status == 1

@@ -48,7 +48,7 @@ def test_time_after_all_records_has_no_offset(cluster: EmbeddedCluster, capsys: 
 
 
 def test_broker_without_tiered_storage_has_dashes(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = printed(capsys, "offsets", "orders", "--bootstrap-servers", cluster.mock_bootstrap_servers).splitlines()[1:]
+    rows = printed(capsys, "offsets", "orders", "--bootstrap-servers", cluster.broker_bootstrap_servers).splitlines()[1:]
     assert [row.split()[3:] for row in rows] == [["-", "-", "300"], ["-", "-", "300"], ["-", "-", "0"], ["-", "-", "0"]]
 
 

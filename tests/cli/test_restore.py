@@ -135,7 +135,7 @@ def test_a_refused_plan_writes_nothing(capsys: pytest.CaptureFixture[str], folde
 
 @pytest.mark.embedded
 def test_asks_a_metadata_topic_which_copies_are_live(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    with small_cluster(tmp_path / "tier", metadata_topic=True) as cluster:
+    with small_cluster(tmp_path / "tier") as cluster:
         fill_topic(cluster, "orders", 300, (0,))
         log = min((tmp_path / "tier").rglob("*.log"))
         name = log.name.removesuffix(".log")

@@ -17,7 +17,7 @@ from tests.support.ports import HOST, free_ports
 
 pytestmark = pytest.mark.embedded
 
-cluster = filled_cluster("orders", 300, (0, 1), metadata_topic=True)
+cluster = filled_cluster("orders", 300, (0, 1))
 
 MAP = """\
 partition  kind       start  end  bytes  what
@@ -136,7 +136,7 @@ def test_cost_of_a_topic_id_that_the_store_does_not_have_is_an_error(capsys: pyt
 def test_bench_has_a_line_for_each_combination(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["bench", "orders", "--store", cluster.directory.as_uri(), "--seconds", "0.5"]
     asked += ["--range-bytes", "1000", "--range-bytes", "9000", "--concurrency", "1", "--concurrency", "3"]
-    asked += ["--bootstrap-servers", cluster.mock_bootstrap_servers]
+    asked += ["--bootstrap-servers", cluster.broker_bootstrap_servers]
     lines = [json.loads(line) for line in printed(capsys, *asked, "--output", "json").splitlines()]
     combinations = [("store", 1000, 1), ("store", 1000, 3), ("store", 9000, 1), ("store", 9000, 3), ("broker", None, 1)]
     assert [(line["path"], line["range_bytes"], line["concurrency"]) for line in lines] == combinations

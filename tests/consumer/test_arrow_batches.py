@@ -182,7 +182,6 @@ def test_a_restarted_group_continues_after_the_last_table(cluster: EmbeddedClust
 
 
 def test_members_of_a_group_read_each_record_once_by_consume_arrow(cluster: EmbeddedCluster) -> None:
-    # The mock broker ends a rebalance only when the session of a member that has not joined again could be over.
     sessions = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
     settings = direct_settings(cluster, enable_auto_commit=True, enable_partition_eof=False, **sessions)
     rows: dict[tuple[str, int], list[Row]] = {}

@@ -180,7 +180,7 @@ def test_a_mistake_in_the_settings_is_one_warning(
     cause: str,
     text: str,
 ) -> None:
-    places = {"store": cluster.origin_url.partition("//")[2], "broker": cluster.mock_bootstrap_servers}
+    places = {"store": cluster.origin_url.partition("//")[2], "broker": cluster.broker_bootstrap_servers}
     settings = {name: value.format(**places) if isinstance(value, str) else value for name, value in settings.items()}
     with consumer_of(cluster, **settings) as consumer:
         assert rest(consumer) == expected
@@ -243,9 +243,9 @@ def test_a_location_that_cannot_be_used_costs_speed_only(cluster: EmbeddedCluste
 
 @pytest.mark.fault("F61")
 def test_a_location_peer_that_never_announced_itself_is_not_asked(cluster: EmbeddedCluster) -> None:
-    topic = "at-the-mock"
+    topic = "at-the-broker"
     cluster.produce(topic, [(b"k", b"v%d" % n) for n in range(50)])
-    settings = direct_settings(cluster) | {"bootstrap.servers": cluster.mock_bootstrap_servers}
+    settings = direct_settings(cluster) | {"bootstrap.servers": cluster.broker_bootstrap_servers}
     with Consumer(settings) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0)])
         assert len(read_to_ends(consumer)[topic, 0]) == 50

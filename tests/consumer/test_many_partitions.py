@@ -19,7 +19,6 @@ pytestmark = pytest.mark.embedded
 
 TOPICS = 250
 PARTITIONS = 4
-"""As many as the mock broker gives a topic."""
 BUDGET = 4 << 20
 DECODED = 64 << 10
 """What is decoded may be somewhat larger than its range; the next range waits for it."""

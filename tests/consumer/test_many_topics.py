@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.consumer.route_state import Route
@@ -16,7 +16,6 @@ from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
 from tests.support.embedded_topics import (
-    PATIENCE_SECONDS,
     direct_settings,
     fallbacks,
     fill_topic,
@@ -40,9 +39,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     with small_cluster(tmp_path_factory.mktemp("tier"), segment_bytes=500) as made:
         for topic in ("tiered-a", "tiered-b"):
             fill_topic(made, topic, COUNT, partitions=range(4))
-        known = Producer({"bootstrap.servers": made.bootstrap_servers, "log_level": 0})
-        for topic in BESIDE:  # the mock broker makes a topic when it is asked about it, and has a leader the next time
-            known.list_topics(topic, timeout=PATIENCE_SECONDS)
+        for topic in BESIDE:
+            made.kafka.create_topic(topic)
         yield made
 
 

@@ -1,4 +1,4 @@
-"""Groups: callbacks, the calls they may make, and the records that members read in between. A mock broker's join takes 3 s."""
+"""Groups: callbacks, the calls they may make, and the records that members read in between."""
 
 from __future__ import annotations
 
@@ -112,7 +112,6 @@ def test_a_callback_that_cannot_be_called_is_refused(cluster: EmbeddedCluster, c
 
 @pytest.mark.fault("F66")
 def test_two_members_of_a_group_read_everything_in_order(cluster: EmbeddedCluster, expected: dict[int, list[Row]]) -> None:
-    # The mock broker ends a rebalance only when the session of a member that has not joined again could be over.
     sessions = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
     settings = direct_settings(cluster, group_id=f"group-{uuid4()}", partition_assignment_strategy="range", **sessions)
     with Consumer(settings) as first, Consumer(settings) as second:

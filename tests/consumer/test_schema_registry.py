@@ -186,7 +186,7 @@ def write(
 ) -> Written:
     """Writes the records. Every seventh value is null."""
     topic = topic or f"orders-{uuid4()}"
-    settings = {"bootstrap.servers": cluster.mock_bootstrap_servers, "log_level": 4}
+    settings = {"bootstrap.servers": cluster.broker_bootstrap_servers, "log_level": 4}
     with SchemaRegistryClient({"url": registry.url}) as client:
         serializers = chosen.serializers(client, {"schema.id.serializer": place})
         key = AvroSerializer(client, _KEY_SCHEMA, conf={"schema.id.serializer": place})

@@ -11,10 +11,9 @@ import pytest
 from confluent_kafka import ThrottleEvent, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.embedded.broker import EmbeddedBroker
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.protocol import fetch
-from kafka_remote_client.shim.broker import Ask
+from kafka_remote_client.tiered_kafka.fetches import Fetches
 from kafka_remote_client.wire import Buffer
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
@@ -41,13 +40,13 @@ cluster = filled_cluster(TOPIC, COUNT)
 @pytest.fixture(autouse=True)
 def _holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the broker report a throttle time with each Fetch response."""
-    answer = EmbeddedBroker._fetch
+    answer = Fetches.answer_fetch
 
-    async def held_back(self: EmbeddedBroker, version: int, body: Buffer, ask: Ask) -> bytes:
-        response = fetch.decode_response(await answer(self, version, body, ask), version)
+    async def held_back(self: Fetches, node_id: int, version: int, body: Buffer) -> bytes:
+        response = fetch.decode_response(await answer(self, node_id, version, body), version)
         return fetch.encode_response(attrs.evolve(response, throttle_time_ms=HELD_BACK_MS), version)
 
-    monkeypatch.setattr(EmbeddedBroker, "_fetch", held_back)
+    monkeypatch.setattr(Fetches, "answer_fetch", held_back)
 
 
 def consumer_of(cluster: EmbeddedCluster, kind: str, throttle_cb: Callable[[ThrottleEvent], None]) -> confluent_kafka.Consumer:

@@ -385,7 +385,7 @@ def test_cluster_id(make: Make, cluster: EmbeddedCluster) -> None:
 
 def plain_cluster_id(cluster: EmbeddedCluster) -> str:
     """The cluster id that the broker itself returns, without a shim."""
-    with confluent_kafka.Consumer({"bootstrap.servers": cluster.mock_bootstrap_servers, "group.id": "asks"}) as asking:
+    with confluent_kafka.Consumer({"bootstrap.servers": cluster.broker_bootstrap_servers, "group.id": "asks"}) as asking:
         known = asking.cluster_id(PATIENCE_SECONDS)
     assert known
     return known

@@ -17,10 +17,18 @@ from kafka import TopicPartition as PythonTopicPartition
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.errors import ConfigurationError, LocationError
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.broker import BrokerLocationSource
-from kafka_remote_client.model import IsolationLevel, NotRemote, PartitionOffsets, SegmentLocation
+from kafka_remote_client.model import (
+    IsolationLevel,
+    NotRemote,
+    PartitionOffsets,
+    RemoteLogSegmentMetadata,
+    SegmentLocation,
+)
+from kafka_remote_client.model import RemoteLogSegmentState as State
 from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.remote_log.events import RemoteLogMetadata
 from kafka_remote_client.testing import FixedLatency, StoreModel
 from tests.support.granted import asked, fetched, granted_rows, signed_url
 from tests.support.kafka_client import RawClient
@@ -116,7 +124,6 @@ def test_offsets_are_the_ends_of_both_tiers(cluster: EmbeddedCluster) -> None:
     known = offsets(cluster)
     assert (known.log_start, known.high_watermark) == (0, len(CODECS) * RECORDS)
     assert known.earliest_local == known.latest_tiered + 1
-    # If the last batch fills its segment, the broker has no records left.
     assert 500 < known.earliest_local <= known.high_watermark
 
 
@@ -214,24 +221,30 @@ def test_a_producer_may_use_the_shim(cluster: EmbeddedCluster) -> None:
     assert [row[5] for row in rows] == [b"%d" % number for number in range(100)]
 
 
-def test_records_removed_by_the_mock_are_read_from_the_tier(tmp_path: Path) -> None:
-    with EmbeddedCluster(tmp_path, segment_bytes=1 << 20) as cluster:
-        value = bytes(10_000)
+def test_without_local_expiry_the_broker_keeps_what_is_in_the_tier(tmp_path: Path) -> None:
+    with EmbeddedCluster(tmp_path, partitions=1, segment_bytes=2_000) as cluster:
         for _ in range(8):
-            cluster.produce("big", [(None, value)] * 100)
-            cluster.archive()
-        consumer = Consumer({"bootstrap.servers": cluster.mock_bootstrap_servers, "group.id": "t", "log_level": 0})
-        through = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "t", "log_level": 0})
-        try:
-            assert consumer.get_watermark_offsets(TopicPartition("big", 0), 20)[0] > 0
-            assert through.get_watermark_offsets(TopicPartition("big", 0), 20) == (0, 800)
-            through.assign([TopicPartition("big", 0, 0)])
-            got = 0
-            while got < 800:
-                got += len(through.consume(100, 1.0))
-        finally:
-            consumer.close()
-            through.close()
+            cluster.produce("kept", [(None, bytes(100))] * 10)
+        assert cluster.archive() > 0
+        source = BrokerLocationSource(cluster.bootstrap_servers, client_id="tests", clock=SystemClock())
+        known = source.offsets("kept", 0, Deadline(SystemClock(), 20))
+        source.close()
+        assert known.earliest_local == 0
+        assert known.latest_tiered > 0
+
+
+def test_events_of_the_tier_are_observed_and_followed_by_the_shim(tmp_path: Path) -> None:
+    events: list[RemoteLogMetadata] = []
+    with EmbeddedCluster(tmp_path, segment_bytes=2_000, expire_local=True, observe=events.append) as cluster:
+        cluster.produce("orders", records("none", 0))
+        assert cluster.archive(keep_open=False) == 1
+        assert isinstance(asked(cluster.bootstrap_servers, "orders", 0), SegmentLocation)
+        cluster.kafka.delete_records("orders", 0, RECORDS)
+        assert cluster.kafka.expire_now() == 1
+        assert isinstance(asked(cluster.bootstrap_servers, "orders", 0), NotRemote)
+    started, *updates = events
+    assert isinstance(started, RemoteLogSegmentMetadata)
+    assert [event.state for event in updates] == list(State)[1:]
 
 
 def test_faults_affect_the_store_and_not_the_broker(tmp_path: Path) -> None:
@@ -267,22 +280,20 @@ def test_faults_affect_the_store_and_not_the_broker(tmp_path: Path) -> None:
             requests.get(url, headers=headers, timeout=0.3)
 
 
-def test_archiving_raises_if_the_mock_dropped_records(tmp_path: Path) -> None:
-    with EmbeddedCluster(tmp_path, segment_bytes=2_000_000) as cluster:
-        cluster.produce("lost", [(None, bytes(10_000))] * 700)
-        with pytest.raises(LocationError, match="lost-0"):
-            cluster.archive()
-
-
-@pytest.mark.parametrize("wrong", [{"partitions": 0}, {"partitions": 5}, {"segment_bytes": 0}, {"segment_bytes": 3 << 20}])
-def test_refuses_settings_that_the_mock_cannot_have(tmp_path: Path, wrong: dict[str, int]) -> None:
+@pytest.mark.parametrize("wrong", [{"partitions": 0}, {"segment_bytes": 0}, {"segment_bytes": 1 << 31}])
+def test_settings_outside_of_their_bounds_are_refused(tmp_path: Path, wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError):
         EmbeddedCluster(tmp_path, **wrong)
 
 
 def test_an_unstarted_cluster_raises_and_close_is_idempotent(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path)
-    for use in (lambda: cluster.bootstrap_servers, lambda: cluster.origin_url, cluster.archive):
+    for use in (
+        lambda: cluster.bootstrap_servers,
+        lambda: cluster.broker_bootstrap_servers,
+        lambda: cluster.origin_url,
+        cluster.archive,
+    ):
         with pytest.raises(RuntimeError, match="is not started"):
             use()
     assert cluster.metrics() == {}

@@ -213,7 +213,7 @@ class Rig:
         self.settings: dict[str, Any] = {}
         self.proofs: list[Callable[[], object]] = []
         self.observed = Observed()
-        self.upstream = {int(bench.cluster.mock_bootstrap_servers.rpartition(":")[2])}
+        self.upstream = {int(bench.cluster.broker_bootstrap_servers.rpartition(":")[2])}
         """Ports that servers of this process connect to."""
         self.on_close: list[Callable[[], object]] = []
         """Runs after the consumer is closed and before its threads are counted."""

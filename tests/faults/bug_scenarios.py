@@ -162,7 +162,7 @@ def _revoked(stage: Stage, patience: float) -> Evidence:
 
 
 def _forked(stage: Stage, patience: float) -> Evidence:
-    """Reads past the end of one leader's records and the start of the next one's. It ends within the tier: the mock broker
+    """Reads past the end of one leader's records and the start of the next one's. It ends within the tier: the broker
     has one epoch only.
     """
     evidence = stage.evidence(FORKED, seconds=patience)

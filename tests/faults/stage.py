@@ -117,7 +117,7 @@ class Stage:
         twins = [b"".join(segment.batches) for segment in even_segments(b"twin")]
         self.twin: dict[str, bytes] = dict(zip(self.streams[EVEN].keys, twins, strict=True))
         self.broker = BrokerLog(self.cluster)
-        self.upstream = {int(self.cluster.mock_bootstrap_servers.rpartition(":")[2])}
+        self.upstream = {int(self.cluster.broker_bootstrap_servers.rpartition(":")[2])}
         """Ports that servers of this process connect to."""
         self.reset()
         self._oracles = {

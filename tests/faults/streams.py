@@ -1,36 +1,34 @@
 """Streams that the embedded cluster serves as a tier: batches written byte by byte, in segments, with their transactions.
 
-The mock broker behind the cluster has as many records as the stream has offsets, plus a few more: the local log. The tier
-hides the mock's records below, so both readers see the stream's batches: the plain consumer through the broker, the consumer
-under test from the store.
+The broker gets them as a follower gets them, whatever they are, and copies them to the tier. A few records after them are its
+local log. The plain consumer reads the stream through the broker, the consumer under test from the store.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from uuid import UUID, uuid4
+from functools import partial
+from typing import Any
 
 import attrs
-import crc32c
 
-from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.embedded.segment_files import SegmentFiles, segment_files
-from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition
-from kafka_remote_client.protocol import metadata as metadata_api
-from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.records.input_stream import RemoteLogInputStream
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.tiered_cluster import epochs
+from kafka_remote_client.tiered_cluster.indexes import AbortedEntry
+from kafka_remote_client.tiered_cluster.log import Segment as ModelSegment
+from kafka_remote_client.tiered_cluster.producers import ProducerEntry, ProducerState
+from kafka_remote_client.tiered_cluster.stored_batches import stored_batches
+from kafka_remote_client.tiered_kafka.topics import Topics
 from tests.support.batches import CODECS, Rec, abort_marker, batch, commit_marker
+from tests.support.embedded_topics import tiered_segments
 from tests.support.history import History, Outcome, Produced
 
 __all__ = ["LOCAL_RECORDS", "Segment", "Stream", "Transactions", "Written", "mixed_segments", "write_stream"]
 
 LOCAL_RECORDS = 20
-_METADATA_VERSION = 12
 _TRANSACTIONAL = 0x10
 _LOG_APPEND_TIME = 0x08
 _START_MS = 1_700_000_000_000
@@ -219,72 +217,39 @@ def mixed_segments(epoch: int) -> list[Segment]:
     return log.segments
 
 
-def write_stream(
-    cluster: EmbeddedCluster, topic: str, segments: Sequence[Segment], *, local: int = LOCAL_RECORDS, end: int | None = None
-) -> Stream:
+def write_stream(cluster: EmbeddedCluster, topic: str, segments: Sequence[Segment], *, local: int = LOCAL_RECORDS) -> Stream:
     """Creates the topic's partition 0 from these segments, and ``local`` records after them that are not tiered."""
-    batches = list(RemoteLogInputStream(segments[-1].batches[-1]))
-    tiered_end = batches[-1].last_offset + 1 if end is None else end
-    made = [(b"hidden" if n < tiered_end else b"local-%d" % n, b"%d" % n) for n in range(tiered_end + local)]
-    cluster.produce(topic, made)
-    written = [one for segment in segments for one in segment.written]
-    written += [Written(n, *made[n]) for n in range(tiered_end, len(made))]
-    tip = TopicIdPartition(_topic_id(cluster, topic), topic, 0)
-    layout = LocalTieredStorageLayout()
-    lineage: list[EpochEntry] = []
-    logs: dict[str, bytes] = {}
-    assert cluster._archiver is not None
+    kafka: Any = cluster.kafka
+    kafka.create_topic(topic, settings={"index.interval.bytes": "1"})
     for segment in segments:
-        log = b"".join(segment.batches)
-        for header in RemoteLogInputStream(log):
-            if not lineage or header.leader_epoch > lineage[-1].epoch:  # old formats have no epoch
-                lineage.append(EpochEntry(header.leader_epoch, header.base_offset))
-        files = segment_files(
-            RemoteLogSegmentId(tip, _identity()), log, lineage, broker_id=0, event_timestamp_ms=_START_MS, index_interval=1
-        )
-        cluster._archiver._write(_with_transactions(_with_epoch(files, lineage), segment))
-        logs[layout.object_key(files.metadata, ObjectKind.LOG)] = log
+        kafka._call(partial(_append, kafka._topics, topic, segment))
+        kafka.tier_now(topic)
+    found = tiered_segments(cluster, topic)
+    layout = LocalTieredStorageLayout()
+    logs = {layout.object_key(one, ObjectKind.LOG): b"".join(made.batches) for one, made in zip(found, segments, strict=True)}
+    written = [one for segment in segments for one in segment.written]
+    tiered_end = found[-1].end_offset + 1
+    made = [(b"local-%d" % n, b"%d" % n) for n in range(tiered_end, tiered_end + local)]
+    cluster.produce(topic, made)
+    written += [Written(tiered_end + n, *record) for n, record in enumerate(made)]
     return Stream(topic, logs, tiered_end, tuple(written))
 
 
-def _with_epoch(made: SegmentFiles, lineage: Sequence[EpochEntry]) -> SegmentFiles:
-    """A segment with only old formats belongs to the epoch before it."""
-    if made.metadata.segment_leader_epochs[0].epoch >= 0:
-        return made
-    entry = EpochEntry(lineage[-1].epoch, made.metadata.start_offset)
-    return attrs.evolve(made, metadata=attrs.evolve(made.metadata, segment_leader_epochs=(entry,)))
-
-
-def _with_transactions(made: SegmentFiles, segment: Segment) -> SegmentFiles:
-    objects = {**made.objects, ObjectKind.PRODUCER_SNAPSHOT: _snapshot(segment.still_open)}
-    if not segment.aborted:
-        return SegmentFiles(made.metadata, objects)
-    index = b"".join(struct.pack(">hqqqq", 0, *entry) for entry in segment.aborted)
-    return SegmentFiles(attrs.evolve(made.metadata, txn_index_empty=False), {**objects, ObjectKind.TRANSACTION_INDEX: index})
-
-
-def _snapshot(still_open: Sequence[tuple[int, int]]) -> bytes:
-    """A producer snapshot with each producer's id and the start of its transaction. Only brokers use the other fields."""
-    entries = b"".join(struct.pack(">qhiqiqiq", producer, 0, 0, first, 0, 0, 0, first) for producer, first in still_open)
-    body = struct.pack(">i", len(still_open)) + entries
-    return struct.pack(">hI", 1, crc32c.crc32c(body)) + body
-
-
-def _topic_id(cluster: EmbeddedCluster, topic: str) -> UUID:
-    host, _, port = cluster.mock_bootstrap_servers.partition(":")
-    connection = BrokerConnection(host, int(port), client_id="tests", clock=SystemClock(), connect_timeout=60.0)
-    try:
-        request = metadata_api.encode_request(
-            metadata_api.MetadataRequest((metadata_api.MetadataRequestTopic(topic),)), _METADATA_VERSION
-        )
-        body = connection.send_receive(ApiKey.METADATA, _METADATA_VERSION, request, Deadline(SystemClock(), 60.0))
-        (told,) = metadata_api.decode_response(body, _METADATA_VERSION).topics
-    finally:
-        connection.close()
-    return told.topic_id
-
-
-def _identity() -> UUID:
-    while (drawn := uuid4()).bytes[0] >> 2 == 0b111110:  # its text would begin with a minus sign
-        pass
-    return drawn
+def _append(topics: Topics, name: str, segment: Segment) -> None:
+    """Appends one sealed segment as a follower does: offsets, epochs and bytes stay as they are."""
+    topic: Any = topics.named(name)
+    batches = tuple(stored_batches(b"".join(segment.batches)))
+    start = batches[0].base_offset
+    log = topic.partitions[0].log
+    if start < log.end_offset:  # the leader of this epoch never had the records from here on
+        topics.elect(topic, 0, end_offset=start)
+        log = topic.partitions[0].log
+    lineage = log.lineage
+    for one in batches:
+        if one.leader_epoch > lineage[-1].epoch:  # old formats have no epoch
+            lineage = epochs.assigned(lineage, one.leader_epoch, one.base_offset)
+    aborted = tuple(AbortedEntry(*entry) for entry in segment.aborted)
+    entries = tuple(ProducerEntry(producer, 0, 0, first, open_since=first) for producer, first in segment.still_open)
+    active = ModelSegment(start, batches, aborted, log.producers)
+    log = attrs.evolve(log, segments=(*log.segments[:-1], active), lineage=lineage, producers=ProducerState(entries))
+    topics._set_log(topic, 0, log.rolled().replicated())

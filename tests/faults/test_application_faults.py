@@ -113,7 +113,6 @@ def test_a_rebalance_during_requests_delivers_no_earlier_position(
     cluster: EmbeddedCluster, oracle: Oracle, strategy: str
 ) -> None:
     """One member reads, another joins, the first leaves and rejoins: partitions move three times."""
-    # The mock broker ends a rebalance only when the session of a member that did not rejoin could have expired.
     group = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 500, "partition_assignment_strategy": strategy}
     settings = direct_settings(cluster, group_id=f"group-{uuid4()}", enable_auto_commit=True, **group, **SMALL_RANGES)
     history = begun()

@@ -17,7 +17,7 @@ from tests.support.ports import HOST
 @pytest.mark.embedded
 def test_a_server_that_answers_is_recognised(tmp_path: Path) -> None:
     with small_cluster(tmp_path) as cluster:
-        for address in (cluster.bootstrap_servers, cluster.mock_bootstrap_servers):
+        for address in (cluster.bootstrap_servers, cluster.broker_bootstrap_servers):
             assert look_at(address, seconds=60.0) is Look.ANSWERED
 
 

@@ -93,7 +93,7 @@ MISTAKES: Mapping[str, tuple[dict[str, str | None], str]] = {
 @pytest.fixture(params=MISTAKES)
 def mistake(request: pytest.FixtureRequest, cluster: EmbeddedCluster, silent: SilentPeer) -> tuple[dict[str, str], str]:
     given, text = MISTAKES[request.param]
-    addresses = {"closed": f"{HOST}:{free_ports(1)[0]}", "silent": silent.address, "mock": cluster.mock_bootstrap_servers}
+    addresses = {"closed": f"{HOST}:{free_ports(1)[0]}", "silent": silent.address, "mock": cluster.broker_bootstrap_servers}
     wrong = {name: addresses.get(value or "", value) for name, value in given.items()}
     return options(cluster, **wrong), text.replace("SILENT", silent.address)
 

@@ -24,8 +24,6 @@ _DECLARED_IN = {
 _GENERATED = {"docs/configs.md", "docs/shim-settings.md", "docs/stores.md", "docs/spark-options.md"}
 _RECORDS_OF_THE_PAST = ("docs/changes/", "docs/decisions/", "docs/benchmarks.md")
 _OF_ANOTHER_MEANING = {
-    ("kafka_remote_client/embedded/archiver.py", 64 << 20): "what the archiver fetches of the mock broker at a time",
-    ("kafka_remote_client/embedded/broker.py", 8 << 20): "what the embedded broker reads of its tier at a time",
     ("kafka_remote_client/fetch/broker_log.py", 8 << 20): "what a scan fetches of a broker at a time",
     ("kafka_remote_client/fetch/chunked_fetcher.py", 8 << 20): "memory that a chunk table's word is worth",
     ("kafka_remote_client/protocol/connection.py", 64 << 20): "largest response of a broker",

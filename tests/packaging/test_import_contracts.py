@@ -35,7 +35,6 @@ _PLANTED = {
     "A scan stands on the engine": (f"{_CLIENT}.scanning.split_window", f"{_CLIENT}.shim.tls"),
     "Spark stands on the engine": (f"{_CLIENT}.spark.source.partition", f"{_CLIENT}.shim.tls"),
     "The scheduler is pure": (f"{_CLIENT}.fetch.range_sizes", "threading"),
-    "What direct reads are compared with": (f"{_CLIENT}.embedded.log", f"{_CLIENT}.records.batch"),
 }
 
 

@@ -130,4 +130,4 @@ RULES: Mapping[int, tuple[str, ...]] = {
 }
 """By their numbers (A4): storing what was never fetched; commits that only rise; storing on revocation; pause and seek; resume
 before seek; what a rebalance callback may do; pauses that outlive assignments; one thread at a time; exceptions of callbacks;
-subclasses; what a revocation drops; what the mock cluster cannot do."""
+subclasses; what a revocation drops; what librdkafka's mock cluster cannot do."""

@@ -25,12 +25,10 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.embedded.archiver import _ActiveSegment
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import LocationError
-from kafka_remote_client.model import EpochEntry, TopicIdPartition
 from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, error
-from tests.faults.streams import Segment, Transactions, _topic_id, mixed_segments, write_stream
+from tests.faults.streams import Segment, Transactions, mixed_segments, write_stream
 from tests.support.embedded_topics import direct_settings, plain_settings, records
 from tests.support.history import Key, Record
 from tests.support.scripted_peer import CERTIFICATE
@@ -146,30 +144,22 @@ class World:
             for start in range(0, _ORDERS, _BATCH):
                 self.cluster.produce("orders", made[start : start + _BATCH], partition=partition)
         self.cluster.archive()
-        self._write("mixed", mixed_segments(0))
-        self._write("aborted", _aborted_at_the_end())
+        write_stream(self.cluster, "mixed", mixed_segments(0), local=0)
+        write_stream(self.cluster, "aborted", _aborted_at_the_end(), local=0)
         self.cluster.produce("mixed", records(20, "mixed"))
         self.cluster.produce("fresh", records(30, "fresh"))
-        with_topic = self.cluster.producer()
-        with_topic.list_topics("empty", timeout=PATIENCE_SECONDS)
+        self.cluster.kafka.create_topic("empty")
         for level in ISOLATION:
             with self._reader(isolation_level=level) as reader:
                 read = self._read(reader, dict.fromkeys(KEYS, 0))
             for key in KEYS:
                 self.truth[level][key] += read[key]
         # Records produced later are in no transaction, so both levels see them. At first only the broker has them.
-        self._newest = self._stack.enter_context(self._reader(bootstrap_servers=self.cluster.mock_bootstrap_servers))
+        self._newest = self._stack.enter_context(self._reader(bootstrap_servers=self.cluster.broker_bootstrap_servers))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-    def _write(self, topic: str, segments: list[Segment]) -> None:
-        """Writes a stream to the tier. The placeholder records of the mock broker are not copied there."""
-        stream = write_stream(self.cluster, topic, segments, local=0)
-        archiver: Any = self.cluster._archiver
-        written = TopicIdPartition(_topic_id(self.cluster, topic), topic, 0)
-        archiver._active[written] = _ActiveSegment(next_offset=stream.tiered_end, lineage=[EpochEntry(0, 0)])
 
     @contextmanager
     def _reader(self, **more: object) -> Iterator[confluent_kafka.Consumer]:
@@ -211,9 +201,7 @@ class World:
     # -- changes of logs --------------------------------------------------------------------------------------------------
 
     def produce(self, key: Key, count: int, commit: bool | None = None) -> None:
-        """Appends records to a partition, except to ``aborted``. ``commit`` is for the real broker: the mock broker writes no
-        markers.
-        """
+        """Appends records to a partition, except to ``aborted``. ``commit`` is for the real broker."""
         if key == ABORTED:
             return
         topic, partition = key

@@ -15,8 +15,7 @@ from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster, EmbeddedRecord
 from kafka_remote_client.location.broker import BrokerLocationSource
-from kafka_remote_client.model import PartitionOffsets, RemoteLogSegmentState
-from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.model import PartitionOffsets, RemoteLogSegmentMetadata
 from tests.support.history import History, Produced
 from tests.support.reading import UNHURRIED, by_poll
 from tests.support.reading import row as row_in_partition
@@ -50,6 +49,7 @@ __all__ = [
     "rows_of",
     "small_cluster",
     "take",
+    "tiered_segments",
     "tiers",
 ]
 
@@ -64,7 +64,7 @@ Take = Callable[..., list[Message]]
 
 
 def small_cluster(directory: Path, **options: Any) -> EmbeddedCluster:
-    """Segments of a few dozen records, which the broker drops after archiving."""
+    """Segments of a few dozen records, which leave the broker once they are in the tier."""
     return EmbeddedCluster(directory, **{"segment_bytes": 4_000, "range_bytes": 64 << 10, "expire_local": True, **options})
 
 
@@ -112,15 +112,17 @@ def note_produced(history: History, topic: str, partition: int, offsets: Iterabl
 
 def delete_first_segment(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> int:
     """Deletes the first tiered segment, as retention does. Returns the new log start."""
-    archiver: Any = cluster._archiver
-    (tip,) = (found for found in archiver._store.partitions(topic) if found.partition == partition)
-    cache = archiver._store.cache(tip)
-    first = min(cache.list_all_remote_log_segments(), key=lambda one: one.start_offset)
-    log = archiver._logs.log(topic, tip.topic_id, partition)
-    log._stored = [one for one in log._stored if one.batch.base_offset > first.end_offset]
-    for state in (RemoteLogSegmentState.DELETE_SEGMENT_STARTED, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED):
-        archiver._store.apply(RemoteLogSegmentMetadataUpdate(first.remote_log_segment_id, 0, 0, state))
-    return int(first.end_offset) + 1
+    first = tiered_segments(cluster, topic, partition)[0]
+    cluster.kafka.delete_records(topic, partition, first.end_offset + 1)
+    assert cluster.kafka.expire_now(topic) == 1
+    return first.end_offset + 1
+
+
+def tiered_segments(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> list[RemoteLogSegmentMetadata]:
+    """The segments of a partition that are in the tier, by their start offset."""
+    kafka: Any = cluster.kafka
+    remote = kafka._topics.partition(topic, partition).remote
+    return sorted(remote.segments.values(), key=lambda one: one.start_offset)
 
 
 def tiers(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> PartitionOffsets:
@@ -172,7 +174,7 @@ def decide(consumer: Consumer) -> None:
 
 
 def row(message: Message) -> Row:
-    """All fields of a record. The mock broker keeps the producer's timestamps."""
+    """All fields of a record."""
     return (message.topic(), message.partition(), *row_in_partition(message))
 
 

@@ -27,6 +27,7 @@ __all__ = ["Holdings", "connections_made", "measured", "running_threads"]
 _SERVERS = (
     "kafka-remote-shim",
     "kafka-remote-embedded",
+    "kafka-remote-tiered-kafka",
     "origin-",
     "scripted-origin-",
     "http-",

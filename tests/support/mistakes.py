@@ -221,7 +221,7 @@ def world(directory: Path) -> Iterator[World]:
             **{f"{place}_host": store.authority for place, store in stores.items()},
             "shim": cluster.bootstrap_servers,
             "store": cluster.origin_url.partition("//")[2],
-            "broker": cluster.mock_bootstrap_servers,
+            "broker": cluster.broker_bootstrap_servers,
             "tier": cluster.directory.resolve().as_uri(),
             "directory": empty.as_uri(),
             "empty": str(empty),

@@ -2,7 +2,7 @@
 
 ::
 
-    consumer ◄── Fetch answers ── embedded broker ── BrokerLog: offsets of each answer, as it goes out
+    consumer ◄── Fetch answers ── shim ── broker ── BrokerLog: offsets of each answer, as it goes out
         └─────◄── ranges ───────── scripted origin ── store_log: offsets whose bytes were sent, from its exchanges
 
 Both read batch headers with :func:`batch_spans`. They use nothing of the client's decoder, planner or metrics.
@@ -16,16 +16,18 @@ import asyncio
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from uuid import UUID
 
 import attrs
 
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
+from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.tagged_fetch import asks_for_location
 from kafka_remote_client.testing.origin import Exchange
-from tests.support.history import History, Key, Served, Source
+from kafka_remote_client.tiered_kafka.topics import Topics
+from tests.support.history import History, Served, Source
 
 __all__ = ["BatchSpan", "BrokerLog", "batch_spans", "store_log"]
 
@@ -68,19 +70,22 @@ class BrokerLog:
     """
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
-        shim: Any = cluster._shim
-        self._strategy: Any = shim._strategy
-        assert self._strategy._expire_local, "otherwise nobody knows which of its logs the broker reads"
-        self._answer = self._strategy.answer
-        self._strategy.answer = self._answered
+        kafka: Any = cluster.kafka
+        self._topics: Topics = kafka._topics
+        assert self._topics.settings.log.local_retention_bytes == 0, "otherwise nobody knows which tier the broker reads"
+        strategy: Any = cluster._strategy
+        self._strategy = strategy
+        self._collects, self._answer = strategy.collects, strategy.answer
+        strategy.collects, strategy.claims, strategy.answer = self._takes, lambda *_: True, self._answered
         self._history: History | None = None
         self._held = False
         self.held_back = 0
         """The number of requests that waited while the broker was held."""
 
     def close(self) -> None:
-        """Leaves the broker as it was."""
-        self._strategy.answer = self._answer
+        """Leaves the shim as it was."""
+        for name in ("collects", "claims", "answer"):
+            delattr(self._strategy, name)
 
     def record(self, history: History | None) -> None:
         """Writes to ``history`` from now on."""
@@ -93,17 +98,22 @@ class BrokerLog:
     def release(self) -> None:
         self._held = False
 
-    async def _answered(self, request: Any, ask: Any) -> bytes | None:
+    def _takes(self, head: RequestHead, length: int) -> bool:
+        return head.api_key == ApiKey.FETCH or self._collects(head, length)
+
+    async def _answered(self, request: ClientRequest, ask: Ask) -> bytes | None:
         self.held_back += self._held
         while self._held:
             await asyncio.sleep(_HELD_SECONDS)
-        answer: bytes | None = await self._answer(request, ask)
-        history, version = self._history, request.header.api_version
-        if history is not None and answer is not None and request.header.api_key == ApiKey.FETCH:
-            asked = fetch.decode_request(request.body, version)
-            if not asks_for_location(asked):
-                self._note(history, asked, fetch.decode_response(answer, version))
-        return answer
+        version, key = request.header.api_version, request.header.api_key
+        asked = fetch.decode_request(request.body, version) if key == ApiKey.FETCH else None
+        if asked is None or asks_for_location(asked):
+            answer: bytes | None = await self._answer(request, ask)
+            return answer
+        sent = bytes(await ask(key, version, request.body))
+        if self._history is not None:
+            self._note(self._history, asked, fetch.decode_response(sent, version))
+        return sent
 
     def _note(self, history: History, request: fetch.FetchRequest, response: fetch.FetchResponse) -> None:
         first = {
@@ -111,23 +121,19 @@ class BrokerLog:
             for topic in request.topics
             for one in topic.partitions
         }
-        for topic in response.responses:
-            for data in topic.partitions:
-                asked = topic.topic, topic.topic_id, data.partition_index
-                log = self._strategy._logs.log(*asked)
-                if log is None or not data.records:
+        for answered in response.responses:
+            topic = self._topics.named(answered.topic) if answered.topic else self._topics.with_id(answered.topic_id)
+            for data in answered.partitions:
+                partition = None if topic is None else topic.partition(data.partition_index)
+                if partition is None or not partition.remote.segments or not data.records:
                     continue
                 # Clients skip a batch's records before the requested offset.
+                asked = first[answered.topic, answered.topic_id, data.partition_index]
                 sent = (one.offsets for one in batch_spans(bytes(data.records)))
-                offsets = tuple(range(max(some.start, first[asked]), some.stop) for some in sent)
-                history.add(Served, source=Source.BROKER, key=self._key(*asked), offsets=offsets, local_start=log.end)
-
-    def _key(self, topic: str, topic_id: UUID, partition: int) -> Key:
-        if topic:
-            return topic, partition
-        logs: Mapping[tuple[str | UUID, int], object] = self._strategy._logs._logs
-        log = logs[topic_id, partition]
-        return next((str(name), number) for (name, number), one in list(logs.items()) if one is log and isinstance(name, str))
+                offsets = tuple(range(max(some.start, asked), some.stop) for some in sent if some.stop > asked)
+                key = partition.tip.topic, partition.tip.partition
+                local_start = partition.log.local_log_start
+                history.add(Served, source=Source.BROKER, key=key, offsets=offsets, local_start=local_start)
 
 
 def store_log(exchanges: Iterable[Exchange], logs: Mapping[str, bytes]) -> tuple[range, ...]:

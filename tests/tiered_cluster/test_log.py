@@ -162,6 +162,8 @@ def test_without_limits_nothing_leaves() -> None:
 def test_an_expired_active_segment_is_rolled_to_be_copied() -> None:
     rolled = with_tier(filled(5, local_retention_ms=0), 39).locally_expired(9000)
     assert bases(rolled) == [40, 50]
+    kept = with_tier(filled(5, local_retention_ms=0), 39).locally_expired(9000, keep_active=True)
+    assert (bases(kept), bases(rolled)) == ([40], [40, 50])
     empty = with_tier(rolled, 49).locally_expired(9000)
     assert (bases(empty), empty.locally_expired(9000)) == ([50], empty)
     assert (empty.local_log_start, empty.end_offset, empty.log_start) == (50, 50, 0)

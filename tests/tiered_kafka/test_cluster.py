@@ -10,6 +10,8 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.model import RemoteLogSegmentState
+from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.tiered_kafka import TieredCluster
@@ -78,6 +80,25 @@ def test_sealed_segments_alone_are_copied(cluster: TieredCluster) -> None:
     assert cluster.tier_now("sealed") == 0
     assert cluster.tier_now("sealed", roll=True) == 1
     assert cluster.tier_now("sealed", roll=True) == 0
+
+
+def test_active_segments_stay_where_they_are_to_be_kept(cluster: TieredCluster) -> None:
+    cluster.create_topic("kept", 1)
+    produce(cluster, "kept", 20)
+    assert cluster.tier_now("kept", keep_active=True) == 0
+    assert cluster.tier_now("kept") == 1
+
+
+def test_metadata_records_are_observed_and_reads_are_counted(tmp_path: Path) -> None:
+    records: list[bytes] = []
+    with TieredCluster(tmp_path, partitions=1, observe=records.append) as observed:
+        produce(observed, "orders", 20)
+        observed.tier_now(roll=True)
+        states = [RemoteLogMetadataSerde().deserialize(record).state for record in records]
+        assert states == [RemoteLogSegmentState.COPY_SEGMENT_STARTED, RemoteLogSegmentState.COPY_SEGMENT_FINISHED]
+        assert observed.tier_reads() == {"broker_tier_reads": 0, "broker_tier_bytes": 0}
+        assert values(plain(observed, "orders")) == [*range(20)]
+        assert min(observed.tier_reads().values()) > 0
 
 
 def test_special_answers_cost_a_plain_consumer_nothing(cluster: TieredCluster) -> None:

@@ -124,6 +124,8 @@ def test_fetch_is_refused_at_once_with_the_reason(tmp_path: Path, partition: int
     request = broker.request(fetch.FetchPartition(partition, 5, 1000, epoch), max_wait_ms=60_000, min_bytes=1)
     (data,) = asyncio.run(broker.fetch(request))
     assert data.error_code == error
+    assert data.records is not None, "librdkafka does not parse null records of an error"
+    assert not data.records
 
 
 @pytest.mark.parametrize(
