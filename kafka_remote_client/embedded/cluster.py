@@ -89,8 +89,15 @@ class Faults:
 class _Granting(GrantingBroker):
     """Also notes who connects."""
 
-    def __init__(self, tier: ResolvingTier, limits: GrantLimits, counters: Counters, *workers: ThreadPoolExecutor) -> None:
-        super().__init__(tier, limits, counters, *workers)
+    def __init__(
+        self,
+        tier: ResolvingTier,
+        limits: GrantLimits,
+        counters: Counters,
+        workers: ThreadPoolExecutor,
+        kept_workers: ThreadPoolExecutor,
+    ) -> None:
+        super().__init__(tier, limits, counters, workers, kept_workers)
         self.clients: list[str] = []
 
     def collects(self, head: RequestHead, length: int) -> bool:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.embedded
 
 SOUND = """\
 configuration  ok: settings are valid: {count}
-broker         ok: bootstrap.servers answer; topics: 1
+broker         ok: bootstrap.servers answer; topics: 2
 shim           ok: {shim} announces direct fetch
 tier           ok: orders-0 is tiered from offset 0 to 239
 location       ok: {size} bytes of a segment in format ApacheKafkaV1 are granted

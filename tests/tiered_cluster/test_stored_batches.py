@@ -51,8 +51,9 @@ def test_a_cut_batch_is_refused(cut: int) -> None:
 
 
 def test_snappy_may_have_the_framing_of_java() -> None:
-    records = b"".join(record(Rec(n, value=b"v" * 50_000, timestamp=n)) for n in range(3))
-    data = batch(5, records, codec=2, payload=xerial(records), last_delta=2, timestamp=10, max_timestamp=12)
+    records = [Rec(n, value=b"v" * 50_000, timestamp=n) for n in range(3)]
+    payload = xerial(b"".join(map(record, records)))
+    data = batch(5, records, codec=2, payload=payload, timestamp=10, max_timestamp=12)
     assert times(data) == [(5, 10), (6, 11), (7, 12)]
 
 
