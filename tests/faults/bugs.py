@@ -21,6 +21,7 @@ from kafka_remote_client.model import AbortedTransaction
 from kafka_remote_client.records import columns
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
 from kafka_remote_client.records.batch import BatchHeader
+from kafka_remote_client.tiered_cluster.segment_files import FileKind
 
 __all__ = ["BUGS", "Bug"]
 
@@ -167,15 +168,12 @@ def _collects_from_one_segment(collect: Any) -> Callable[..., Any]:
     return collecting
 
 
-def _loses_a_batch(roll: Any) -> Callable[..., Any]:
-    def rolling(self: Any) -> Any:
-        rolled = roll(self)
-        if rolled is self:
-            return self
-        *earlier, sealed, active = rolled.segments
-        return attrs.evolve(rolled, segments=(*earlier, attrs.evolve(sealed, batches=sealed.batches[:-1]), active))
+def _loses_a_batch(make: Any) -> Callable[..., Any]:
+    def making(log: Any, number: int) -> Any:
+        files, (*_, last) = make(log, number), log.segments[number].batches
+        return {kind: data[: -len(last.data)] if kind is FileKind.LOG else data for kind, data in files.items()}
 
-    return rolling
+    return making
 
 
 # -- engine ----------------------------------------------------------------------------------------------------------------
@@ -439,6 +437,7 @@ BUGS = (
         lambda _: lambda self, metadata, offset: metadata.end_offset + 1,
         "forked",
         {"I5"},
+        also={"I12"},  # the leader refuses a client that has records of the other lineage
     ),
     Bug(
         "an expired location is used",
@@ -463,11 +462,13 @@ BUGS = (
         {"I12", "only-causes"},
     ),
     Bug(
-        "sealing a segment loses a batch",
-        "kafka_remote_client.tiered_cluster.log:PartitionLog.rolled",
+        "copying a segment loses a batch",
+        "kafka_remote_client.tiered_cluster.partition:segment_files",
         _loses_a_batch,
         "written",
         {"I1"},
+        also={"I9"},
+        patience=_SHORT_SECONDS,
     ),
     # -- engine
     Bug(
