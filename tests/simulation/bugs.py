@@ -36,7 +36,8 @@ SIMULATED = (
         f"kafka_remote_client.fetch.{name}"
         for name in (
             *("admission", "commands", "fetch_budget", "flights", "grant_read", "hedging", "locate", "memory"),
-            *("partition_read", "partition_state", "plan", "policy", "preference", "ready_queue", "request_rate", "scheduler"),
+            *("grant_checks", "partition_read", "partition_state", "policy", "preference", "range_sizes", "ready_queue"),
+            *("request_rate", "scheduler"),
         )
     ),
     "kafka_remote_client.location.leader_check",
