@@ -232,7 +232,7 @@ class EmbeddedCluster:
 
     @property
     def kafka(self) -> TieredCluster:
-        """The broker behind the shim, which can also delete records, lead anew, or crash. Raises RuntimeError before start."""
+        """The Kafka that the shim forwards to. Raises RuntimeError before :meth:`start`."""
         if self._kafka is None:
             raise RuntimeError(_NOT_STARTED)
         return self._kafka
