@@ -14,25 +14,21 @@ References: KIP-98; Kafka's ProducerAppendInfo (checkProducerEpoch, checkSequenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-
 from kafka_remote_client.tiered_cluster.batches import NO_EPOCH, NO_PRODUCER, NO_SEQUENCE, Batch
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.log import PartitionLog
+from kafka_remote_client.tiered_cluster.producers import RecentBatch
 
 __all__ = ["duplicate_of", "rejection"]
 
-_REMEMBERED = 5
 _MAX_SEQUENCE = 2**31 - 1
 
 
-def duplicate_of(log: PartitionLog, batch: Batch) -> Batch | None:
-    """The batch in the log with the same sequences, among the producer's last five."""
+def duplicate_of(log: PartitionLog, batch: Batch) -> RecentBatch | None:
+    """The one of the producer's last five batches that has the same sequences."""
     if batch.producer_id == NO_PRODUCER or _in_sequence(log, batch):
         return None
-    same = (known for known in islice(_last_of(log, batch.producer_id), _REMEMBERED) if _sequences(known) == _sequences(batch))
-    return next(same, None)
+    return next((one for one in log.producers.recent if one.has_sequences_of(batch)), None)
 
 
 def rejection(log: PartitionLog, batch: Batch) -> ErrorCode:
@@ -50,14 +46,3 @@ def _in_sequence(log: PartitionLog, batch: Batch) -> bool:
     if known.epoch == batch.producer_epoch and known.last_sequence != NO_SEQUENCE:
         return batch.base_sequence == (0 if known.last_sequence == _MAX_SEQUENCE else known.last_sequence + 1)
     return known.epoch <= batch.producer_epoch and batch.base_sequence == 0
-
-
-def _sequences(batch: Batch) -> tuple[int, int, int]:
-    return batch.producer_epoch, batch.base_sequence, batch.last_sequence
-
-
-def _last_of(log: PartitionLog, producer_id: int) -> Iterator[Batch]:
-    for segment in reversed(log.segments):
-        for batch in reversed(segment.batches):
-            if batch.producer_id == producer_id and not batch.control:
-                yield batch

@@ -32,7 +32,7 @@ from kafka_remote_client.tiered_cluster.batches import (
 )
 from kafka_remote_client.tiered_cluster.indexes import AbortedEntry
 
-__all__ = ["NO_OFFSET", "ProducerEntry", "ProducerState", "loaded_snapshot"]
+__all__ = ["NO_OFFSET", "ProducerEntry", "ProducerState", "RecentBatch", "loaded_snapshot"]
 
 NO_OFFSET = -1
 
@@ -42,6 +42,8 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 _VERSION = 1
 _BUCKETS = 16
 _LOAD = 0.75
+_REMEMBERED = 5
+"""Batches of each producer that a broker knows again (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 
 
 @attrs.frozen
@@ -59,6 +61,28 @@ class ProducerEntry:
 
 
 @attrs.frozen
+class RecentBatch:
+    """A batch that a broker knows again if the producer retries it. ``max_timestamp``: in milliseconds."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    count: int
+    base_offset: int
+    max_timestamp: int
+
+    def has_sequences_of(self, batch: Batch) -> bool:
+        """Whether the batch comes from the same producer and has the same epoch and sequences."""
+        known = (self.producer_id, self.epoch, self.last_sequence, self.count)
+        return known == (
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.last_sequence,
+            batch.last_offset - batch.base_offset + 1,
+        )
+
+
+@attrs.frozen
 class _EndedTransaction:
     """One whose marker the high watermark has not passed. Both offsets are inclusive."""
 
@@ -68,10 +92,15 @@ class _EndedTransaction:
 
 @attrs.frozen
 class ProducerState:
-    """``entries``: in the order in which producers appeared. ``buckets``: how many the HashMap has grown to."""
+    """``entries``: in the order in which producers appeared. ``buckets``: how many the HashMap has grown to.
+
+    ``recent``: the last five batches of each producer's current epoch, also if their segments have left the log. A snapshot
+    has the last one.
+    """
 
     entries: tuple[ProducerEntry, ...] = ()
     buckets: int = _BUCKETS
+    recent: tuple[RecentBatch, ...] = ()
     _unreplicated: tuple[_EndedTransaction, ...] = ()
 
     def appended(self, batch: Batch) -> tuple[ProducerState, AbortedEntry | None]:
@@ -79,10 +108,11 @@ class ProducerState:
         if batch.producer_id == NO_PRODUCER:
             return self, None
         known = self.of(batch.producer_id)
+        recent = _recent_after(self.recent, batch)
         if not batch.control:
-            return self.with_entry(_after_data(known, batch)), None
+            return attrs.evolve(self.with_entry(_after_data(known, batch)), recent=recent), None
         kind, coordinator_epoch = marker_of(batch)
-        state = self.with_entry(_after_marker(known, batch, coordinator_epoch))
+        state = attrs.evolve(self.with_entry(_after_marker(known, batch, coordinator_epoch)), recent=recent)
         if known.open_since == NO_OFFSET:
             return state, None
         ended = _EndedTransaction(known.open_since, batch.base_offset)
@@ -102,8 +132,9 @@ class ProducerState:
 
         A broker looks from time to time (``producer.id.expiration.ms``). The HashMap does not shrink.
         """
-        kept = (entry for entry in self.entries if entry.open_since != NO_OFFSET or now_ms - entry.timestamp < expiration_ms)
-        return attrs.evolve(self, entries=tuple(kept))
+        kept = tuple(one for one in self.entries if one.open_since != NO_OFFSET or now_ms - one.timestamp < expiration_ms)
+        known = {entry.producer_id for entry in kept}
+        return attrs.evolve(self, entries=kept, recent=tuple(one for one in self.recent if one.producer_id in known))
 
     def first_unstable_offset(self) -> int | None:
         """The first offset of the oldest transaction that is open, or ended but not replicated; ``None`` without any."""
@@ -151,7 +182,21 @@ def loaded_snapshot(snapshot: bytes) -> ProducerState:
     state = ProducerState()
     for fields in _ENTRY.iter_unpack(snapshot[begin:]):
         state = state.with_entry(ProducerEntry(*fields))
-    return state
+    return attrs.evolve(state, recent=tuple(_last_batch(one) for one in state.entries if one.last_offset != NO_OFFSET))
+
+
+def _last_batch(entry: ProducerEntry) -> RecentBatch:
+    count, first = entry.offset_delta + 1, entry.last_offset - entry.offset_delta
+    return RecentBatch(entry.producer_id, entry.epoch, entry.last_sequence, count, first, entry.timestamp)
+
+
+def _recent_after(recent: tuple[RecentBatch, ...], batch: Batch) -> tuple[RecentBatch, ...]:
+    own = [one for one in recent if one.producer_id == batch.producer_id and one.epoch == batch.producer_epoch]
+    if not batch.control:
+        count = batch.last_offset - batch.base_offset + 1
+        made = (batch.producer_id, batch.producer_epoch, batch.last_sequence, count, batch.base_offset, batch.max_timestamp)
+        own = [*own, RecentBatch(*made)][-_REMEMBERED:]
+    return (*(one for one in recent if one.producer_id != batch.producer_id), *own)
 
 
 def _after_data(known: ProducerEntry, batch: Batch) -> ProducerEntry:

@@ -23,6 +23,7 @@ from kafka_remote_client.tiered_cluster import epochs, idempotence
 from kafka_remote_client.tiered_cluster.batches import Batch, parse_batches, records_of
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.partition import Partition
+from kafka_remote_client.tiered_cluster.producers import RecentBatch
 from kafka_remote_client.tiered_kafka.coordinators import Coordinators
 from kafka_remote_client.tiered_kafka.fetches import Fetches, leader_error
 from kafka_remote_client.tiered_kafka.messages import MESSAGES, Value
@@ -203,14 +204,14 @@ class Requests:
 
     def _appended(
         self, topic: Topic, partition: Partition, number: int, batches: tuple[Batch, ...]
-    ) -> tuple[ErrorCode, Batch | None]:
+    ) -> tuple[ErrorCode, Batch | RecentBatch | None]:
         """Appends batches up to the first that is rejected; the first one as it is in the log."""
-        first: Batch | None = None
+        first: Batch | RecentBatch | None = None
         if topic.settings.compacted and any(record.key is None for batch in batches for record in records_of(batch)):
             return ErrorCode.INVALID_RECORD, None
         for batch in batches:
             log = topic.partitions[number].log
-            stored = idempotence.duplicate_of(log, batch)
+            stored: Batch | RecentBatch | None = idempotence.duplicate_of(log, batch)
             if stored is None:
                 error = idempotence.rejection(log, batch)
                 if error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from kafka_remote_client.tiered_cluster.batches import Batch, Marker, Producer, Record, new_batch, new_marker
 from kafka_remote_client.tiered_cluster.error_codes import ErrorCode
 from kafka_remote_client.tiered_cluster.idempotence import duplicate_of, rejection
 from kafka_remote_client.tiered_cluster.log import PartitionLog
+from kafka_remote_client.tiered_cluster.producers import loaded_snapshot
 from tests.tiered_cluster.logs import new_log
 
 
@@ -28,6 +30,37 @@ def test_same_sequences_are_a_duplicate_of_the_last_five() -> None:
     assert duplicate_of(known, batch(10, count=1)) is None
     assert duplicate_of(known, batch(10, epoch=2)) is None
     assert duplicate_of(known, batch(10, producer=-1)) is None
+
+
+def test_duplicates_are_known_after_their_segments_left_the_log() -> None:
+    """A retry may come after the copy to the tier, or after the cleaner has removed the batch."""
+    known = log(0, 2, 4)
+    known = attrs.evolve(known.rolled(), segments=known.rolled().segments[-1:])
+    found = duplicate_of(known, batch(4))
+    assert (getattr(found, "base_offset", None), duplicate_of(known, batch(6))) == (4, None)
+
+
+def test_a_new_epoch_of_the_producer_ends_its_duplicates() -> None:
+    known = log(0, 2).appended([batch(0, epoch=2)], 0)
+    assert duplicate_of(known, batch(2)) is None
+    fenced = log(0, 2).appended([new_marker(Marker.ABORT, Producer(5, 2), 1)], 0)
+    assert duplicate_of(fenced, batch(2)) is None
+
+
+def test_a_loaded_snapshot_knows_the_last_batch_only() -> None:
+    known = log(0, 2)
+    loaded = attrs.evolve(known, producers=loaded_snapshot(known.producers.snapshot()))
+    assert duplicate_of(loaded, batch(0)) is None
+    found = duplicate_of(loaded, batch(2))
+    assert found is not None
+    assert (found.base_offset, found.max_timestamp) == (2, 1)
+    marked = new_log().appended([new_marker(Marker.COMMIT, Producer(5, 1), 1)], 0).producers.snapshot()
+    assert loaded_snapshot(marked).recent == ()
+
+
+def test_an_expired_producer_has_no_duplicates() -> None:
+    known = log(0)
+    assert attrs.evolve(known, producers=known.producers.without_expired(10_000, 1_000)).producers.recent == ()
 
 
 @pytest.mark.parametrize(
