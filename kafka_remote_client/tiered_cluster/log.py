@@ -43,6 +43,7 @@ class TopicConfig:
     remote_copy_lag_ms: int = 0
     remote_copy_lag_bytes: int = 0
     remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
 
 
 @attrs.frozen

@@ -171,9 +171,15 @@ class TieredCluster:
 
         ``roll``: also seals the active segments first, so that all records are copied whose transactions have ended. Where
         local retention lets the active segment go, it is copied too, as brokers do, unless ``keep_active``. Where a broker's
-        copy quota is used up, fewer are copied: the next call goes on.
+        copy quota is used up, fewer are copied: the next call goes on. Raises ValueError for a topic that is not tiered.
         """
-        return self._call(lambda: self._topics.tier(self._tiered(topic), roll=roll, keep_active=keep_active))
+
+        def tiered() -> int:
+            if topic is not None and not self._named(topic).settings.tiered:
+                raise ValueError(f"remote.storage.enable of {topic} is false")
+            return self._topics.tier(self._tiered(topic), roll=roll, keep_active=keep_active)
+
+        return self._call(tiered)
 
     def expire_now(self, topic: str | None = None, *, now_ms: int | None = None) -> int:
         """Deletes segments whose records are below the log start, or beyond retention; how many were deleted from the tier.

@@ -298,6 +298,16 @@ MESSAGES: Mapping[int, Message] = {
             " | synonyms [name string | value string? | source int8] | 3+ type int8 | 3+ documentation string?]]",
         ),
         Message(
+            "CreatePartitions", 37, range(2), 2,
+            "topics [name string | count int32 | assignments [brokers [int32]]] | timeout_ms int32 | validate_only bool",
+            "throttle_time_ms int32 | results [name string | error_code int16 | error_message string?]",
+        ),
+        Message(
+            "IncrementalAlterConfigs", 44, range(1), 1,
+            "resources [type int8 | name string | configs [name string | operation int8 | value string?]] | validate_only bool",
+            "throttle_time_ms int32 | responses [error_code int16 | error_message string? | type int8 | name string]",
+        ),
+        Message(
             "DescribeCluster", 60, range(1), 0,
             "include_authorized_operations bool",
             "throttle_time_ms int32 | error_code int16 | error_message string? | cluster_id string | controller_id int32"

@@ -34,6 +34,8 @@ __all__ = ["CLUSTER_ID", "PROTOCOL_APIS", "Requests"]
 
 CLUSTER_ID = "tiered-kafka"
 _TOPIC_RESOURCE = 2
+_SET, _DELETE = 0, 1
+"""What IncrementalAlterConfigs does to a setting."""
 _FROM_TOPIC, _FROM_DEFAULT = 1, 5
 _NO_TIME = -1
 PROTOCOL_APIS = (FETCH, LIST_OFFSETS, METADATA, API_VERSIONS)
@@ -56,7 +58,9 @@ class Requests:
             "DeleteTopics": self._delete_topics,
             "DeleteRecords": self._delete_records,
             "OffsetForLeaderEpoch": self._offset_for_leader_epoch,
+            "CreatePartitions": self._create_partitions,
             "DescribeConfigs": self._describe_configs,
+            "IncrementalAlterConfigs": self._alter_configs,
             "DescribeCluster": self._describe_cluster,
             **self._coordinators.handlers(),
         }
@@ -152,6 +156,47 @@ class Requests:
             error = ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answers.append({"name": name, "error_code": error})
         return {"topics": answers}
+
+    def _create_partitions(self, _node: int, _version: int, request: dict[str, Any]) -> Value:
+        answers = []
+        for asked in request["topics"]:
+            topic, error, message = self._topics.named(asked["name"]), ErrorCode.NONE, None
+            if topic is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif asked["count"] <= len(topic.partitions):
+                error, message = ErrorCode.INVALID_PARTITIONS, f"the topic has {len(topic.partitions)} partitions already"
+            elif not request["validate_only"]:
+                self._topics.add_partitions(topic, asked["count"])
+            answers.append({"name": asked["name"], "error_code": error, "error_message": message})
+        return {"results": answers}
+
+    def _alter_configs(self, _node: int, _version: int, request: dict[str, Any]) -> Value:
+        answers = []
+        for asked in request["resources"]:
+            topic = self._topics.named(asked["name"]) if asked["type"] == _TOPIC_RESOURCE else None
+            error, message = ErrorCode.NONE, None
+            if asked["type"] != _TOPIC_RESOURCE:
+                error, message = ErrorCode.INVALID_REQUEST, "the cluster changes settings of topics only"
+            elif topic is None:
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                try:
+                    settings = topic.settings.changed(self._values(asked["configs"]))
+                    if not request["validate_only"]:
+                        self._topics.change_settings(topic, settings)
+                except ConfigurationError as invalid:
+                    error, message = ErrorCode.INVALID_CONFIG, str(invalid)
+            answers.append({"type": asked["type"], "name": asked["name"], "error_code": error, "error_message": message})
+        return {"responses": answers}
+
+    def _values(self, changes: list[dict[str, Any]]) -> dict[str, str | None]:
+        """What an operation sets, or the default that it restores. Raises ConfigurationError for one of another kind."""
+        defaults, values = self._topics.settings.described(), {}
+        for change in changes:
+            if change["operation"] not in {_SET, _DELETE}:
+                raise ConfigurationError(f"{change['name']}: the cluster can set and delete settings, not append to them")
+            values[change["name"]] = change["value"] if change["operation"] == _SET else defaults.get(change["name"])
+        return values
 
     def _describe_configs(self, _node: int, _version: int, request: dict[str, Any]) -> Value:
         results = []

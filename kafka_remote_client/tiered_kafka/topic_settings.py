@@ -62,6 +62,8 @@ class TopicSettings:
                 return attrs.evolve(self, log=attrs.evolve(self.log, log_append_time=_TIMES[text]))
             if name == "remote.log.copy.disable":
                 return attrs.evolve(self, log=attrs.evolve(self.log, remote_log_copy_disable=_BOOLEANS[text]))
+            if name == "remote.log.delete.on.disable":
+                return attrs.evolve(self, log=attrs.evolve(self.log, remote_log_delete_on_disable=_BOOLEANS[text]))
             if name == "remote.storage.enable":
                 return attrs.evolve(self, tiered=_BOOLEANS[text])
             if name == "cleanup.policy":
@@ -77,6 +79,7 @@ class TopicSettings:
             **numbers,
             "message.timestamp.type": "LogAppendTime" if self.log.log_append_time else "CreateTime",
             "remote.log.copy.disable": _NAMES[self.log.remote_log_copy_disable],
+            "remote.log.delete.on.disable": _NAMES[self.log.remote_log_delete_on_disable],
             "remote.storage.enable": _NAMES[self.tiered],
             "cleanup.policy": "compact" if self.compacted else "delete",
         }

@@ -23,6 +23,7 @@ from uuid import UUID
 import attrs
 
 from kafka_remote_client.clock import Clock
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition, random_uuid
 from kafka_remote_client.tiered_cluster import cleaner
 from kafka_remote_client.tiered_cluster.batches import Batch, Record, new_batch
@@ -50,7 +51,9 @@ from kafka_remote_client.tiered_cluster.partition import (
     Throttled,
     step,
 )
+from kafka_remote_client.tiered_cluster.producers import NO_OFFSET
 from kafka_remote_client.tiered_cluster.quota import Quota
+from kafka_remote_client.tiered_cluster.remote_segments import RemoteSegments
 from kafka_remote_client.tiered_kafka.tier_store import StoreFailedError, TierStore
 from kafka_remote_client.tiered_kafka.topic_settings import TopicSettings
 
@@ -156,22 +159,44 @@ class Topics:
             raise ValueError(f"topic {name} exists")
         if not 0 < len(name) <= _MAX_NAME or name in {".", ".."} or not _is_name(name):
             raise ValueError(f"not a topic name: {name!r}")
-        topic_id, settings = self._new_id(), settings or self._settings
-        led = [
-            Partition(
-                TopicIdPartition(topic_id, name, number),
-                self._brokers[number % len(self._brokers)],
-                PartitionLog(settings.log).elected(0),
-            )
-            for number in range(partitions or self._partitions)
-        ]
-        topic = self._topics[name] = Topic(name, topic_id, settings, led)
-        self._changed()
+        topic = self._topics[name] = Topic(name, self._new_id(), settings or self._settings, [])
+        self.add_partitions(topic, partitions or self._partitions)
         return topic
 
     def delete(self, name: str) -> None:
         """Removes a topic, and its segments from the tier. Raises KeyError for a topic that does not exist."""
         topic = self._topics.pop(name)
+        self._empty_tier(topic)
+        self._changed()
+
+    def add_partitions(self, topic: Topic, count: int) -> None:
+        """Adds empty partitions until the topic has ``count``."""
+        topic.partitions += [self._new_partition(topic, number) for number in range(len(topic.partitions), count)]
+        self._changed()
+
+    def change_settings(self, topic: Topic, settings: TopicSettings) -> None:
+        """Gives a topic other settings. A topic that is no longer tiered loses what only the tier has (KIP-950).
+
+        Raises ConfigurationError if ``remote.log.delete.on.disable`` does not allow that.
+        """
+        disabled = topic.settings.tiered and not settings.tiered
+        if disabled and not settings.log.remote_log_delete_on_disable:
+            raise ConfigurationError("remote.storage.enable: false needs remote.log.delete.on.disable=true")
+        topic.settings = settings
+        for number, partition in enumerate(topic.partitions):
+            topic.partitions[number] = attrs.evolve(partition, log=attrs.evolve(partition.log, config=settings.log))
+        if disabled:
+            self._empty_tier(topic)
+            for number, partition in enumerate(topic.partitions):
+                log = attrs.evolve(partition.log.with_log_start(partition.log.local_log_start), highest_remote_offset=NO_OFFSET)
+                topic.partitions[number] = attrs.evolve(partition, log=log, remote=RemoteSegments())
+        self._changed()
+
+    def _new_partition(self, topic: Topic, number: int) -> Partition:
+        leader, log = self._brokers[number % len(self._brokers)], PartitionLog(topic.settings.log).elected(0)
+        return Partition(TopicIdPartition(topic.id, topic.name, number), leader, log)
+
+    def _empty_tier(self, topic: Topic) -> None:
         for number, partition in enumerate(topic.partitions):
             segments = tuple(partition.remote.segments.values())
             for state in (_DELETING, _DELETED):
@@ -181,7 +206,6 @@ class Topics:
                     now, told = self._clock.time_ms(), segment.custom_metadata
                     event = SegmentUpdate(segment.remote_log_segment_id, partition.broker_id, now, state, told)
                     self._store_metadata(topic, number, event)
-        self._changed()
 
     # Logs.
 

@@ -77,6 +77,7 @@ _WITHOUT_SOURCE = {
     "tests/remote_log/test_compacted_metadata.py": "a compacted metadata partition, from keys to segments",
     "tests/restore/test_several_nodes.py": "a restore to the folders of several nodes, from assignment to metadata",
     "tests/tiered_kafka/test_compaction.py": "a compacted topic over TCP, from the command to clients",
+    "tests/tiered_kafka/test_kafka_scenarios.py": "Kafka's tiered integration scenarios",
     "tests/tiered_kafka/test_copy_lag.py": "delayed upload (KIP-1241), read across the hand-over",
     "tests/shim/test_many_peers.py": "hundreds of peers that mean no good, against the whole shim",
     "tests/simulation/test_interleaved.py": "modules with locks, under many interleavings of their threads",

@@ -16,6 +16,7 @@ def test_settings_are_shown_as_they_were_given() -> None:
     given |= {
         "message.timestamp.type": "LogAppendTime",
         "remote.log.copy.disable": "true",
+        "remote.log.delete.on.disable": "true",
         "remote.storage.enable": "false",
         "cleanup.policy": "compact",
     }
