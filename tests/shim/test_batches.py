@@ -460,10 +460,11 @@ def test_partitions_of_the_embedded_cluster_are_granted_in_one_batch(tmp_path: P
         for partition in (0, 1):
             cluster.produce("orders", [(None, b"%d" % number * 50) for number in range(300)], partition=partition)
         assert cluster.archive(keep_open=False)
+        epochs = {"current_leader_epoch": -1, "last_fetched_epoch": -1}
         with RawClient(cluster.bootstrap_servers) as client:
             pending, granted = {0, 1, 2}, set()
             while pending:
-                body = fetch.encode_request(batched_fetch(*sorted(pending), partition={"current_leader_epoch": -1}), 12)
+                body = fetch.encode_request(batched_fetch(*sorted(pending), partition=epochs), 12)
                 client.send(client.request(ApiKey.FETCH, 12, 5, body))
                 (topic,) = fetch.decode_response(memoryview(client.read())[5:], 12).responses
                 told = {one.partition_index: one.tags for one in topic.partitions}

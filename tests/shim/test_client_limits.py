@@ -155,7 +155,7 @@ def test_a_reload_and_the_event_loop_exclude_each_other() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"a.bytes_per_second": "fast"}, "must be float"),
+        ({"a.bytes_per_second": "fast"}, "must be a number"),
         ({"a.bytes_per_second": -1}, "between 0"),
         ({"a.grants_per_second": float("nan")}, "between 0"),
         ({"a.rate": 1}, "client_limits: 'a.rate'"),
