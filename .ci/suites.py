@@ -2,8 +2,7 @@
 
 Without ``--selection``: suite by suite (tests/suites.py), each under a ceiling of minutes; then the coverage gates.
 With it: the tests of tests/selection.py, those that need no part while the parts are fetched; then a table of what was skipped.
-Suites that run one after the other share one real broker; one that runs beside them has its own.
-Exit status 0 only if everything passed in its time.
+All suites share one real broker. Exit status 0 only if everything passed in its time.
 """
 
 from __future__ import annotations
@@ -14,13 +13,12 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,8 +45,6 @@ FAST_MEMORY = {"PYTHONMALLOC": "pymalloc"}
 """Without the checks of allocators that ``-X dev`` switches on."""
 DEV_MODE = {"PYTHONDEVMODE": "1"}
 """As ``-X dev``, but also for xdist's workers and the processes that tests start."""
-_RUNNING: set[int] = set()
-"""The processes of steps, to end them if the run is interrupted."""
 FETCHED_BY = 9
 """Minutes after its start when a run of the selection stops waiting for parts."""
 
@@ -85,7 +81,7 @@ class Step(NamedTuple):
 
 
 class Report:
-    """Minutes and CPU minutes per step, its ceiling, and what went wrong. Steps may run in several threads at the same time."""
+    """Minutes and CPU minutes per step, its ceiling, and what went wrong."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -93,31 +89,16 @@ class Report:
         self.failed = False
         self._started = time.monotonic()
 
-    @property
-    def minutes(self) -> float:
-        """Since its start."""
-        return (time.monotonic() - self._started) / 60
-
-    def run(
-        self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str], *, at_once: bool = True
-    ) -> str:
-        """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last.
-
-        ``at_once``: shows their output while they run. Otherwise at the end, because other steps run meanwhile.
-        """
-        started, cpu_minutes = time.monotonic(), 0.0
+    def run(self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str]) -> str:
+        """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last."""
+        started, cpu_before = time.monotonic(), _cpu_minutes()
         if os.environ.get("CI") == "true":
-            ceiling = min(ceiling, BUDGET - self.minutes)
-        heading = f"\n== {name} (ceiling {ceiling:.0f} minutes)"
-        if at_once:
-            print(heading, flush=True)
+            ceiling = min(ceiling, BUDGET - (started - self._started) / 60)
+        print(f"\n== {name} (ceiling {ceiling:.0f} minutes)", flush=True)
         text, complaint = "", ""
         for command in commands:
             left = ceiling * 60 - (time.monotonic() - started)
-            text, status, spent = _run(command, environment, left, at_once=at_once)
-            cpu_minutes += spent
-            if not at_once:
-                print(f"{heading}\n{text}", end="", flush=True)
+            text, status = _run(command, environment, left)
             if status is None:
                 complaint = "past its ceiling"
             elif status:
@@ -127,7 +108,7 @@ class Report:
                 self.failures += failures_in(text)
                 break
         minutes = (time.monotonic() - started) / 60
-        self.steps.append(Step(name, minutes, cpu_minutes, ceiling, complaint or "ok"))
+        self.steps.append(Step(name, minutes, _cpu_minutes() - cpu_before, ceiling, complaint or "ok"))
         return text
 
     def wait(self, name: str, ceiling: float, process: subprocess.Popen[bytes]) -> None:
@@ -146,51 +127,39 @@ class Report:
         print("\nsuite            minutes  CPU minutes  ceiling")
         for step in self.steps:
             print(f"{step.name:<16} {step.minutes:7.1f} {step.cpu_minutes:12.1f} {step.ceiling:8.0f}  {step.outcome}")
-        print(f"{'all of it':<16} {self.minutes:7.1f} {sum(s.cpu_minutes for s in self.steps):12.1f}")
+        print(f"{'all of it':<16} {sum(s.minutes for s in self.steps):7.1f} {sum(s.cpu_minutes for s in self.steps):12.1f}")
         print(f"in all suites: {passed} passed{', with failures' if self.failed else ''}")
         print("\n".join(self.failures[:MOST_FAILURES]), flush=True)
 
 
 def _cpu_minutes() -> float:
     """User and system time of all ended descendants whose parents waited for them."""
-    return _minutes_of(resource.getrusage(resource.RUSAGE_CHILDREN))
-
-
-def _minutes_of(used: resource.struct_rusage) -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (used.ru_utime + used.ru_stime) / 60
 
 
-def _run(
-    command: list[str], environment: dict[str, str], seconds: float, *, at_once: bool = True
-) -> tuple[str, int | None, float]:
-    """Runs a command. Returns its output, which it shows if ``at_once``, its status, and its CPU minutes.
-
-    Status None = killed after ``seconds`` with all that it started.
-    """
+def _run(command: list[str], environment: dict[str, str], seconds: float) -> tuple[str, int | None]:
+    """Runs a command with its output shown and kept; status None = killed after ``seconds`` with all that it started."""
     lines: list[str] = []
-    late = threading.Event()
+    late = []
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with process_group(command, cwd=ROOT, env=environment, **output) as process:
 
-        def kill() -> None:
-            late.set()
+        def kill(*_: object) -> None:
+            late.append(True)
             end_group(process.pid)
 
-        timer = threading.Timer(max(1.0, seconds), kill)
-        timer.start()
+        signal.signal(signal.SIGALRM, kill)
+        signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds))
         try:
-            _RUNNING.add(process.pid)
             assert process.stdout is not None
             for line in process.stdout:
-                if at_once:
-                    print(line, end="", flush=True)
+                print(line, end="", flush=True)
                 lines.append(line)
-            _, ended, used = os.wait4(process.pid, 0)  # of this process, whichever others end meanwhile
-            process.returncode = os.waitstatus_to_exitcode(ended)
+            status = process.wait()
         finally:
-            _RUNNING.discard(process.pid)
-            timer.cancel()
-    return "".join(lines), None if late.is_set() else process.returncode, _minutes_of(used)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    return "".join(lines), None if late else status
 
 
 def main() -> int:
@@ -216,14 +185,14 @@ def main() -> int:
     report.print(passed)
     if ledger:
         spent = json.dumps({step.name: [step.minutes, step.cpu_minutes] for step in report.steps})
-        command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", spent, f"{report.minutes:.1f}"]
+        command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", spent]
         subprocess.run(command, cwd=ROOT, env={**environment, "KAFKA_REMOTE_LEDGER_FILE": ledger}, check=True)
     return int(report.failed)
 
 
 @contextlib.contextmanager
 def _run_directory(environment: dict[str, str]) -> Iterator[Path]:
-    """What suites share: above all the real broker, which is stopped at the end. Its name goes into ``environment``."""
+    """What all suites of a run share: above all the real broker, which is stopped at the end."""
     run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
     (run / "owner.pid").write_text(str(os.getpid()))
     environment["KAFKA_REMOTE_TEST_RUN"] = str(run)
@@ -252,44 +221,14 @@ def _suites(report: Report, environment: dict[str, str], make: list[str], chosen
         passed = _in_turn(report, environment, [name for name in chosen if name not in needing])
         if fetching is not None:
             report.wait("parts", PARTS_CEILING, fetching)
-    beside = [name for name in needing if SUITES[name].beside]
-    with _in_background(lambda: _with_own_broker(report, environment, beside)) as others:
-        passed += _in_turn(report, environment, [name for name in needing if name not in beside])
-    passed += others.result()
+    passed += _in_turn(report, environment, needing)
     if chosen == ALL:
         _check_coverage(report, environment)
     return passed
 
 
-@contextlib.contextmanager
-def _in_background(run: Callable[[], int]) -> Iterator[Future[int]]:
-    """Calls ``run`` in another thread, and waits for it at the end.
-
-    If the block raises, or the wait is interrupted, it ends the processes of all steps.
-    """
-    with ThreadPoolExecutor(1) as thread:
-        future = thread.submit(run)
-        try:
-            yield future
-            future.result()
-        except BaseException:
-            for leader in tuple(_RUNNING):
-                end_group(leader)
-            raise
-
-
-def _with_own_broker(report: Report, environment: dict[str, str], names: list[str]) -> int:
-    """Runs suites one after the other. Returns how many tests passed.
-
-    Their tests never wait for the others', one of which may have to restart its broker while no other test uses it.
-    """
-    own = dict(environment)
-    with _run_directory(own):
-        return _in_turn(report, own, names, at_once=False)
-
-
-def _in_turn(report: Report, environment: dict[str, str], names: list[str], *, at_once: bool = True) -> int:
-    """Runs suites one after the other. Returns how many tests passed. ``at_once``: see :meth:`Report.run`."""
+def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> int:
+    """Runs suites one after the other. Returns how many tests passed."""
     passed = 0
     for name in names:
         suite = SUITES[name]
@@ -297,8 +236,7 @@ def _in_turn(report: Report, environment: dict[str, str], names: list[str], *, a
         coverage = ["--cov", "--cov-report="] if suite.counted else []
         command = [*PYTEST, "--suite", name, *coverage]
         mode = (DEV_MODE if suite.dev_mode else {}) | ({} if suite.debug_memory else FAST_MEMORY)
-        text = report.run(name, suite.ceiling, [command + suite.parallel], environment | mode, at_once=at_once)
-        passed += passed_in(text)
+        passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment | mode))
     return passed
 
 

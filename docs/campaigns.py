@@ -265,8 +265,6 @@ def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
     names = {name: None for minutes in (columns[1], columns[0]) for name in minutes}
     rows = [f"| `{name}` | {' | '.join(_one_digit(column.get(name)) for column in columns)} |" for name in names]
     totals = [_one_digit(sum(column.values()) if column else None) for column in columns]
-    # Of steps that run beside each other, the sum is no duration.
-    totals[:2] = [_one_digit(run.counts.get("wall_minutes", sum(run.counts["minutes"].values()))) for run in (first, last)]
     notes = [f"{run.date[:10]}, `{run.commit}`, {run.counts['machine']}" for run in (first, last)]
     return [*rows, f"| all of it | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} | |"]
 

@@ -219,12 +219,3 @@ def test_the_table_has_the_cpu_minutes_of_the_last_run(tmp_path: Path) -> None:
         "| `fuzz` |  | 1.0 | 1.5 |",
         "| all of it | 4.0 | 10.0 | 6.5 |",
     ]
-
-
-def test_a_run_with_steps_beside_others_has_its_own_duration(tmp_path: Path) -> None:
-    minutes = {"broker": 9.0, "spark": 8.0}
-    runs = [
-        _run("suites", 1, None, minutes={"broker": 4.0}, machine="2 cores"),
-        _run("suites", 2, None, minutes=minutes, cpu_minutes=minutes, wall_minutes=9.5, machine="2 cores"),
-    ]
-    assert table(["suites"], runs, _root(tmp_path)).splitlines()[-2] == "| all of it | 4.0 | 9.5 | 17.0 |"

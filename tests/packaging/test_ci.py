@@ -136,15 +136,10 @@ def test_a_missing_part_skips_its_own_tests_and_is_tried_once(tmp_path: Path) ->
     assert "try 2" not in done.stdout
 
 
-def _program(text: str) -> list[str]:
-    """The lines that a program prints in which ``s`` is the content of ``.ci/suites.py``."""
-    program = f"import runpy, os; s = runpy.run_path({str(ROOT / '.ci' / 'suites.py')!r})\n{text}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
-    return done.stdout.splitlines()
-
-
 def _suites(call: str) -> str:
-    return _program(f"print('=', {call})")[-1]
+    program = f"import runpy, os; s = runpy.run_path({str(ROOT / '.ci' / 'suites.py')!r}); print('=', {call})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.splitlines()[-1]
 
 
 def _status(program: str, seconds: int) -> str:
@@ -174,66 +169,6 @@ def test_the_report_has_the_cpu_minutes_of_a_step() -> None:
     ran = "(r := s['Report']()).run('busy', 5, [[s['sys'].executable, '-c', {busy!r}]], dict(os.environ))"
     cpu_minutes = float(_suites(f"({ran.format(busy=busy)}, r.steps[0].cpu_minutes)[1]").removeprefix("= "))
     assert cpu_minutes > 0.9 / 60
-
-
-_TWO_STEPS = """
-r = s["Report"]()
-def step(name, seconds, at_once):
-    busy = f"import time; print('began', flush=True)\\nwhile time.process_time() < {seconds}: pass\\nprint('ended')"
-    return len(r.run(name, 5, [[s["sys"].executable, "-c", busy]], dict(os.environ), at_once=at_once))
-with s["_in_background"](lambda: step("beside", 2, False)) as other:
-    step("first", 0.1, True)
-    step("second", 0.1, True)
-other.result()
-print("=", [(one.name, one.cpu_minutes > 1 / 60) for one in sorted(r.steps)])
-"""
-
-
-def test_a_step_beside_others_has_its_own_cpu_minutes_and_output() -> None:
-    lines = _program(_TWO_STEPS)
-    assert lines[-1] == "= [('beside', True), ('first', False), ('second', False)]"
-    for name in ("beside", "first", "second"):
-        at = lines.index(f"== {name} (ceiling 5 minutes)")
-        assert lines[at + 1 : at + 3] == ["began", "ended"]
-
-
-_INTERRUPTED = """
-import signal
-signal.signal(signal.SIGALRM, signal.default_int_handler)
-def beside():
-    program = "import signal; signal.pause()"
-    return s["Report"]().run("beside", 5, [[s["sys"].executable, "-c", program]], dict(os.environ), at_once=False)
-try:
-    with s["_in_background"](beside):
-        while not s["_RUNNING"]:
-            pass
-        {raises}
-except KeyboardInterrupt:
-    print("=", sorted(s["_RUNNING"]))
-"""
-
-
-@pytest.mark.parametrize("raises", ["raise KeyboardInterrupt", "signal.setitimer(signal.ITIMER_REAL, 0.1)"])
-def test_an_interrupted_run_ends_the_step_beside(raises: str) -> None:
-    assert _program(_INTERRUPTED.format(raises=raises))[-1] == "= []"
-
-
-_OWN_BROKER = """
-import sys
-from pathlib import Path
-program = "import os, sys; print(sys.argv[1:3], os.environ['KAFKA_REMOTE_TEST_RUN'] != os.environ['OTHERS']); print('2 passed')"
-s["_in_turn"].__globals__.update(PYTEST=[sys.executable, "-c", program], BIN=Path(sys.executable).parent)
-environment = dict(os.environ)
-with s["_run_directory"](environment) as run:
-    passed = s["_with_own_broker"](s["Report"](), environment | {"OTHERS": str(run)}, ["spark"])
-    print("=", passed, environment["KAFKA_REMOTE_TEST_RUN"] == str(run))
-"""
-
-
-def test_a_suite_beside_others_has_a_run_directory_of_its_own() -> None:
-    lines = _program(_OWN_BROKER)
-    assert "['--suite', 'spark'] True" in lines
-    assert "= 2 True" in lines
 
 
 def test_commands_of_make_keep_bytecode() -> None:
