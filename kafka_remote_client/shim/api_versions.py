@@ -54,18 +54,17 @@ def check_version(head: RequestHead) -> None:
         raise ProtocolError(f"version {head.api_version} of API key {head.api_key} is not supported")
 
 
-def announce(version: int, body: Buffer, overrides: Mapping[int, range], *, direct_fetch: bool = True) -> bytes:
+def announce(version: int, body: Buffer, overrides: Mapping[int, range]) -> bytes:
     """A broker's ApiVersions answer with the bounds of the module's table and the shim's announcements in it.
 
-    ``overrides``: versions that the shim's strategy serves whatever the broker has. ``direct_fetch`` False: without the
-    announcements, as a plain broker. An answer with an error code is left as it is. Raises ProtocolError when the body does
-    not parse.
+    ``overrides``: versions that the shim's strategy serves whatever the broker has. An answer with an error code is left as it
+    is. Raises ProtocolError when the body does not parse.
     """
     announced = _kept if len(body) <= _MAX_KEPT_BYTES else _announced
-    return announced(version, bytes(body), tuple(overrides.items()), direct_fetch)
+    return announced(version, bytes(body), tuple(overrides.items()))
 
 
-def _announced(version: int, body: bytes, given: tuple[tuple[int, range], ...], direct_fetch: bool) -> bytes:
+def _announced(version: int, body: bytes, given: tuple[tuple[int, range], ...]) -> bytes:
     if Reader(body).int16():
         return body
     overrides = dict(given)
@@ -73,7 +72,7 @@ def _announced(version: int, body: bytes, given: tuple[tuple[int, range], ...], 
     response = decode_response(body, version)
     entries = (_bounded(entry, overrides) for entry in response.api_keys)
     offered = attrs.evolve(response, api_keys=tuple(entry for entry in entries if entry is not None))
-    return encode_response(offered.announcing() if direct_fetch else offered, version)
+    return encode_response(offered.announcing(), version)
 
 
 _kept = lru_cache(maxsize=_MAX_KEPT)(_announced)
