@@ -173,21 +173,23 @@ class Requests:
     def _alter_configs(self, _node: int, _version: int, request: dict[str, Any]) -> Value:
         answers = []
         for asked in request["resources"]:
-            topic = self._topics.named(asked["name"]) if asked["type"] == _TOPIC_RESOURCE else None
-            error, message = ErrorCode.NONE, None
-            if asked["type"] != _TOPIC_RESOURCE:
-                error, message = ErrorCode.INVALID_REQUEST, "the cluster changes settings of topics only"
-            elif topic is None:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                try:
-                    settings = topic.settings.changed(self._values(asked["configs"]))
-                    if not request["validate_only"]:
-                        self._topics.change_settings(topic, settings)
-                except ConfigurationError as invalid:
-                    error, message = ErrorCode.INVALID_CONFIG, str(invalid)
+            error, message = self._altered(asked, validate_only=request["validate_only"])
             answers.append({"type": asked["type"], "name": asked["name"], "error_code": error, "error_message": message})
         return {"responses": answers}
+
+    def _altered(self, asked: dict[str, Any], *, validate_only: bool) -> tuple[ErrorCode, str | None]:
+        if asked["type"] != _TOPIC_RESOURCE:
+            return ErrorCode.INVALID_REQUEST, "the cluster changes settings of topics only"
+        topic = self._topics.named(asked["name"])
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+        try:
+            settings = topic.settings.changed(self._values(asked["configs"]))
+            if not validate_only:
+                self._topics.change_settings(topic, settings)
+        except ConfigurationError as invalid:
+            return ErrorCode.INVALID_CONFIG, str(invalid)
+        return ErrorCode.NONE, None
 
     def _values(self, changes: list[dict[str, Any]]) -> dict[str, str | None]:
         """What an operation sets, or the default that it restores. Raises ConfigurationError for one of another kind."""

@@ -67,11 +67,18 @@ def segments_of(cluster: TieredCluster, topic: str) -> int:
     return sum(1 for path in cluster.directory.rglob("*.log") if path.parent.name.startswith(f"{topic}-"))
 
 
-def alter(admin: AdminClient, topic: str, settings: Mapping[str, str], kind: AlterConfigOpType = _SET) -> None:
-    entries = [ConfigEntry(name, value, incremental_operation=kind) for name, value in settings.items()]
-    asked = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    for answer in admin.incremental_alter_configs([asked]).values():
-        answer.result(_SECONDS)
+def alter(
+    admin: AdminClient,
+    name: str,
+    settings: Mapping[str, str],
+    kind: AlterConfigOpType = _SET,
+    resource: ResourceType = ResourceType.TOPIC,
+    **more: bool,
+) -> None:
+    entries = [ConfigEntry(setting, value, incremental_operation=kind) for setting, value in settings.items()]
+    asked = ConfigResource(resource, name, incremental_configs=entries)
+    for answer in admin.incremental_alter_configs([asked], **more).values():
+        assert answer.result(_SECONDS) is None
 
 
 def offsets_of(cluster: TieredCluster, topic: str, *specs: OffsetSpec) -> list[int]:
@@ -221,23 +228,15 @@ def test_settings_return_to_their_defaults_and_others_are_refused(cluster: Tiere
     with pytest.raises(KafkaException) as raised:
         alter(admin, "unknown", {"retention.ms": "1"})
     assert raised.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-    (answer,) = admin.incremental_alter_configs(
-        [ConfigResource(ResourceType.BROKER, "1", incremental_configs=[ConfigEntry("a", "1", incremental_operation=_SET)])]
-    ).values()
     with pytest.raises(KafkaException, match="settings of topics only"):
-        answer.result(_SECONDS)
+        alter(admin, "1", {"a": "1"}, resource=ResourceType.BROKER)
 
 
 def test_a_trial_changes_nothing(cluster: TieredCluster, admin: AdminClient) -> None:
     cluster.create_topic("tried", 1)
-    change = ConfigResource(
-        ResourceType.TOPIC, "tried", incremental_configs=[ConfigEntry("retention.ms", "5", incremental_operation=_SET)]
-    )
-    answers = [
-        *admin.create_partitions([NewPartitions("tried", 3)], validate_only=True).values(),
-        *admin.incremental_alter_configs([change], validate_only=True).values(),
-    ]
-    assert [answer.result(_SECONDS) for answer in answers] == [None, None]
+    (expanded,) = admin.create_partitions([NewPartitions("tried", 3)], validate_only=True).values()
+    assert expanded.result(_SECONDS) is None
+    alter(admin, "tried", {"retention.ms": "5"}, validate_only=True)
     (described,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, "tried")]).values()
     assert described.result(_SECONDS)["retention.ms"].value == "-1"
     assert list(admin.list_topics("tried", timeout=_SECONDS).topics["tried"].partitions) == [0]
