@@ -62,24 +62,33 @@ class ProducerEntry:
 
 @attrs.frozen
 class RecentBatch:
-    """A batch that a broker knows again if the producer retries it. ``max_timestamp``: in milliseconds."""
+    """A batch that a broker knows again if the producer retries it. ``offset_delta``: last offset - first offset.
+
+    ``max_timestamp``: in milliseconds.
+    """
 
     producer_id: int
     epoch: int
     last_sequence: int
-    count: int
+    offset_delta: int
     base_offset: int
     max_timestamp: int
 
+    @classmethod
+    def of(cls, batch: Batch) -> RecentBatch:
+        """What a broker remembers of a batch in its log."""
+        delta = batch.last_offset - batch.base_offset
+        sequences = batch.producer_id, batch.producer_epoch, batch.last_sequence, delta
+        return cls(*sequences, batch.base_offset, batch.max_timestamp)
+
     def has_sequences_of(self, batch: Batch) -> bool:
         """Whether the batch comes from the same producer and has the same epoch and sequences."""
-        known = (self.producer_id, self.epoch, self.last_sequence, self.count)
-        return known == (
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.last_sequence,
-            batch.last_offset - batch.base_offset + 1,
-        )
+        return self.sequences == self.of(batch).sequences
+
+    @property
+    def sequences(self) -> tuple[int, int, int, int]:
+        """What a retried batch has in common with this one."""
+        return self.producer_id, self.epoch, self.last_sequence, self.offset_delta
 
 
 @attrs.frozen
@@ -186,16 +195,14 @@ def loaded_snapshot(snapshot: bytes) -> ProducerState:
 
 
 def _last_batch(entry: ProducerEntry) -> RecentBatch:
-    count, first = entry.offset_delta + 1, entry.last_offset - entry.offset_delta
-    return RecentBatch(entry.producer_id, entry.epoch, entry.last_sequence, count, first, entry.timestamp)
+    first = entry.last_offset - entry.offset_delta
+    return RecentBatch(entry.producer_id, entry.epoch, entry.last_sequence, entry.offset_delta, first, entry.timestamp)
 
 
 def _recent_after(recent: tuple[RecentBatch, ...], batch: Batch) -> tuple[RecentBatch, ...]:
     own = [one for one in recent if one.producer_id == batch.producer_id and one.epoch == batch.producer_epoch]
     if not batch.control:
-        count = batch.last_offset - batch.base_offset + 1
-        made = (batch.producer_id, batch.producer_epoch, batch.last_sequence, count, batch.base_offset, batch.max_timestamp)
-        own = [*own, RecentBatch(*made)][-_REMEMBERED:]
+        own = [*own, RecentBatch.of(batch)][-_REMEMBERED:]
     return (*(one for one in recent if one.producer_id != batch.producer_id), *own)
 
 
