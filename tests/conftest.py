@@ -67,6 +67,8 @@ hypothesis.settings.register_profile(
 """New examples by ``--campaign-seed`` (``make properties``). What one finds is kept and becomes an ``@example``."""
 hypothesis.settings.load_profile("commit")
 _OUR_RUN = pytest.StashKey[Path]()
+LONGEST_BYTES = 16
+"""Bytes of a parameter that a test's name shows."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -119,6 +121,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if wanted and all(is_elsewhere(collection_path, suite) for suite in wanted):
         return True
     return True if part and has_none(collection_path, part) else None
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names long bytes by their parameter. Workers must collect equal names, and bytes may differ between them (times)."""
+    return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES else None
 
 
 @pytest.hookimpl(trylast=True)
