@@ -17,7 +17,7 @@ from contextlib import closing
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.remote_log.layouts import layout_named
-from kafka_remote_client.verify.layouts import inspector_of
+from kafka_remote_client.verify.layout_inspectors import inspector_of
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.verifier import TierVerifier, VerifyRequest
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafka_remote_client import errors
     from kafka_remote_client.consumer.aio import AIOConsumer, AsyncDeserializingConsumer
     from kafka_remote_client.consumer.consumer import Consumer, DeserializingConsumer
-    from kafka_remote_client.consumer.progress import Progress
+    from kafka_remote_client.consumer.read_progress import Progress
     from kafka_remote_client.consumer.tier_log import Tier
     from kafka_remote_client.fetch.open_reader import open_reader
     from kafka_remote_client.fetch.remote_reader import RemoteReader
@@ -57,7 +57,7 @@ _HOMES = {
     "Consumer": "kafka_remote_client.consumer.consumer",
     "DeserializingConsumer": "kafka_remote_client.consumer.consumer",
     "IsolationLevel": "kafka_remote_client.model",
-    "Progress": "kafka_remote_client.consumer.progress",
+    "Progress": "kafka_remote_client.consumer.read_progress",
     "RemoteReader": "kafka_remote_client.fetch.remote_reader",
     "RemoteStorageFetcher": "kafka_remote_client.plugin",
     "Scan": "kafka_remote_client.scanning.scan",

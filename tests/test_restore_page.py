@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
+from kafka_remote_client.restore.bootstrap_checkpoint import BOOTSTRAP, has_topics
 from tests.support.golden import golden_local
 from tests.support.new_node import formatted
 

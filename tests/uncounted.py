@@ -17,7 +17,7 @@ UNCOUNTED = (
     "tests/fetch/test_adaptive_reading.py",
     "tests/integration/test_spark_iceberg_backfill.py",
     "tests/mutants/test_run.py",
-    "tests/scanning/export/test_dead_letters.py::test_dead_letters_are_exactly_once_after_any_crash[objects",
+    "tests/scanning/export/test_dead_letter_files.py::test_dead_letters_are_exactly_once_after_any_crash[objects",
     "tests/scanning/export/test_run.py::test_export_is_exactly_once_after_a_crash_at_any_step[objects",
     "tests/scanning/export/test_spark_tasks.py::test_tasks_write_each_record_once",
     "tests/scanning/export/test_typed_tables.py::test_readers_get_the_written_values",

@@ -20,7 +20,7 @@ from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.embedded.demo_data import DemoData, DigestBuilder, PartitionDigest, fill
 
-__all__ = ["DemoResult", "Fault", "TierTotals", "demo_cluster", "run_demo"]
+__all__ = ["DemoFault", "DemoResult", "TierTotals", "demo_cluster", "run_demo"]
 
 _GROUP = "demo"
 _BATCH = 500
@@ -35,7 +35,7 @@ _SMALLEST_SEGMENT = 1 << 10
 _LARGEST_SEGMENT = 1 << 20
 
 
-class Fault(StrEnum):
+class DemoFault(StrEnum):
     """``--fault``: the fault of the store when half of the records are read."""
 
     STORE_DOWN = "store-down"
@@ -64,7 +64,7 @@ class DemoResult:
     read: Mapping[int, PartitionDigest]
     tiers: Mapping[str, TierTotals]
     metrics: Mapping[str, Any]
-    fault: Fault | None
+    fault: DemoFault | None
 
     @property
     def equal(self) -> bool:
@@ -116,7 +116,7 @@ def run_demo(
     cluster: EmbeddedCluster,
     *,
     records: int,
-    fault: Fault | None,
+    fault: DemoFault | None,
     clock: Clock,
     wrote: Callable[[int], None] = lambda _done: None,
     read: Callable[[int, Mapping[str, TierTotals]], None] = lambda _done, _tiers: None,
@@ -137,7 +137,7 @@ def run_demo(
     return DemoResult(data, reading.digests.result(), reading.tiers, consumer.metrics(), fault)
 
 
-def _consumer_config(cluster: EmbeddedCluster, fault: Fault | None) -> dict[str, object]:
+def _consumer_config(cluster: EmbeddedCluster, fault: DemoFault | None) -> dict[str, object]:
     config: dict[str, object] = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": _GROUP,
@@ -157,7 +157,7 @@ def _consumer_config(cluster: EmbeddedCluster, fault: Fault | None) -> dict[str,
         "fetch.remote.min.bytes.per.second": 0,
         "fetch.remote.slow.bytes.per.second": 0,
     }
-    if fault is Fault.SLOW_STORE:
+    if fault is DemoFault.SLOW_STORE:
         config["fetch.remote.read.timeout.ms"] = _SLOW_READ_TIMEOUT_MS
     return config
 
@@ -166,7 +166,7 @@ class _Reading:
     """The reading half: counts by tier, and injects the fault half way."""
 
     def __init__(
-        self, cluster: EmbeddedCluster, data: DemoData, consumer: DirectConsumer, fault: Fault | None, clock: Clock
+        self, cluster: EmbeddedCluster, data: DemoData, consumer: DirectConsumer, fault: DemoFault | None, clock: Clock
     ) -> None:
         self._cluster = cluster
         self._data = data
@@ -215,11 +215,11 @@ def _record(message: Message) -> Message:
     return message
 
 
-def _strike(cluster: EmbeddedCluster, fault: Fault) -> None:
+def _strike(cluster: EmbeddedCluster, fault: DemoFault) -> None:
     match fault:
-        case Fault.STORE_DOWN:
+        case DemoFault.STORE_DOWN:
             cluster.faults.store_down()
-        case Fault.SLOW_STORE:
+        case DemoFault.SLOW_STORE:
             cluster.faults.slow_store(_SLOW_SECONDS)
-        case Fault.EXPIRED_URLS:
+        case DemoFault.EXPIRED_URLS:
             cluster.faults.expired_urls()

@@ -16,7 +16,7 @@ import attrs
 
 from kafka_remote_client.cli.offsets import OffsetsLine
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from kafka_remote_client.verify.metadata_topic import KnownMetadata
+from kafka_remote_client.verify.known_metadata import KnownMetadata
 
 __all__ = ["COLUMNS", "LagLine", "lag_lines"]
 

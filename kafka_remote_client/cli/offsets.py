@@ -24,14 +24,14 @@ import attrs
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
-from kafka_remote_client.location.cluster import Key, PartitionLeader
+from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, open_leaders
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.scanning.predicate import microseconds
-from kafka_remote_client.verify.metadata_topic import MetadataTopic
+from kafka_remote_client.verify.known_metadata import MetadataTopicReader
 
 __all__ = [
     "COLUMNS",
@@ -80,9 +80,9 @@ def open_cluster(servers: str, settings: Mapping[str, str], timeout: float) -> I
 
 
 @contextmanager
-def read_metadata(servers: str, settings: Mapping[str, str], topic: str, seconds: float) -> Iterator[MetadataTopic]:
-    """A cluster's metadata topic, which was read to its end. Raises as :meth:`MetadataTopic.read` does."""
-    with closing(MetadataTopic({**settings, "bootstrap.servers": servers}, topic)) as known:
+def read_metadata(servers: str, settings: Mapping[str, str], topic: str, seconds: float) -> Iterator[MetadataTopicReader]:
+    """A cluster's metadata topic, which was read to its end. Raises as :meth:`MetadataTopicReader.read` does."""
+    with closing(MetadataTopicReader({**settings, "bootstrap.servers": servers}, topic)) as known:
         known.read(seconds)
         yield known
 

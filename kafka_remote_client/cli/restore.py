@@ -22,11 +22,11 @@ from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
-from kafka_remote_client.restore.assignment import Assignment, parse_assignment
-from kafka_remote_client.restore.commands import abort_commands, group_offset_commands
+from kafka_remote_client.restore.partition_tier import read_partition
+from kafka_remote_client.restore.replica_assignment import ReplicaAssignment, parse_assignment
 from kafka_remote_client.restore.restore_plan import Gap, RestorePlan, RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import Restored, Restorer
-from kafka_remote_client.restore.tier import read_partition
+from kafka_remote_client.restore.shell_commands import abort_commands, group_offset_commands
 from kafka_remote_client.restore.topic_configs import parse_topic_configs
 
 __all__ = [
@@ -108,7 +108,7 @@ def read_configs(path: str) -> dict[str, dict[str, str]]:
     return parse_topic_configs(_text_of(path, where), as_json=path.endswith(".json"), where=where)
 
 
-def read_assignment(path: str) -> Assignment:
+def read_assignment(path: str) -> ReplicaAssignment:
     """The file of ``--assignment``. Raises ConfigurationError."""
     where = f"--assignment: {path}"
     return parse_assignment(_text_of(path, where), where)

@@ -29,7 +29,7 @@ from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.health_log import HealthLog
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
-from kafka_remote_client.shim.tier import ShimTier
+from kafka_remote_client.shim.shim_tier import ShimTier
 
 __all__ = ["add_verbs", "effective_settings", "serve", "with_shim_options"]
 

@@ -28,8 +28,8 @@ from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.store_contents import nothing_found
 from kafka_remote_client.verify.copies import CopyState, Known, judge_copy
 from kafka_remote_client.verify.finding import Problem
-from kafka_remote_client.verify.layouts import inspector_of
-from kafka_remote_client.verify.metadata_topic import KnownMetadata
+from kafka_remote_client.verify.known_metadata import KnownMetadata
+from kafka_remote_client.verify.layout_inspectors import inspector_of
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.stored_segment import StoredSegment
 

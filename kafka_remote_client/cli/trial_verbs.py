@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kafka_remote_client.cli.cluster import JsonOutput, Places, TextOutput, run_cluster
-from kafka_remote_client.cli.demo import Fault, demo_cluster, run_demo
+from kafka_remote_client.cli.demo import DemoFault, demo_cluster, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.options import Output
 from kafka_remote_client.cli.output import OutputFormat
@@ -30,7 +30,7 @@ def add_verbs(app: typer.Typer) -> None:
 
 def _demo(
     records: Annotated[int, typer.Option("--records", min=100, help="Number of records to write and read.")] = 200_000,
-    fault: Annotated[Fault | None, typer.Option("--fault", help="Fault to inject into the store during the read.")] = None,
+    fault: Annotated[DemoFault | None, typer.Option("--fault", help="Fault to inject into the store during the read.")] = None,
     output: Output = OutputFormat.TEXT,
 ) -> None:
     """Runs the whole system on this machine. Needs no broker, Java or Docker."""

@@ -22,8 +22,8 @@ from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.verify.finding import Finding, FindingKind, Unchecked
-from kafka_remote_client.verify.layouts import inspector_of
-from kafka_remote_client.verify.metadata_topic import MetadataTopic
+from kafka_remote_client.verify.known_metadata import MetadataTopicReader
+from kafka_remote_client.verify.layout_inspectors import inspector_of
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.stored_segment import LayoutInspector
 from kafka_remote_client.verify.verifier import NothingToVerifyError, Summary, TierVerifier, VerifyRequest
@@ -89,13 +89,13 @@ def _prefixes(inspector: LayoutInspector, topics: tuple[str, ...]) -> list[str]:
 
 
 @contextmanager
-def _opened(command: VerifyCommand) -> Iterator[MetadataTopic | None]:
+def _opened(command: VerifyCommand) -> Iterator[MetadataTopicReader | None]:
     """Returns the metadata topic, read to its end, and follows it from then on."""
     if command.bootstrap_servers is None:
         yield None
         return
     config = {"bootstrap.servers": command.bootstrap_servers, **command.metadata_consumer}
-    with closing(MetadataTopic(config, command.metadata_topic)) as topic:
+    with closing(MetadataTopicReader(config, command.metadata_topic)) as topic:
         topic.read(command.metadata_timeout)
         yield topic
 

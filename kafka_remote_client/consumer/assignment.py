@@ -16,11 +16,11 @@ import attrs
 import confluent_kafka
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaException, TopicPartition
 
-from kafka_remote_client.consumer.arguments import are_partitions, invalid, may_be_assigned
+from kafka_remote_client.consumer.call_arguments import are_partitions, invalid, may_be_assigned
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
-from kafka_remote_client.consumer.messages import epoch_of
+from kafka_remote_client.consumer.message_positions import epoch_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
 from kafka_remote_client.consumer.route_state import Route, RouteEvent
 from kafka_remote_client.consumer.routing import Routing

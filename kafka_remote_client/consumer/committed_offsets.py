@@ -17,9 +17,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, is_stored
+from kafka_remote_client.consumer.call_arguments import are_partitions, both, invalid, is_stored
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
-from kafka_remote_client.consumer.messages import epoch_of, key_of, offset_of
+from kafka_remote_client.consumer.message_positions import epoch_of, key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 

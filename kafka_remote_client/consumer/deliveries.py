@@ -23,17 +23,17 @@ from confluent_kafka.error import ConsumeError
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.arguments import both
-from kafka_remote_client.consumer.assemble import InnerBehaviour
+from kafka_remote_client.consumer.call_arguments import both
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
 from kafka_remote_client.consumer.held_exceptions import HeldExceptions
+from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.message_positions import key_of, offset_of
 from kafka_remote_client.consumer.message_run import MessageRun, Piece
-from kafka_remote_client.consumer.messages import key_of, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.passed_markers import PassedMarkers
-from kafka_remote_client.consumer.progress import ProgressCallback, ProgressReports
+from kafka_remote_client.consumer.read_progress import ProgressCallback, ProgressReports
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.consumer.routing import Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState

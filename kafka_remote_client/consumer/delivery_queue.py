@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaException, Message
 
-from kafka_remote_client.consumer.messages import key_of
+from kafka_remote_client.consumer.message_positions import key_of
 from kafka_remote_client.records import MessageSlice
 from kafka_remote_client.threads import start_thread
 

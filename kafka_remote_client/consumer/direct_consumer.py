@@ -31,15 +31,15 @@ from confluent_kafka import Message, TopicPartition
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer import class_choice
-from kafka_remote_client.consumer.arguments import number, seconds
-from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.assignment import Assignment, RebalanceCallback
+from kafka_remote_client.consumer.call_arguments import number, seconds
 from kafka_remote_client.consumer.call_gate import Gate, gated
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.dropped import close_when_dropped
 from kafka_remote_client.consumer.forked import refuse_after_fork
+from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.consumer.routing import Routing

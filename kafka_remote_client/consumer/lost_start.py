@@ -21,7 +21,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicP
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
-from kafka_remote_client.consumer.messages import epoch_of
+from kafka_remote_client.consumer.message_positions import epoch_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 

@@ -30,8 +30,8 @@ from typing import TypeVar
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage
+from kafka_remote_client.consumer.message_positions import end_of, epoch_of
 from kafka_remote_client.consumer.message_run import Piece
-from kafka_remote_client.consumer.messages import end_of, epoch_of
 from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent, next_route
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.read_end import ReadEnd

@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
+from kafka_remote_client.consumer.message_positions import key_of
 from kafka_remote_client.consumer.message_run import Piece
-from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 

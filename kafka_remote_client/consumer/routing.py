@@ -20,14 +20,14 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, Kaf
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.arguments import is_stored
-from kafka_remote_client.consumer.assemble import InnerBehaviour
+from kafka_remote_client.consumer.call_arguments import is_stored
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.damage import Damage, damage_message, damage_of, is_damage
+from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.lost_start import LostStarts
+from kafka_remote_client.consumer.message_positions import epoch_of, nothing_committed, offset_of
 from kafka_remote_client.consumer.message_run import MessageRun
-from kafka_remote_client.consumer.messages import epoch_of, nothing_committed, offset_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route, RouteEvent
 from kafka_remote_client.consumer.subscription_state import SubscriptionState

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import attrs
 from confluent_kafka import TopicPartition
 
+from kafka_remote_client.consumer.message_positions import key_of
 from kafka_remote_client.consumer.message_run import Piece
-from kafka_remote_client.consumer.messages import key_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route
 

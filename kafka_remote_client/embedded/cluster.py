@@ -30,7 +30,7 @@ from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStora
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
@@ -40,7 +40,7 @@ from kafka_remote_client.shim.origin import ObjectOrigin, OriginFaults, StoreBeh
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import shim_default
-from kafka_remote_client.shim.tier import origin_metrics
+from kafka_remote_client.shim.shim_tier import origin_metrics
 from kafka_remote_client.tiered_kafka.cluster import TieredCluster
 
 __all__ = ["EmbeddedCluster", "EmbeddedRecord", "Faults"]

@@ -32,7 +32,7 @@ from kafka_remote_client.errors import (
     SaslAuthenticationError,
 )
 from kafka_remote_client.fallback import BrokerReadError
-from kafka_remote_client.location.cluster import Key, PartitionLeader
+from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
 from kafka_remote_client.location.leader_check import only_partition
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version, open_leaders
 from kafka_remote_client.location.tier_offsets import leader_offsets

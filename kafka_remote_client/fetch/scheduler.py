@@ -56,7 +56,7 @@ from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.range_place import store_host
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.ready_queue import ReadyQueue
-from kafka_remote_client.fetch.shared import Counters, Shared
+from kafka_remote_client.fetch.shared import ReadCounters, Shared
 from kafka_remote_client.model import LocationAnswer, LocationPending, PartitionOffsets
 from kafka_remote_client.plugin import WritableBuffer
 from kafka_remote_client.records import RecordBlock
@@ -93,7 +93,7 @@ class Scheduler:
     """
 
     def __init__(
-        self, config: RemoteFetchConfig, budget: FetchBudget, counters: Counters, recycle: Callable[[WritableBuffer], None]
+        self, config: RemoteFetchConfig, budget: FetchBudget, counters: ReadCounters, recycle: Callable[[WritableBuffer], None]
     ) -> None:
         self.budget = budget
         self.admission = Admission(config, budget)

@@ -10,10 +10,10 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.fetch.admission import Admission
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 
-__all__ = ["Counters", "Shared"]
+__all__ = ["ReadCounters", "Shared"]
 
 
-class Counters(Protocol):
+class ReadCounters(Protocol):
     """The counters of reads; :class:`~kafka_remote_client.metrics.FetchMetrics` has all of them."""
 
     def add(self, name: str, amount: int = 1) -> None:
@@ -36,4 +36,4 @@ class Shared:
     config: RemoteFetchConfig
     budget: FetchBudget
     admission: Admission
-    counters: Counters
+    counters: ReadCounters

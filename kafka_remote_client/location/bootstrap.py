@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.cluster import Address
+from kafka_remote_client.location.cluster_metadata import Address
 
 __all__ = ["SERVER_SETTINGS", "connection_settings", "named_servers", "parse_bootstrap_servers", "with_servers"]
 

@@ -24,7 +24,7 @@ from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import NotAnnouncedError
 from kafka_remote_client.location.answer import location_of
-from kafka_remote_client.location.cluster import Key, PartitionLeader
+from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
 from kafka_remote_client.location.leader_lists import LeaderLists
 from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_tagged, fetch_version
 from kafka_remote_client.location_question import LocationQuestion

@@ -19,7 +19,7 @@ from itertools import islice
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError, LocationError, NotAnnouncedError
 from kafka_remote_client.location.answer import leader_answer
-from kafka_remote_client.location.cluster import Key, PartitionLeader
+from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_tagged, fetch_version
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.location_question import LocationQuestion

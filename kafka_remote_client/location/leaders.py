@@ -29,7 +29,7 @@ from kafka_remote_client.errors import (
     ProtocolError,
 )
 from kafka_remote_client.location.bootstrap import named_servers, parse_bootstrap_servers
-from kafka_remote_client.location.cluster import Address, ClusterMetadata, Key, PartitionLeader
+from kafka_remote_client.location.cluster_metadata import Address, ClusterMetadata, Key, PartitionLeader
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.location.tier_offsets import partition_offsets
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets

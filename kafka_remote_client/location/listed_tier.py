@@ -27,10 +27,10 @@ from kafka_remote_client.model import NotRemote, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.layout import ObjectLayout
-from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from kafka_remote_client.remote_log.store_contents import no_segments
+from kafka_remote_client.remote_log.tier_listing import TierListing
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 
 __all__ = ["DEFAULT_MAX_AGE_SECONDS", "ListedTier"]

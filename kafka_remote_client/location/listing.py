@@ -49,10 +49,10 @@ from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES
 from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.layout import ObjectLayout
-from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.store_contents import no_segments
+from kafka_remote_client.remote_log.tier_listing import TierListing
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.remote_log.window import range_size
 from kafka_remote_client.segment_spans import SegmentSpans

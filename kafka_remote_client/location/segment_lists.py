@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.location.cluster import Key
+from kafka_remote_client.location.cluster_metadata import Key
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.segment_spans import SegmentSpans

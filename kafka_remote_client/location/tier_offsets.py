@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
-from kafka_remote_client.location.cluster import Key, PartitionLeader
+from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
 from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, PartitionOffsets
 from kafka_remote_client.protocol import list_offsets
 from kafka_remote_client.protocol.api_keys import LIST_OFFSETS

@@ -22,7 +22,7 @@ import attrs
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.location.answer import leader_answer, offsets_of
-from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.location.cluster_metadata import PartitionLeader
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
 from kafka_remote_client.location.leaders import BoundsByLeaders, PartitionLeaders, fetch_version

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_remote_client.errors import RestoreError
-from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
+from kafka_remote_client.restore.bootstrap_checkpoint import BOOTSTRAP, has_topics
 from kafka_remote_client.restore.files import LOG_STARTS, META_PROPERTIES, FormattedNode, parse_meta_properties
 
 __all__ = ["NodeFolder", "sync", "writing"]

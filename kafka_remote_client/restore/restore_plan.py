@@ -39,7 +39,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
-from kafka_remote_client.restore.assignment import Assignment
+from kafka_remote_client.restore.replica_assignment import ReplicaAssignment
 from kafka_remote_client.restore.topic_configs import TopicConfigs, deletion_by_retention, is_compacted
 
 __all__ = ["Gap", "PartitionPlan", "PartitionTier", "RestorePlan", "RestoreRequest", "plan_partition", "plan_restore"]
@@ -89,7 +89,7 @@ class RestoreRequest:
     accepted_gaps: frozenset[tuple[TopicPartition, Gap]] = frozenset()
     live_copies: bool = False
     partition_counts: Mapping[str, int] = attrs.field(factory=dict)
-    assignment: Assignment | None = None
+    assignment: ReplicaAssignment | None = None
 
 
 @attrs.frozen
@@ -150,7 +150,7 @@ class RestorePlan:
     partitions: tuple[PartitionPlan, ...]
     empty: tuple[TopicPartition, ...]
     refusals: tuple[str, ...]
-    assignment: Assignment | None = None
+    assignment: ReplicaAssignment | None = None
 
     @property
     def nbytes(self) -> int:
@@ -255,7 +255,7 @@ def _without_overlap(chain: Sequence[TieredSegment]) -> Iterator[TieredSegment]:
         end = segment.end
 
 
-def _misplaced(assignment: Assignment, restored: set[TopicPartition]) -> Iterator[str]:
+def _misplaced(assignment: ReplicaAssignment, restored: set[TopicPartition]) -> Iterator[str]:
     for name in sorted(restored - assignment.keys()):
         yield f"{name}: the assignment does not place it"
     for name in sorted(assignment.keys() - restored):

@@ -24,12 +24,12 @@ from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.producer_snapshot import producer_ids
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.restore import files
-from kafka_remote_client.restore.assignment import Assignment
-from kafka_remote_client.restore.bootstrap import RestoredPartition, RestoredTopic, metadata_records, with_records
+from kafka_remote_client.restore.bootstrap_checkpoint import RestoredPartition, RestoredTopic, metadata_records, with_records
 from kafka_remote_client.restore.copied_log import CutFinder, ProducersSeen, check_log
 from kafka_remote_client.restore.node_folder import NodeFolder, sync, writing
+from kafka_remote_client.restore.partition_tier import read_snapshot
+from kafka_remote_client.restore.replica_assignment import ReplicaAssignment
 from kafka_remote_client.restore.restore_plan import PartitionPlan, RestorePlan
-from kafka_remote_client.restore.tier import read_snapshot
 from kafka_remote_client.restore.topic_configs import TopicConfigs, is_compacted
 from kafka_remote_client.verify.stored_segment import PlainLog
 
@@ -114,7 +114,7 @@ class Restorer:
                     folder.finish(files.log_start_checkpoint(starts), lambda formatted: with_records(formatted, records))
         return Restored(hanging, next_id, self._copied)
 
-    def _replicas(self, folders: Mapping[int, NodeFolder]) -> Assignment:
+    def _replicas(self, folders: Mapping[int, NodeFolder]) -> ReplicaAssignment:
         """The nodes of each partition. Raises RestoreError if not all of them have a folder."""
         names = [*(one.name for one in self._plan.partitions), *self._plan.empty]
         if self._plan.assignment is None:
@@ -178,7 +178,7 @@ class Restorer:
         data = read_snapshot(self._store, self._layout, plan.segments[-1])
         return [-1] if data is None else [-1, *producer_ids(data)]
 
-    def _topics(self, replicas: Assignment) -> list[RestoredTopic]:
+    def _topics(self, replicas: ReplicaAssignment) -> list[RestoredTopic]:
         topics = []
         for name, topic_id in self._plan.topic_ids.items():
             epochs = {one.tip.partition: one.leader_epoch for one in self._plan.partitions if one.tip.topic == name}
@@ -190,7 +190,7 @@ class Restorer:
             topics.append(RestoredTopic(name, topic_id, partitions, self._configs[name]))
         return topics
 
-    def _fingerprint(self, replicas: Assignment) -> dict[str, Any]:
+    def _fingerprint(self, replicas: ReplicaAssignment) -> dict[str, Any]:
         """What must be equal for an unfinished restore to continue."""
         return {
             "replicas": {str(name): list(nodes) for name, nodes in replicas.items()},

@@ -24,7 +24,7 @@ from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.predicate import Predicate
 from kafka_remote_client.scanning.pruning import Extent, Verdict, hull, verdict
 from kafka_remote_client.scanning.scan import Scan
-from kafka_remote_client.scanning.splits import Gap, OffsetRange, Split, plan_splits, tiles
+from kafka_remote_client.scanning.splits import OffsetRange, Split, UnknownSpan, plan_splits, tiles
 from kafka_remote_client.segment_spans import SegmentSpan
 
 __all__ = ["ScanPlan", "TieredPartition", "TimeBounds", "plan_scan", "segments_in", "time_bounds", "with_live_rest"]
@@ -152,7 +152,7 @@ def segments_in(start: int, end: int, segments: Sequence[SegmentSpan]) -> list[t
     """Yields the parts of segments in ``[start, end)`` as (start, end, segment). The segments are in order."""
     first = bisect_right(segments, start, key=lambda span: span.end)
     last = bisect_left(segments, end, key=lambda span: span.start)
-    return [tile for tile in tiles(start, end, segments[first:last]) if not isinstance(tile, Gap)]
+    return [tile for tile in tiles(start, end, segments[first:last]) if not isinstance(tile, UnknownSpan)]
 
 
 def _bounded(scan: Scan, known: TieredPartition) -> tuple[int, int]:
@@ -190,10 +190,10 @@ def _first_unknown(known: TieredPartition) -> int:
 
 
 def _matching(
-    known: TieredPartition, tile: tuple[int, int, SegmentSpan] | Gap, condition: Predicate | None
+    known: TieredPartition, tile: tuple[int, int, SegmentSpan] | UnknownSpan, condition: Predicate | None
 ) -> tuple[int, int] | None:
     """Returns the first and the last offset of a tile that a matching record can have; ``None`` if none can match."""
-    start, end, span = (tile.start, tile.end, None) if isinstance(tile, Gap) else tile
+    start, end, span = (tile.start, tile.end, None) if isinstance(tile, UnknownSpan) else tile
     youngest = None if span is None or span.max_timestamp is None else span.max_timestamp * 1000
     extent = Extent(*known.topic_partition, start, end, youngest=youngest)
     if verdict(condition, extent) is Verdict.NEVER:

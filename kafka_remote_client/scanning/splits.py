@@ -24,7 +24,7 @@ import attrs
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.segment_spans import SegmentSpan
 
-__all__ = ["DEFAULT_SPLIT_BYTES", "Gap", "OffsetRange", "Split", "plan_splits", "sized", "tiles", "total_bytes"]
+__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "Split", "UnknownSpan", "plan_splits", "sized", "tiles", "total_bytes"]
 
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 _ASSUMED_BYTES_PER_OFFSET = 1024.0
@@ -48,7 +48,7 @@ class OffsetRange:
 
 
 @attrs.frozen
-class Gap:
+class UnknownSpan:
     """Offsets ``[start, end)`` without a known segment, and the known segments on both sides; ``None`` = there is none."""
 
     start: int
@@ -151,21 +151,21 @@ def total_bytes(tiled: Iterable[Iterable[Split]]) -> int:
     return sum(part.size_in_bytes for parts in tiled for part in parts)
 
 
-def tiles(start: int, end: int, segments: Sequence[SegmentSpan]) -> Iterator[tuple[int, int, SegmentSpan] | Gap]:
+def tiles(start: int, end: int, segments: Sequence[SegmentSpan]) -> Iterator[tuple[int, int, SegmentSpan] | UnknownSpan]:
     """Tiles ``[start, end)``: the part of each segment in it, as (start, end, segment), and the gaps between them."""
     at, before = start, None
     for span in segments:
         first = max(at, span.start)  # without max and min, which take half the time of a large plan
         last = min(end, span.end)
         if at < first and at < end:
-            yield Gap(at, min(first, end), before, span)
+            yield UnknownSpan(at, min(first, end), before, span)
             at = min(first, end)
         if first < last:
             yield first, last, span
             at = last
         before = span
     if at < end:
-        yield Gap(at, end, before, None)
+        yield UnknownSpan(at, end, before, None)
 
 
 def _density(spans: Iterable[SegmentSpan]) -> float:
@@ -184,7 +184,7 @@ def _cells(found: OffsetRange, elsewhere: Callable[[], float], largest_gap: int 
     """
     partition, tiered_end, failure = found.topic_partition, found.tiered_end, found.tier_failure
     for tile in tiles(found.start, found.end, found.segments):
-        if isinstance(tile, Gap):
+        if isinstance(tile, UnknownSpan):
             density = elsewhere() if tile.density is None else tile.density
             size = int((tile.end - tile.start) * density)
             whole = Split(partition, tile.start, tile.end, size, tiered_end, failure)

@@ -28,13 +28,13 @@ import attrs
 
 from kafka_remote_client.errors import ProtocolError
 
-__all__ = ["FrameHandler", "FrameScanner", "RequestHead", "Route"]
+__all__ = ["FrameAction", "FrameHandler", "FrameScanner", "RequestHead"]
 
 _LENGTH = struct.Struct(">i")
 _REQUEST_HEAD = struct.Struct(">hhi")
 
 
-class Route(Enum):
+class FrameAction(Enum):
     """What a scanner does with a frame, once its handler has seen the front of it."""
 
     STREAM = "stream"
@@ -64,7 +64,7 @@ class RequestHead:
 class FrameHandler(Protocol):
     """The owner of a scanner. A handler may call :meth:`FrameScanner.pause` from any of these."""
 
-    def route(self, front: memoryview, length: int) -> Route:
+    def route(self, front: memoryview, length: int) -> FrameAction:
         """Decides by the first bytes after the length field. MORE is not accepted once ``front`` is the whole frame."""
 
     def stream(self, data: memoryview) -> None:
@@ -188,10 +188,10 @@ class FrameScanner:
             self._wanted = _LENGTH.size + self._min_length
             return view
         route = self._handler.route(memoryview(bytes(self._front))[_LENGTH.size :], self._length)
-        self._waiting = route is Route.WAIT
+        self._waiting = route is FrameAction.WAIT
         if self._waiting:
             return view
-        if route is Route.MORE:
+        if route is FrameAction.MORE:
             whole = _LENGTH.size + self._length
             if len(self._front) in (whole, self._max_front):
                 raise ProtocolError("the header of a request does not parse")
@@ -199,9 +199,9 @@ class FrameScanner:
             return view
         return self._routed(route, view)
 
-    def _routed(self, route: Route, view: memoryview) -> memoryview:
+    def _routed(self, route: FrameAction, view: memoryview) -> memoryview:
         front, length = bytes(self._front), self._length
-        if route is Route.COLLECT:
+        if route is FrameAction.COLLECT:
             self._collected = bytearray()
             self._front.clear()
             rest = self._collect(memoryview(front)[_LENGTH.size :])

@@ -66,7 +66,7 @@ from kafka_remote_client.protocol.fetch import PartitionData
 from kafka_remote_client.remote_log.layout import LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim.audit import Granted, audit
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
 from kafka_remote_client.shim.client_limits import ClientLimits, client_name
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.decisions import Decisions
@@ -74,7 +74,7 @@ from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.joined_probes import JoinedProbes
 from kafka_remote_client.shim.lookups import Lookups
-from kafka_remote_client.shim.segment_pages import EncodedPage, ListedTier, page_of, page_question
+from kafka_remote_client.shim.segment_pages import EncodedPage, SegmentSource, page_of, page_question
 from kafka_remote_client.shim.tagged_fetch import (
     DIALECT,
     TaggedFetch,
@@ -101,7 +101,7 @@ _BOUNDS = ("high_watermark", "last_stable_offset", "log_start_offset")
 _T = TypeVar("_T")
 
 
-class LocationTier(ListedTier, Protocol):
+class LocationTier(SegmentSource, Protocol):
     """The content of the tier, and how a client reads it. Called from worker threads."""
 
     @property

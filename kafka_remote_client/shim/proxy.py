@@ -16,10 +16,10 @@ from itertools import islice
 import attrs
 
 from kafka_remote_client.clock import Clock, SystemClock
-from kafka_remote_client.shim.broker import BrokerStrategy
+from kafka_remote_client.shim.broker_strategy import BrokerStrategy
 from kafka_remote_client.shim.buffers import BufferBudget
+from kafka_remote_client.shim.client_connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.loop_shares import LoopShares

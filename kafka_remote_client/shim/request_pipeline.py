@@ -23,7 +23,7 @@ pipeline holds an answer of the strategy until the answers to all earlier reques
 declines a claimed request, the pipeline sends it to the broker after those claimed before it are answered.
 
 The shim connects to the broker when the header of the first request is complete and names an offered version.
-:mod:`~kafka_remote_client.shim.admission` decides what a client may do before the broker serves it.
+:mod:`~kafka_remote_client.shim.client_admission` decides what a client may do before the broker serves it.
 
 This module has no sockets: bytes come in by ``from_client`` and ``from_broker``, and leave by two callables.
 """
@@ -46,15 +46,15 @@ from kafka_remote_client.protocol.headers import (
     encode_response_header,
     frame,
 )
-from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION, Admission, Entry
-from kafka_remote_client.shim.api_versions import announce, check_version
-from kafka_remote_client.shim.broker import BrokerStrategy, ClientRequest
+from kafka_remote_client.shim.broker_strategy import BrokerStrategy, ClientRequest
+from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION, ClientAdmission, Entry
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.frames import FrameScanner, RequestHead, Route
+from kafka_remote_client.shim.frames import FrameAction, FrameScanner, RequestHead
+from kafka_remote_client.shim.offered_versions import announce, check_version
 from kafka_remote_client.shim.rewrite import Advertise, names_brokers, rewrite_addresses
 from kafka_remote_client.wire import Buffer, Reader
 
-__all__ = ["Claim", "Hold", "RequestPipeline"]
+__all__ = ["ClaimedRequest", "Hold", "RequestPipeline"]
 
 _MAX_ANSWER = (1 << 31) - 1
 _MAX_COLLECTED_ANSWER = 100 << 20
@@ -89,7 +89,7 @@ class _Expected:
 
 
 @attrs.define(eq=False)
-class Claim:
+class ClaimedRequest:
     """A request for the strategy. ``whole``: its bytes after the length field, for the broker if the strategy declines."""
 
     request: ClientRequest
@@ -116,9 +116,9 @@ class RequestPipeline:
         counters: Counters,
         to_client: Sink,
         to_broker: Sink,
-        claimed: Callable[[Claim], None],
+        claimed: Callable[[ClaimedRequest], None],
         dial: Callable[[], None],
-        admission: Admission,
+        admission: ClientAdmission,
         max_request_bytes: int,
         max_in_flight: int,
         counted: Callable[[], None] = lambda: None,
@@ -141,7 +141,7 @@ class RequestPipeline:
         self._answering: _Expected | None = None
         self._unanswered = 0  # client requests that the broker has to answer
         self._passing = False  # whether the current or latest frame from the broker is for the client
-        self._claims: deque[Claim] = deque()
+        self._claims: deque[ClaimedRequest] = deque()
         self._unclaimed: tuple[RequestHead, bytes] | None = None  # an ordinary request that waits
         self._own_correlation_id = _FIRST_OWN_CORRELATION_ID
 
@@ -198,7 +198,9 @@ class RequestPipeline:
             if not self._holds:
                 self._requests.resume()
 
-    def ask(self, claim: Claim, api_key: int, version: int, body: Buffer, deliver: Callable[[memoryview], None]) -> None:
+    def ask(
+        self, claim: ClaimedRequest, api_key: int, version: int, body: Buffer, deliver: Callable[[memoryview], None]
+    ) -> None:
         """Sends the broker a request of the shim, with the client id of the client that gets the answer."""
         self._send_ours(api_key, version, body, deliver, claim.request.header.client_id)
 
@@ -211,7 +213,7 @@ class RequestPipeline:
         self._expected.append(_Expected(head, _Reply.OURS, deliver))
         self._to_broker(frame(encode_request_header(header), body))
 
-    def answered(self, claim: Claim, result: bytes | None) -> None:
+    def answered(self, claim: ClaimedRequest, result: bytes | None) -> None:
         """Takes the strategy's answer to the claimed request; ``None``: the broker answers it."""
         claim.is_answered, claim.result = True, result
         self._deliver_results()
@@ -242,37 +244,37 @@ class RequestPipeline:
 
     # The client's side.
 
-    def route_request(self, front: memoryview, length: int) -> Route:
+    def route_request(self, front: memoryview, length: int) -> FrameAction:
         head = RequestHead.parse(front)
         check_version(head)
         if self._dial is not None:
             if not _has_client_id(front):
-                return Route.MORE
+                return FrameAction.MORE
             dial, self._dial = self._dial, None
             self.hold(Hold.CONNECTING)
             dial()
-            return Route.WAIT
+            return FrameAction.WAIT
         collected = self._strategy.collects(head, length)
         if self._has_to_wait(head, length, collected=collected):
             self.hold(Hold.ADMISSION)
-            return Route.WAIT
+            return FrameAction.WAIT
         if self._claims and not collected:
             self.hold(Hold.ANSWERING)
-            return Route.WAIT
+            return FrameAction.WAIT
         if head.api_key == ApiKey.PRODUCE:
             acks = _produce_acks(head, front)
             if acks is None:
-                return Route.MORE
+                return FrameAction.MORE
             self._count()
             if acks:
                 self._expect(head)
-            return Route.STREAM
+            return FrameAction.STREAM
         self._count()
         if collected:
             self._collecting = head
-            return Route.COLLECT
+            return FrameAction.COLLECT
         self._expect(head)
-        return Route.STREAM
+        return FrameAction.STREAM
 
     def _count(self) -> None:
         self._counters.add("requests")
@@ -305,7 +307,7 @@ class RequestPipeline:
         assert head is not None
         if self._strategy.claims(head, body):
             header, rest = decode_request_header(body)
-            claim = Claim(ClientRequest(header, rest), body)
+            claim = ClaimedRequest(ClientRequest(header, rest), body)
             self._claims.append(claim)
             if len(self._claims) >= _MAX_CLAIMS:
                 self.hold(Hold.ANSWERING)
@@ -329,7 +331,7 @@ class RequestPipeline:
 
     # The broker's side.
 
-    def route_answer(self, front: memoryview, length: int) -> Route:
+    def route_answer(self, front: memoryview, length: int) -> FrameAction:
         (correlation_id,) = (Reader(front).int32(),)
         if not self._expected:
             raise ProtocolError("the broker sent an answer without a matching request")
@@ -341,11 +343,11 @@ class RequestPipeline:
             self._unanswered -= 1
         if expected.reply is _Reply.PASS:
             self._make_room()
-            return Route.STREAM
+            return FrameAction.STREAM
         if length > _MAX_COLLECTED_ANSWER:
             raise ProtocolError(f"an answer of {length} bytes exceeds the limit")
         self._answering = expected
-        return Route.COLLECT
+        return FrameAction.COLLECT
 
     def answer_piece(self, data: memoryview) -> None:
         self._to_client(data)

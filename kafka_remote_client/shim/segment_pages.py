@@ -27,7 +27,7 @@ from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.shim.tagged_fetch import DIALECT, TaggedPartition
 from kafka_remote_client.wire import TaggedFields
 
-__all__ = ["MOST_SEGMENTS", "EncodedPage", "ListedTier", "page_of", "page_question"]
+__all__ = ["MOST_SEGMENTS", "EncodedPage", "SegmentSource", "page_of", "page_question"]
 
 MOST_SEGMENTS = 8192
 """Of one answer, so it has half a megabyte at most and is made in some ten milliseconds."""
@@ -36,7 +36,7 @@ EncodedPage = tuple[TaggedFields, int]
 """The tagged fields of a page, and the number of its entries."""
 
 
-class ListedTier(Protocol):
+class SegmentSource(Protocol):
     """A tier that knows all segments of its partitions. Called from worker threads."""
 
     def find(self, topic: str, topic_id: UUID, partition: int) -> TopicIdPartition | None:
@@ -66,8 +66,11 @@ def page_question(tagged: TaggedPartition, topic_id: UUID, data: PartitionData, 
     )
 
 
-def page_of(tier: ListedTier, question: LocationQuestion, permits: Callable[[str], bool]) -> EncodedPage | NotRemote:
-    """Looks up a page, in a worker thread. ``permits``: whether the policy of a topic permits grants. Raises as ListedTier."""
+def page_of(tier: SegmentSource, question: LocationQuestion, permits: Callable[[str], bool]) -> EncodedPage | NotRemote:
+    """Looks up a page, in a worker thread. ``permits``: whether the policy of a topic permits grants.
+
+    Raises as :class:`SegmentSource`.
+    """
     tip = tier.find(question.topic, question.topic_id, question.partition)
     if tip is None:
         return NotRemote("not-tiered")

@@ -12,7 +12,7 @@ import attrs
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.shim.broker import BrokerStrategy, PassThrough
+from kafka_remote_client.shim.broker_strategy import BrokerStrategy, PassThrough
 from kafka_remote_client.shim.checks import check_brokers
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
@@ -21,7 +21,7 @@ from kafka_remote_client.shim.health import Health
 from kafka_remote_client.shim.management import Management
 from kafka_remote_client.shim.proxy import Proxy
 from kafka_remote_client.shim.settings import RELOADED, SHIM_SETTINGS
-from kafka_remote_client.shim.tier import ShimTier, granting_signer
+from kafka_remote_client.shim.shim_tier import ShimTier, granting_signer
 
 __all__ = ["Shim"]
 

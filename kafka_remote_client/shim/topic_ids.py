@@ -9,7 +9,7 @@ from uuid import UUID
 from kafka_remote_client.location.probes import NotGrantedError
 from kafka_remote_client.protocol import fetch, metadata
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.shim.broker import Ask
+from kafka_remote_client.shim.broker_strategy import Ask
 from kafka_remote_client.shim.tagged_fetch import TaggedFetch, TaggedPartition
 from kafka_remote_client.wire import ZERO_UUID
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafka_remote_client.lazy_exports import lazy_exports
-from kafka_remote_client.spark.offsets.progress import offsets_behind
+from kafka_remote_client.spark.offsets.query_progress import offsets_behind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafka_remote_client.spark.planning.job_planner import plan
     from kafka_remote_client.spark.reading.split_records import SplitRecords
     from kafka_remote_client.spark.reading.task_counters import load_counters
-    from kafka_remote_client.spark.source.progress_bar import show_progress
+    from kafka_remote_client.spark.source.job_progress_bar import show_progress
     from kafka_remote_client.spark.source.segments import Segments
 
 __all__ = [
@@ -48,7 +48,7 @@ _HOMES = {
     "SplitRecords": "kafka_remote_client.spark.reading.split_records",
     "load_counters": "kafka_remote_client.spark.reading.task_counters",
     "plan": "kafka_remote_client.spark.planning.job_planner",
-    "show_progress": "kafka_remote_client.spark.source.progress_bar",
+    "show_progress": "kafka_remote_client.spark.source.job_progress_bar",
 }
 
 

@@ -14,7 +14,7 @@ from kafka_remote_client.testing.answers import (
 from kafka_remote_client.testing.failing_fetcher import FailingFetcher, Failure
 from kafka_remote_client.testing.fetcher_tests import RemoteStorageFetcherTests, read_all, segment_metadata, texts_of
 from kafka_remote_client.testing.layout_tests import MemoryStore, ObjectLayoutTests, StoredFiles, sample_segment
-from kafka_remote_client.testing.origin import Exchange, ScriptedOrigin
+from kafka_remote_client.testing.scripted_origin import Exchange, ScriptedOrigin
 from kafka_remote_client.testing.slow_fetcher import SlowFetcher
 from kafka_remote_client.testing.store_model import (
     AnswerKind,

@@ -42,7 +42,7 @@ from kafka_remote_client.plugin import ObjectInfo
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, REQUIRED, ObjectKind, ObjectLayout
 from kafka_remote_client.testing.fetcher_tests import read_all
-from kafka_remote_client.verify.layouts import inspector_of
+from kafka_remote_client.verify.layout_inspectors import inspector_of
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.verifier import TierVerifier, VerifyRequest
 

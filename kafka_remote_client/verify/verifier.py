@@ -25,12 +25,12 @@ from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError, ObjectNotFoundError, RemoteLogError
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.listing import cache_of_uploads
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
+from kafka_remote_client.remote_log.tier_listing import cache_of_uploads
 from kafka_remote_client.verify.chain import chain_problems, gaps, lineage_of
 from kafka_remote_client.verify.copies import CopyState, Known, judge_copy
 from kafka_remote_client.verify.finding import Finding, FindingKind, Problem, Unchecked
-from kafka_remote_client.verify.metadata_topic import KnownMetadata
+from kafka_remote_client.verify.known_metadata import KnownMetadata
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.segment import SegmentReport, check_segment, finding_of
 from kafka_remote_client.verify.stored_segment import LOG, LayoutInspector, StoredSegment

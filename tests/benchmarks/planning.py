@@ -38,7 +38,7 @@ from kafka_remote_client.scanning.remaining import parse_split_id, without
 from kafka_remote_client.scanning.splits import OffsetRange, plan_splits
 from kafka_remote_client.segment_spans import SegmentSpan, SegmentSpans
 from kafka_remote_client.spark.planning.segment_probes import with_segments
-from kafka_remote_client.spark.source.partition import KafkaRemotePartition
+from kafka_remote_client.spark.source.input_partition import KafkaRemotePartition
 from tests.benchmarks.engine_reading import memory
 from tests.benchmarks.listing_shim import LENGTH, SIZE, TOPIC, segment_metadata
 from tests.support.asked_process import ROOT, AskedProcess

@@ -38,7 +38,7 @@ from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header, frame
 from kafka_remote_client.protocol.tls import client_context
-from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
+from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION
 from tests.benchmarks.running import cpu_seconds
 
 __all__ = ["KINDS", "fetch_request"]

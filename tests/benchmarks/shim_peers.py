@@ -31,7 +31,7 @@ from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header, encode_response_header
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, encode_response
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.shim.admission import QUESTION_VERSION
+from kafka_remote_client.shim.client_admission import QUESTION_VERSION
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grant_limits import GrantLimits

@@ -17,7 +17,7 @@ from unittest import mock
 
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.shim import tier
+from kafka_remote_client.shim import shim_tier
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.origin import ObjectOrigin
 from kafka_remote_client.shim.server import Shim
@@ -32,13 +32,15 @@ _PATIENCE_SECONDS = 120.0
 def main() -> None:
     servers, store, *more = sys.argv[1:]
     live = LiveStoreModel(StoreModel())
-    really = tier.ResolvingTier
+    really = shim_tier.ResolvingTier
 
-    def delayed(metadata: RemoteLogMetadataStore, objects: RemoteObjectStore, *others: Any, **named: Any) -> tier.ResolvingTier:
+    def delayed(
+        metadata: RemoteLogMetadataStore, objects: RemoteObjectStore, *others: Any, **named: Any
+    ) -> shim_tier.ResolvingTier:
         return really(metadata, modelled(objects, live), *others, **named)
 
     config = ShimConfig(bootstrap_servers=servers, store=store, **json.loads(more[0] if more else "{}"))
-    with mock.patch.object(tier, "ResolvingTier", delayed), Shim(config) as shim:
+    with mock.patch.object(shim_tier, "ResolvingTier", delayed), Shim(config) as shim:
         origin = _origin(shim)
         if origin is not None:
             origin.faults.store = live

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from kafka_remote_client.cli.demo import DemoResult, Fault, TierTotals, run_demo
+from kafka_remote_client.cli.demo import DemoFault, DemoResult, TierTotals, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.cli.output import OutputFormat
@@ -31,7 +31,7 @@ def cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
         yield it
 
 
-def demo(cluster: EmbeddedCluster, fault: Fault | None, progress: DemoProgress) -> DemoResult:
+def demo(cluster: EmbeddedCluster, fault: DemoFault | None, progress: DemoProgress) -> DemoResult:
     with progress:
         return run_demo(cluster, records=RECORDS, fault=fault, clock=SystemClock(), wrote=progress.wrote, read=progress.read)
 
@@ -85,13 +85,13 @@ def test_the_demo_reads_all_records_and_most_from_the_store(
 @pytest.mark.parametrize(
     ("fault", "causes"),
     [
-        (Fault.STORE_DOWN, {"unavailable", "breaker-open"}),
-        (Fault.SLOW_STORE, {"timeout", "breaker-open"}),
-        (Fault.EXPIRED_URLS, {"expired", "breaker-open"}),
+        (DemoFault.STORE_DOWN, {"unavailable", "breaker-open"}),
+        (DemoFault.SLOW_STORE, {"timeout", "breaker-open"}),
+        (DemoFault.EXPIRED_URLS, {"expired", "breaker-open"}),
     ],
 )
 def test_a_fault_changes_the_source_of_records_and_nothing_else(
-    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], fault: Fault, causes: set[str]
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], fault: DemoFault, causes: set[str]
 ) -> None:
     result = demo(cluster, fault, DemoProgress(RECORDS))
     assert result.worked
@@ -114,9 +114,10 @@ def test_a_difference_an_unfired_fault_or_an_idle_store_fails_the_demo(
     show_demo(attrs.evolve(good, read=other), OutputFormat.TEXT)
     assert capsys.readouterr().out.count("another one:") == 1
     assert not attrs.evolve(good, read={partition: one for partition, one in good.read.items() if partition}).worked
-    assert not attrs.evolve(good, fault=Fault.STORE_DOWN).worked
+    assert not attrs.evolve(good, fault=DemoFault.STORE_DOWN).worked
     assert not attrs.evolve(good, tiers={**good.tiers, "remote": TierTotals()}).worked
-    assert attrs.evolve(good, read=other, fault=Fault.STORE_DOWN, tiers={**good.tiers, "remote": TierTotals()}).failures == (
+    failed = attrs.evolve(good, read=other, fault=DemoFault.STORE_DOWN, tiers={**good.tiers, "remote": TierTotals()})
+    assert failed.failures == (
         "the records read differ from the records written in partitions 0",
         "no record was read from the store",
         "the fault store-down caused no fallback: all data was fetched before the fault; increase --records",

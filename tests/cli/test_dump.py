@@ -13,8 +13,8 @@ import pytest
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
 from kafka_remote_client.cli.main import run
-from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.tier_listing import TierListing
 from tests.support.aiven import AivenWriter
 from tests.support.golden import AIVEN_MODES, full_golden, golden_aiven, golden_local, read_jsonl
 

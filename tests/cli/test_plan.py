@@ -16,7 +16,7 @@ from kafka_remote_client.cli.prices import ReaderPlace, load_prices
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import MissingExtraError
-from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.planning import job_planner
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch

@@ -10,7 +10,7 @@ from kafka_remote_client.cli.main import run
 from kafka_remote_client.cli.restore import parse_counts, parse_gaps, parse_ids, parse_log_starts, read_configs
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition, uuid_to_text
-from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
+from kafka_remote_client.restore.bootstrap_checkpoint import BOOTSTRAP, has_topics
 from kafka_remote_client.restore.restore_plan import Gap
 from tests.support.embedded_topics import fill_topic, small_cluster
 from tests.support.golden import golden_aiven, golden_local

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
-from kafka_remote_client.consumer.arguments import is_stored
+from kafka_remote_client.consumer.call_arguments import is_stored
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.partition_flow import PartitionFlow

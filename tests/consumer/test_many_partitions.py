@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.consumer.messages import key_of
+from kafka_remote_client.consumer.message_positions import key_of
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import decide, direct_settings, fallbacks, small_cluster

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_remote_client.consumer.message_positions import end_of, key_of, offset_of
 from kafka_remote_client.consumer.message_run import MessageRun
-from kafka_remote_client.consumer.messages import end_of, key_of, offset_of
 from kafka_remote_client.records import read_batches
 from tests.support.batches import Rec, batch, legacy_message
 

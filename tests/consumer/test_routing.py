@@ -21,8 +21,8 @@ from confluent_kafka import (
 )
 
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.consumer.assemble import InnerBehaviour
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
+from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route, RouteEvent

@@ -35,7 +35,7 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import SignedUrl
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect, _grant_fields
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
 from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest
 from kafka_remote_client.shim.signing import UrlSigner

@@ -13,7 +13,7 @@ from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.dialect import TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
 from kafka_remote_client.shim.grants import GrantingBroker
 from tests.support.embedded_topics import (
     Row,

@@ -14,7 +14,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError, LocationError, ProtocolError, SaslAuthenticationError
 from kafka_remote_client.fallback import BrokerReadError
 from kafka_remote_client.fetch.broker_log import BrokerLog, open_broker_log
-from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.location.cluster_metadata import PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel, TopicPartition
 from kafka_remote_client.protocol import fetch

@@ -15,11 +15,11 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from kafka_remote_client.errors import ProtocolError
-from kafka_remote_client.shim.admission import Admission
+from kafka_remote_client.shim.client_admission import ClientAdmission
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.grants import GrantingBroker
-from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.shim.request_pipeline import ClaimedRequest, Hold, RequestPipeline
 from tests.fuzz.bounded import Target, bounded
 from tests.support.shim_fakes import FakeTier
 
@@ -44,7 +44,7 @@ class _Shim:
         self.broker = bytearray()
         self.client = bytearray()
         self.claimed: list[bytes] = []
-        self._open: list[Claim] = []
+        self._open: list[ClaimedRequest] = []
         self.pipeline = RequestPipeline(
             strategy=GrantingBroker(FakeTier(), GrantLimits(), Counters(), _NoWork()),
             advertise=lambda node_id, _host, _port: ("shim", node_id & 0x7FFF),
@@ -53,7 +53,7 @@ class _Shim:
             to_broker=self.broker.extend,
             claimed=self._open.append,
             dial=lambda: self.pipeline.release(Hold.CONNECTING),
-            admission=Admission(admitted=True),
+            admission=ClientAdmission(admitted=True),
             max_request_bytes=_MAX_REQUEST_BYTES,
             max_in_flight=1 << 30,
         )

@@ -25,7 +25,7 @@ from kafka_remote_client.protocol import sasl_authenticate, sasl_handshake
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.sasl import SaslAuthenticator
-from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
+from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import SHORT_LIVED

@@ -17,12 +17,12 @@ from kafka_remote_client.scanning.splits import OffsetRange, plan_splits
 from kafka_remote_client.spark.offsets import json_offsets
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.offsets.json_offsets import EARLIEST, LATEST, OffsetName, SpecificOffsets
-from kafka_remote_client.spark.offsets.progress import offsets_behind
+from kafka_remote_client.spark.offsets.query_progress import offsets_behind
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.planning.batch_plan import batch_ranges
 from kafka_remote_client.spark.planning.micro_batch import batch_end
 from kafka_remote_client.spark.reading.broker_read import consumer_settings
-from kafka_remote_client.spark.reading.columns import from_messages
+from kafka_remote_client.spark.reading.source_columns import from_messages
 from kafka_remote_client.spark.source import pyspark_api
 from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader
 from tests.support.locations import ManualClock

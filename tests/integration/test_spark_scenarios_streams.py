@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewPartitions
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import BrokerResponseError, ConfigurationError
-from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.source import pyspark_api

@@ -13,7 +13,7 @@ import pytest
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.location.tier_source import TierLocationSource
-from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.planning.batch_plan import batch_ranges, learn_segments
 from kafka_remote_client.spark.reading.task_engine import TaskEngines

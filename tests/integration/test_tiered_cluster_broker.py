@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kafka_remote_client.model import EpochEntry, uuid_from_text
 from kafka_remote_client.restore import files
-from kafka_remote_client.restore.bootstrap import (
+from kafka_remote_client.restore.bootstrap_checkpoint import (
     BOOTSTRAP,
     RestoredPartition,
     RestoredTopic,

@@ -12,7 +12,7 @@ import pytest
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import BrokerResponseError, LocationError
 from kafka_remote_client.location import leaders as leaders_module
-from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.location.cluster_metadata import PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, fetch_version
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.protocol import metadata

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import BrokerResponseError
-from kafka_remote_client.location.cluster import PartitionLeader
+from kafka_remote_client.location.cluster_metadata import PartitionLeader
 from kafka_remote_client.location.tier_offsets import leader_offsets, partition_offsets
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets
 from kafka_remote_client.protocol import list_offsets

@@ -68,7 +68,7 @@ _PURE_LOCATION = (
     "probes",
     "sasl_settings",
 )
-_PURE_RESTORE = ("bootstrap", "commands", "files", "restore_plan")
+_PURE_RESTORE = ("bootstrap_checkpoint", "files", "restore_plan", "shell_commands")
 _PURE_SCANNING = ("predicate", "pruning", "remaining", "scan", "scan_plan", "split_window", "splits")
 _PURE_SHIM = ("loop_shares",)
 _PURE_SPARK = ("planning/filters", "planning/job_plan")

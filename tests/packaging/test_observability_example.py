@@ -17,7 +17,7 @@ from kafka_remote_client.exporters.prometheus import FetchCollector
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.exposition import GAUGES, exposition
-from kafka_remote_client.shim.tier import ShimTier
+from kafka_remote_client.shim.shim_tier import ShimTier
 from tests.packaging.tree import ROOT
 from tests.support.metered import MeteredClient
 from tests.support.promtool import PROMTOOL

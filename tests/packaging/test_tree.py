@@ -38,7 +38,7 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/consumer/assignment.py": "test_direct_consumer, test_callbacks, test_offsets, test_rebalance",
     "kafka_remote_client/fetch/read_request.py": "a value; test_partition_read and test_engine",
     "kafka_remote_client/fetch/shared.py": "values alone; test_partition_read and test_scheduler",
-    "kafka_remote_client/consumer/messages.py": "every test that delivers",
+    "kafka_remote_client/consumer/message_positions.py": "every test that delivers",
     "kafka_remote_client/fetch/read_end.py": "test_remote_reader, and whoever reads to an end",
     "kafka_remote_client/plugin.py": "interfaces only; the conformance suite holds fetchers against them",
     "kafka_remote_client/records/arrow.py": "test_block and test_parity",

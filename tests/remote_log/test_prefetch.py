@@ -13,9 +13,9 @@ from kafka_remote_client.errors import DirectFetchError, ObjectNotFoundError
 from kafka_remote_client.model import EpochEntry, IsolationLevel, NotRemote, uuid_from_text
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.prefetch import STORE_READ_THREADS, store_read_executor
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
+from kafka_remote_client.remote_log.tier_listing import TierListing
 from tests.support.aiven import AivenWriter, key_ring
 from tests.support.golden import AIVEN_MODES, golden_aiven
 from tests.support.golden_metadata import golden_metadata, golden_store, live_partitions

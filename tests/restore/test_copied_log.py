@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import RestoreError
-from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
+from kafka_remote_client.restore.bootstrap_checkpoint import BOOTSTRAP, has_topics
 from tests.support.new_node import NAME, formatted, planned, restored, two_segments
 from tests.support.tier import Tier, batch
 

@@ -12,12 +12,12 @@ import pytest
 from kafka_remote_client.errors import RestoreError
 from kafka_remote_client.model import AbortedTransaction, TopicPartition
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.tier_listing import TierListing
 from kafka_remote_client.restore import node_folder
-from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
+from kafka_remote_client.restore.bootstrap_checkpoint import BOOTSTRAP, has_topics
+from kafka_remote_client.restore.partition_tier import read_partition
 from kafka_remote_client.restore.restore_plan import RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import PRODUCER_ID_MARGIN, Restored, Restorer
-from kafka_remote_client.restore.tier import read_partition
 from tests.support.new_node import CONFIGS, FORMATTED, NAME, WORK, formatted, planned, restored, two_segments
 from tests.support.tier import LAYOUT, TIP, Tier, batch
 

@@ -13,7 +13,7 @@ import pytest
 from kafka_remote_client.errors import RestoreError
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.restore import node_folder
-from kafka_remote_client.restore.bootstrap import BOOTSTRAP, has_topics
+from kafka_remote_client.restore.bootstrap_checkpoint import BOOTSTRAP, has_topics
 from kafka_remote_client.restore.restore_plan import RestorePlan
 from tests.support.new_node import FORMATTED, META, NAME, WORK, formatted, planned, restored, two_segments
 from tests.support.tier import TIP

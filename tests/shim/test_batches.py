@@ -29,7 +29,7 @@ from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.server import Shim
-from tests.shim.test_connection import echo, heartbeat
+from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 from tests.support.shim_fakes import FakeAsk, FakeTier, batched_fetch, client_request, data, resolved, tagged_fetch

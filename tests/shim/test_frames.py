@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_remote_client.errors import ProtocolError
-from kafka_remote_client.shim.frames import FrameScanner, RequestHead, Route
+from kafka_remote_client.shim.frames import FrameAction, FrameScanner, RequestHead
 
 
 def framed(body: bytes) -> bytes:
@@ -26,11 +26,11 @@ class Recorder:
         self.scanner: FrameScanner | None = None
         self.pause_after: bytes | None = None
 
-    def route(self, front: memoryview, length: int) -> Route:
+    def route(self, front: memoryview, length: int) -> FrameAction:
         self.fronts.append(len(front))
         if front[:1] == b"m" and len(front) < length:
-            return Route.MORE
-        return Route.STREAM if front[:1] in (b"s", b"m") else Route.COLLECT
+            return FrameAction.MORE
+        return FrameAction.STREAM if front[:1] in (b"s", b"m") else FrameAction.COLLECT
 
     def stream(self, data: memoryview) -> None:
         self.streamed += data
@@ -103,7 +103,7 @@ def test_memory_grows_with_received_bytes_not_with_announced_ones() -> None:
 
 def test_a_handler_that_never_decides_ends_the_stream() -> None:
     recorder = Recorder()
-    recorder.route = lambda front, length: Route.MORE
+    recorder.route = lambda front, length: FrameAction.MORE
     with pytest.raises(ProtocolError, match="does not parse"):
         scanner(recorder).feed(framed(b"m" * 200))
     with pytest.raises(ProtocolError, match="does not parse"):
@@ -130,9 +130,9 @@ def test_a_frame_that_has_to_wait_is_routed_again(body: bytes) -> None:
     made = scanner(recorder)
     route = recorder.route
 
-    def wait(front: memoryview, length: int) -> Route:
+    def wait(front: memoryview, length: int) -> FrameAction:
         made.pause()
-        return Route.WAIT
+        return FrameAction.WAIT
 
     recorder.route = wait
     made.feed(framed(b"c-first")[:-1])

@@ -13,7 +13,7 @@ from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.handshake import awaits_record
 from kafka_remote_client.shim.server import Shim
-from tests.shim.test_connection import echo, heartbeat
+from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.certificates import Authority
 from tests.support.client_hello import client_hello
 from tests.support.kafka_client import RawClient

@@ -14,7 +14,7 @@ import pytest
 
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.server import Shim
-from tests.shim.test_connection import echo, heartbeat
+from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.certificates import Authority
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock

@@ -19,12 +19,12 @@ from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import encode_response_header
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
-from kafka_remote_client.shim.broker import PassThrough
+from kafka_remote_client.shim.broker_strategy import PassThrough
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.proxy import Proxy
 from kafka_remote_client.shim.server import Shim
-from tests.shim.test_connection import echo, heartbeat
+from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker

@@ -21,11 +21,11 @@ from kafka_remote_client.protocol.headers import (
     frame,
 )
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
-from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION, Admission
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
+from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION, ClientAdmission
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
-from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.shim.request_pipeline import ClaimedRequest, Hold, RequestPipeline
 
 HEARTBEAT = 12
 
@@ -49,11 +49,11 @@ class Ends:
     """Both ends of a connection: the bytes sent to each, and the claimed requests."""
 
     def __init__(
-        self, *, max_in_flight: int = 100, max_request_bytes: int = 1 << 20, admission: Admission | None = None
+        self, *, max_in_flight: int = 100, max_request_bytes: int = 1 << 20, admission: ClientAdmission | None = None
     ) -> None:
         self.client = bytearray()
         self.broker = bytearray()
-        self.claimed: list[Claim] = []
+        self.claimed: list[ClaimedRequest] = []
         self.dialled = 0
         self.connects = True
         self.counters = Counters()
@@ -65,7 +65,7 @@ class Ends:
             to_broker=self.broker.extend,
             claimed=self.claimed.append,
             dial=self._dial,
-            admission=admission or Admission(admitted=True),
+            admission=admission or ClientAdmission(admitted=True),
             max_request_bytes=max_request_bytes,
             max_in_flight=max_in_flight,
         )
@@ -380,7 +380,7 @@ def own_question(data: bytearray) -> bytes:
 
 
 def test_the_broker_is_connected_only_after_a_whole_header() -> None:
-    ends = Ends(admission=Admission())
+    ends = Ends(admission=ClientAdmission())
     ends.connects = False
     sent = request(HEARTBEAT, 0, 1, b"x" * 100)
     ends.exchange.from_client(sent[:15])
@@ -398,14 +398,14 @@ def test_the_broker_is_connected_only_after_a_whole_header() -> None:
 
 def test_the_broker_is_never_connected_for_an_invalid_request() -> None:
     for sent in (frame(struct.pack(">hhih", HEARTBEAT, 0, 1, 50), b""), frame(struct.pack(">hhi", 17, 0, 1), b"\0\0")):
-        ends = Ends(admission=Admission())
+        ends = Ends(admission=ClientAdmission())
         with pytest.raises(ProtocolError):
             ends.exchange.from_client(sent)
         assert not ends.dialled
 
 
 def test_a_small_request_follows_the_probe_and_gets_its_answer() -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     ends = Ends(admission=admission)
     ends.exchange.from_client(request(ApiKey.API_VERSIONS, 0, 1))
     assert len(ends.requests()) == 1
@@ -424,7 +424,7 @@ def test_a_small_request_follows_the_probe_and_gets_its_answer() -> None:
     "sent", [request(ApiKey.FETCH, 12, 1, b"claim"), frame(struct.pack(">hhih", 0, 3, 1, 2) + b"me", produce(3, 0) * 400)]
 )
 def test_location_requests_and_large_produces_wait_for_admission(sent: bytes) -> None:
-    ends = Ends(admission=Admission())
+    ends = Ends(admission=ClientAdmission())
     ends.exchange.from_client(sent)
     admits = own_question(ends.broker)
     assert not ends.broker
@@ -462,7 +462,7 @@ def test_any_pipeline_is_answered_in_order(script: list[str], random: object) ->
     got: list[int] = []
     to_answer: deque[bytes] = deque()
     received = bytearray()
-    open_claims: list[Claim] = []
+    open_claims: list[ClaimedRequest] = []
     claims_seen = 0
     for _ in range(10_000):
         if stream:

@@ -7,7 +7,7 @@ import pytest
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
-from tests.shim.test_connection import echo, heartbeat
+from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
 from tests.support.scripted_broker import ScriptedBroker

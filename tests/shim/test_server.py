@@ -15,16 +15,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
-import kafka_remote_client.shim.tier as tier_module
+import kafka_remote_client.shim.shim_tier as tier_module
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.plugin import SignedUrl
-from kafka_remote_client.shim.broker import PassThrough
+from kafka_remote_client.shim.broker_strategy import PassThrough
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.signing import UrlSigner
-from tests.shim.test_connection import echo, heartbeat
+from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 

@@ -21,13 +21,13 @@ from kafka_remote_client.model import ByteRange
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, encode_response
 from kafka_remote_client.protocol.tls import client_context
-from kafka_remote_client.shim.admission import QUESTION_VERSION
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
+from kafka_remote_client.shim.client_admission import QUESTION_VERSION
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.signing import UrlSigner
 from kafka_remote_client.shim.tls import TLS_BUFFER_BYTES, broker_context, limit_tls_buffers, listener_context, origin_context
-from tests.shim.test_connection import Strategy, echo, heartbeat
+from tests.shim.test_client_connection import Strategy, echo, heartbeat
 from tests.support.certificates import Authority
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock

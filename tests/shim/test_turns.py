@@ -13,14 +13,14 @@ import pytest
 
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import RequestHeader, encode_request_header, frame
-from kafka_remote_client.shim.admission import MAX_REQUESTS_BEFORE
+from kafka_remote_client.shim.client_admission import MAX_REQUESTS_BEFORE
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.loop_shares import LoopShares
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.turns import Client, Turns
-from tests.shim.test_connection import echo, heartbeat
+from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
 from tests.support.scripted_broker import ScriptedBroker

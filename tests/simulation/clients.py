@@ -18,7 +18,7 @@ from kafka_remote_client.fetch.commands import LocationBatch
 from kafka_remote_client.fetch.locate import Located, locate
 from kafka_remote_client.fetch.partition_read import Locate
 from kafka_remote_client.location.broker import BrokerLocationSource
-from kafka_remote_client.location.cluster import Address
+from kafka_remote_client.location.cluster_metadata import Address
 from kafka_remote_client.model import SegmentLocation
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from tests.simulation.application import Application

@@ -33,12 +33,12 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMet
 from kafka_remote_client.remote_log.layout import LayoutOptions
 from kafka_remote_client.remote_log.layouts import layout_named
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
-from kafka_remote_client.shim.api_versions import announce
-from kafka_remote_client.shim.broker import ClientRequest
+from kafka_remote_client.shim.broker_strategy import ClientRequest
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.grants import GrantingBroker
+from kafka_remote_client.shim.offered_versions import announce
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
 from kafka_remote_client.tiered_cluster.batches import records_of
 from kafka_remote_client.wire import Buffer

@@ -14,8 +14,8 @@ from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from kafka_remote_client.verify.finding import Finding, Unchecked
-from kafka_remote_client.verify.layouts import inspector_of
-from kafka_remote_client.verify.metadata_topic import DeletionTrackingStore
+from kafka_remote_client.verify.known_metadata import DeletionTrackingStore
+from kafka_remote_client.verify.layout_inspectors import inspector_of
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.stored_segment import LayoutInspector, StoredSegment
 from kafka_remote_client.verify.verifier import Summary, TierVerifier, VerifyRequest

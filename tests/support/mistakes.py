@@ -19,7 +19,7 @@ import pytest
 
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.testing.answers import error
-from kafka_remote_client.testing.origin import ScriptedOrigin
+from kafka_remote_client.testing.scripted_origin import ScriptedOrigin
 from tests.support.embedded_topics import COUNT, TOPIC, direct_settings, fill_topic, small_cluster
 from tests.support.ports import HOST, free_ports
 from tests.support.silent_peer import SilentPeer

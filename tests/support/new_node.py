@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kafka_remote_client.remote_log.listing import TierListing
-from kafka_remote_client.restore.bootstrap import BOOTSTRAP
+from kafka_remote_client.remote_log.tier_listing import TierListing
+from kafka_remote_client.restore.bootstrap_checkpoint import BOOTSTRAP
+from kafka_remote_client.restore.partition_tier import read_partition
 from kafka_remote_client.restore.restore_plan import RestorePlan, RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import Restored, Restorer
-from kafka_remote_client.restore.tier import read_partition
 from tests.support.tier import LAYOUT, TIP, Tier, batch
 
 __all__ = ["CONFIGS", "DIRECTORY", "FORMATTED", "META", "NAME", "WORK", "formatted", "planned", "restored", "two_segments"]

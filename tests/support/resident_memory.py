@@ -41,7 +41,7 @@ import attrs
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, encode_response
-from kafka_remote_client.shim.admission import QUESTION_VERSION
+from kafka_remote_client.shim.client_admission import QUESTION_VERSION
 from kafka_remote_client.shim.config import parse_address
 from tests.support.certificates import Authority
 from tests.support.client_hello import client_hello

@@ -17,7 +17,7 @@ import attrs
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import encode_response_header
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, encode_response
-from kafka_remote_client.shim.admission import QUESTION, QUESTION_VERSION
+from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION
 
 __all__ = ["ReceivedRequest", "ScriptedBroker"]
 

@@ -22,10 +22,10 @@ import attrs
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.tagged_fetch import asks_for_location
-from kafka_remote_client.testing.origin import Exchange
+from kafka_remote_client.testing.scripted_origin import Exchange
 from kafka_remote_client.tiered_kafka.topics import Topics
 from tests.support.history import History, Served, Source
 

@@ -28,7 +28,7 @@ from kafka_remote_client.remote_log.layout import LocatedRange, LocatedSegment
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
-from kafka_remote_client.shim.broker import ClientRequest
+from kafka_remote_client.shim.broker_strategy import ClientRequest
 from kafka_remote_client.wire import Buffer
 
 __all__ = ["SEGMENT", "TIP", "FakeAsk", "FakeTier", "batched_fetch", "client_request", "data", "resolved", "tagged_fetch"]

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.spark.source.progress_bar import show_progress, tasks_of_group
+from kafka_remote_client.spark.source.job_progress_bar import show_progress, tasks_of_group
 from tests.support.spark_driver import digest_of
 
 __all__ = ["filtered_by_spark", "pushed", "watched"]

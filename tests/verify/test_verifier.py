@@ -12,7 +12,7 @@ from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMeta
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.verify.finding import FindingKind
-from kafka_remote_client.verify.layouts import PlainInspector
+from kafka_remote_client.verify.layout_inspectors import PlainInspector
 from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.segment import check_segment
 from kafka_remote_client.verify.stored_segment import LOG

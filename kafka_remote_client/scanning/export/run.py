@@ -26,7 +26,7 @@ import attrs
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import uuid_to_text
 from kafka_remote_client.scanning.broker_part import BrokerAddress
-from kafka_remote_client.scanning.export.dead_letters import DeadLetterFiles
+from kafka_remote_client.scanning.export.dead_letter_files import DeadLetterFiles
 from kafka_remote_client.scanning.export.job import ExportJob, job_of, options_of
 from kafka_remote_client.scanning.export.ledger import ExportLedger
 from kafka_remote_client.scanning.export.result import ExportResult

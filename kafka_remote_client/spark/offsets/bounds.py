@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.spark.offsets import json_offsets
-from kafka_remote_client.spark.offsets.cluster import Cluster
+from kafka_remote_client.spark.offsets.admin_cluster import Cluster
 from kafka_remote_client.spark.offsets.json_offsets import (
     EARLIEST,
     LATEST,

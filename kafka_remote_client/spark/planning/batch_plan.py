@@ -17,8 +17,8 @@ from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.scanning.split_window import split_window
 from kafka_remote_client.scanning.splits import OffsetRange, Split, plan_splits
+from kafka_remote_client.spark.offsets.admin_cluster import Cluster
 from kafka_remote_client.spark.offsets.bounds import BoundResolver
-from kafka_remote_client.spark.offsets.cluster import Cluster
 from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.offsets.json_offsets import NoMatch, check_order
 from kafka_remote_client.spark.options.source_options import SourceOptions

@@ -29,13 +29,13 @@ from typing import Any
 import attrs
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import Gap, OffsetRange, Split, tiles
+from kafka_remote_client.scanning.splits import OffsetRange, Split, UnknownSpan, tiles
 from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.settings import default_of
 from kafka_remote_client.spark.planning.asked_requests import AskedRequests
 from kafka_remote_client.spark.planning.job_figures import JobFigures, Prices, counted_figures, side_by_side
 
-__all__ = ["Assumptions", "JobPlan", "PartitionPlan", "estimate_job"]
+__all__ = ["Assumptions", "JobPlan", "PartitionReadPlan", "estimate_job"]
 
 _FOLLOW_FROM_SEGMENTS = ("segments", "segment_bytes")
 _FOLLOW_FROM_REQUESTS = ("gets", "read_bytes", "dollars")
@@ -57,7 +57,7 @@ class Assumptions:
 
 
 @attrs.frozen
-class PartitionPlan:
+class PartitionReadPlan:
     """What is read of one partition: offsets ``[start, end)``; those from ``tiered_end`` on come through the broker."""
 
     topic: str
@@ -82,7 +82,7 @@ class JobPlan:
     segments_exact: bool
     requests_exact: bool
     local_bytes: int
-    partitions: tuple[PartitionPlan, ...]
+    partitions: tuple[PartitionReadPlan, ...]
     assumptions: Assumptions
     prices: Prices
 
@@ -142,7 +142,7 @@ def estimate_job(
         _estimate(own, stretches[found.topic_partition], found.range_bytes or assumptions.range_bytes)
     _scale([part for parts in by_partition.values() for part in parts])
     costs: list[_SplitCost] = []
-    partitions: list[PartitionPlan] = []
+    partitions: list[PartitionReadPlan] = []
     for found in ranges:
         own, here = by_partition.get(found.topic_partition, []), stretches[found.topic_partition]
         costs_here = [_SplitCost.of(parts) for _, parts in groupby(own, lambda part: part.split)]
@@ -150,7 +150,7 @@ def estimate_job(
         read = round(sum(cost.tiered_bytes for cost in costs_here))
         tiered_end = max(found.start, min(found.end, _tiered_end(found)))
         count = len(costs_here)
-        partitions.append(PartitionPlan(*found.topic_partition, found.start, found.end, tiered_end, opened, count, read))
+        partitions.append(PartitionReadPlan(*found.topic_partition, found.start, found.end, tiered_end, opened, count, read))
         costs += costs_here
     every = [stretch for here in stretches.values() for stretch in here]
     gets, read_bytes = round(sum(cost.gets for cost in costs)), round(sum(cost.tiered_bytes for cost in costs))
@@ -243,7 +243,7 @@ def _stretches(found: OffsetRange, elsewhere: _Segment) -> Iterator[_Stretch]:
     """Tiles the tiered part of a range. ``elsewhere``: the usual segment where none of this partition is known."""
     end = min(found.end, _tiered_end(found))
     for tile in tiles(found.start, end, found.segments):
-        if isinstance(tile, Gap):
+        if isinstance(tile, UnknownSpan):
             yield _unknown(tile.start, tile.end, _between(tile, elsewhere))
         else:
             start, until, span = tile
@@ -252,7 +252,7 @@ def _stretches(found: OffsetRange, elsewhere: _Segment) -> Iterator[_Stretch]:
             yield _Stretch(start, until, size, 1, span.size_in_bytes, known=True, usual=usual)
 
 
-def _between(gap: Gap, elsewhere: _Segment) -> _Segment:
+def _between(gap: UnknownSpan, elsewhere: _Segment) -> _Segment:
     """Returns the assumed segments of a gap, with its neighbours' mean size and mean bytes per offset."""
     if not gap.density:
         return elsewhere

@@ -17,7 +17,7 @@ from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError
 from kafka_remote_client.location.bootstrap import parse_bootstrap_servers
 from kafka_remote_client.scanning.split_window import split_window
-from kafka_remote_client.spark.offsets.cluster import AdminCluster, Cluster
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, option_texts, parse_options
 from kafka_remote_client.spark.options.trust_store import librdkafka_settings
 from kafka_remote_client.spark.planning.batch_plan import (

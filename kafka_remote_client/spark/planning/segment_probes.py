@@ -33,7 +33,7 @@ from kafka_remote_client.fetch.range_sizes import MIN_RANGE_BYTES, WINDOW_RANGES
 from kafka_remote_client.location.source import LocationSource, SegmentListingSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, SegmentLocation, TopicPartition
-from kafka_remote_client.scanning.splits import Gap, OffsetRange, tiles
+from kafka_remote_client.scanning.splits import OffsetRange, UnknownSpan, tiles
 from kafka_remote_client.segment_spans import SegmentSpan, SegmentSpans
 from kafka_remote_client.settings import default_of
 
@@ -108,7 +108,7 @@ def gap_offsets(segments: Sequence[SegmentSpan], tiered_end: int, split_bytes: i
 
     A gap that holds less than a split is left alone, unless each segment is to be its own split.
     """
-    gaps = [tile for tile in tiles(segments[0].start, tiered_end, segments) if isinstance(tile, Gap)]
+    gaps = [tile for tile in tiles(segments[0].start, tiered_end, segments) if isinstance(tile, UnknownSpan)]
     sizes = [(gap.end - gap.start) * max(gap.density or 0.0, _LEAST_DENSITY) for gap in gaps]
     wanted = []
     for gap, size in zip(gaps, sizes, strict=True):

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
-from kafka_remote_client.spark.reading.counters import Counters, added
+from kafka_remote_client.spark.reading.counter_sums import TaskCounters, added
 from kafka_remote_client.spark.reading.split_records import SplitRecords
 from kafka_remote_client.spark.reading.split_rows import split_batch, splits_of_batches
 
@@ -42,11 +42,11 @@ def _count(values: Sized) -> str:
 class CountersParam:
     """How Spark's accumulators add counters."""
 
-    def zero(self, value: Counters) -> Counters:
+    def zero(self, value: TaskCounters) -> TaskCounters:
         """Returns empty counters."""
         return {}
 
-    def addInPlace(self, one: Counters, other: Counters) -> Counters:  # noqa: N802 - PySpark's name
+    def addInPlace(self, one: TaskCounters, other: TaskCounters) -> TaskCounters:  # noqa: N802 - PySpark's name
         """Returns the sum of both."""
         return added([one, other])
 
@@ -74,7 +74,7 @@ class ForEachSplit:
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     handle: Callable[[SplitRecords], object]
-    counted: Callable[[Counters], object] | None = None
+    counted: Callable[[TaskCounters], object] | None = None
 
     def each(self, splits: Iterable[Split]) -> None:
         """Handles splits, and returns nothing, so that the driver receives nothing for each of them."""
@@ -87,7 +87,7 @@ class ForEachSplit:
         for split_id, counters in self._handled(splits_of_batches(rows)):
             yield pa.record_batch([pa.array([split_id]), pa.array([json.dumps(counters)])], ["id", "counters"])
 
-    def _handled(self, splits: Iterable[Split]) -> Iterator[tuple[str, Counters]]:
+    def _handled(self, splits: Iterable[Split]) -> Iterator[tuple[str, TaskCounters]]:
         """Yields the id and the counters of each split after it was handled."""
         options = parse_options(self.options)
         for split in splits:
@@ -102,7 +102,7 @@ class MapSplits:
 
     options: Mapping[str, str] = attrs.field(repr=_count)
     function: Callable[[SplitRecords], Iterable[pa.RecordBatch]]
-    counted: Callable[[Counters], object] | None = None
+    counted: Callable[[TaskCounters], object] | None = None
 
     def batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the results of all splits, one after the other. ``rows``: the splits, as record batches of SPLIT_SCHEMA."""

@@ -48,8 +48,8 @@ from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.options.source_options import SourceOptions
 from kafka_remote_client.spark.reading.broker_limit import OPTION, BrokerBytesError
 from kafka_remote_client.spark.reading.broker_read import consumer_settings, read_from_broker
-from kafka_remote_client.spark.reading.columns import batches, column_names, from_messages
-from kafka_remote_client.spark.reading.counters import Counters, added, counted
+from kafka_remote_client.spark.reading.counter_sums import TaskCounters, added, counted
+from kafka_remote_client.spark.reading.source_columns import batches, column_names, from_messages
 from kafka_remote_client.spark.reading.task_counters import write_counters
 from kafka_remote_client.spark.reading.task_engine import TaskEngines, worker_engines
 from kafka_remote_client.spark.reading.tier_health import TierHealth, worker_tier_health
@@ -92,10 +92,10 @@ class SplitReader:
         self._next = 0
         self._metrics = FetchMetrics(self._clock)
         """The counters of deliveries; the engine counts their cost."""
-        self._engine_counters: Counters = {}
+        self._engine_counters: TaskCounters = {}
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> TaskCounters:
         """Counters of the reads of this reader, from both tiers."""
         return added([self._engine_counters, counted({}, self._metrics.snapshot())])
 

@@ -14,8 +14,8 @@ from confluent_kafka import Message
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import SourceOptions
-from kafka_remote_client.spark.reading.columns import column_names
-from kafka_remote_client.spark.reading.counters import Counters
+from kafka_remote_client.spark.reading.counter_sums import TaskCounters
+from kafka_remote_client.spark.reading.source_columns import column_names
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 
 __all__ = ["SplitRecords"]
@@ -80,7 +80,7 @@ class SplitRecords:
         return pa.schema([SPARK_KAFKA_SCHEMA.field(name) for name in self._columns])
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> TaskCounters:
         """Counters of the reads so far, with the names of docs/metrics.md."""
         return self._reader.counters
 

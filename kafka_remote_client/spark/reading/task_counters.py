@@ -26,7 +26,7 @@ from pyarrow.fs import FileSystem, FileType
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.scanning.export.target import target_of
-from kafka_remote_client.spark.reading.counters import Counters, added
+from kafka_remote_client.spark.reading.counter_sums import TaskCounters, added
 
 __all__ = ["CountedJob", "load_counters", "write_counters"]
 
@@ -41,7 +41,7 @@ class CountedJob:
     ``splits`` and ``seconds`` are ``None`` where the counters do not say.
     """
 
-    counters: Counters
+    counters: TaskCounters
     splits: int | None = None
     seconds: float | None = None
 
@@ -83,7 +83,7 @@ def _job(path: str, found: Iterable[Mapping[str, Any]]) -> CountedJob:
     """Adds up one file at a time: what it keeps of each is the name of its split."""
     splits, start, end = set[str](), math.inf, 0
 
-    def counters() -> Iterator[Counters]:
+    def counters() -> Iterator[TaskCounters]:
         nonlocal start, end
         for told in found:
             match told:

@@ -20,14 +20,14 @@ import pyarrow as pa
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, parse_columns, parse_options
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch
 from kafka_remote_client.spark.planning.filters import ALL_ROWS, narrowing_of
-from kafka_remote_client.spark.reading.columns import column_names, ddl
+from kafka_remote_client.spark.reading.source_columns import column_names, ddl
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.source import pyspark_api
-from kafka_remote_client.spark.source.partition import KafkaRemotePartition
+from kafka_remote_client.spark.source.input_partition import KafkaRemotePartition
 from kafka_remote_client.spark.source.pyspark_api import DataSource, DataSourceReader, InputPartition
 from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, stream_reader
 

@@ -26,9 +26,9 @@ from kafka_remote_client.scanning.remaining import parse_split_id, without
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading.broker_limit import with_broker_shares
-from kafka_remote_client.spark.reading.columns import ddl
-from kafka_remote_client.spark.reading.counters import Counters, added
+from kafka_remote_client.spark.reading.counter_sums import TaskCounters, added
 from kafka_remote_client.spark.reading.segment_tasks import DONE_SCHEMA, CountersParam, ForEachSplit, MapSplits, PlanSplits
+from kafka_remote_client.spark.reading.source_columns import ddl
 from kafka_remote_client.spark.reading.split_records import SplitRecords
 from kafka_remote_client.spark.reading.split_rows import SPLIT_SCHEMA, row_of_split, split_of_row
 from kafka_remote_client.spark.source.datasource import KafkaRemoteReader
@@ -69,7 +69,7 @@ class Segments:
         self._splits = None if splits is None else list(splits)
         self._plan = plan
         self._on_connect = type(spark).__module__.startswith("pyspark.sql.connect")
-        self._counted: Counters = {}
+        self._counted: TaskCounters = {}
         self._accumulator: Any = None
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ class Segments:
         """The records of the splits, with the columns of ``format("kafka-remote")``."""
         return self.mapInArrow(SplitRecords.batches, ddl(self._columns))
 
-    def counters(self) -> Counters:
+    def counters(self) -> TaskCounters:
         """Counters, with the names of docs/metrics.md, of the tasks of :meth:`foreachPartition` whose job succeeded.
 
         In a classic session also by DataFrames made here; a task that was repeated may count twice there.

@@ -20,8 +20,8 @@ import pyarrow as pa
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.offsets.bounds import BoundResolver
-from kafka_remote_client.spark.offsets.cluster import AdminCluster, Cluster
 from kafka_remote_client.spark.offsets.data_loss import DataLoss, DataLossError
 from kafka_remote_client.spark.offsets.json_offsets import format_offsets, parse_offsets
 from kafka_remote_client.spark.options.source_options import SourceOptions, parse_options
@@ -38,7 +38,7 @@ from kafka_remote_client.spark.reading.broker_consumers import worker_consumers
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import worker_engines
 from kafka_remote_client.spark.source import pyspark_api
-from kafka_remote_client.spark.source.partition import KafkaRemotePartition
+from kafka_remote_client.spark.source.input_partition import KafkaRemotePartition
 from kafka_remote_client.spark.source.pyspark_api import DataSourceStreamReader, SupportsTriggerAvailableNow
 
 __all__ = ["KafkaRemoteStreamReader", "LimitedStreamReader", "stream_reader"]

@@ -18,10 +18,10 @@ from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT, Chu
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, ObjectKind
-from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from kafka_remote_client.remote_log.tier_listing import TierListing
 from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
 from tests.support.golden import AIVEN_MODES, golden_aiven, read_jsonl
 from tests.support.questions import tier_question

@@ -11,7 +11,7 @@ from pyarrow.fs import FileSystem
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.spark.reading import task_counters
-from kafka_remote_client.spark.reading.counters import Counters
+from kafka_remote_client.spark.reading.counter_sums import TaskCounters
 from kafka_remote_client.spark.reading.task_counters import CountedJob, load_counters, write_counters
 from tests.support.locations import ManualClock
 
@@ -84,7 +84,7 @@ def test_one_file_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
         events.append("read")
         return read(files, file)
 
-    def add_one(many: Iterable[Mapping[str, Any]]) -> Counters:
+    def add_one(many: Iterable[Mapping[str, Any]]) -> TaskCounters:
         return add(one for one in many if events.append("added") is None)
 
     monkeypatch.setattr(task_counters, "_read", read_one)

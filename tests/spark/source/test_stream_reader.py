@@ -15,7 +15,7 @@ from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.segment_spans import SegmentSpan
 from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.source import pyspark_api
-from kafka_remote_client.spark.source.partition import KafkaRemotePartition
+from kafka_remote_client.spark.source.input_partition import KafkaRemotePartition
 from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader, stream_reader
 from tests.support.locations import ManualClock
 from tests.support.spark_cluster import A0, A1, FakeCluster

@@ -4,7 +4,7 @@ import pickle
 
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.splits import Split
-from kafka_remote_client.spark.source.partition import KafkaRemotePartition
+from kafka_remote_client.spark.source.input_partition import KafkaRemotePartition
 
 SPLIT = Split(TopicPartition("t", 0), 5, 10, 1000, 7, "no answer", 99)
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.records import RemoteLogInputStream, read_batches
-from kafka_remote_client.restore.bootstrap import (
+from kafka_remote_client.restore.bootstrap_checkpoint import (
     RestoredPartition,
     RestoredTopic,
     has_topics,

@@ -15,7 +15,7 @@ from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMet
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 
-__all__ = ["DeletionTrackingStore", "KnownMetadata", "MetadataTopic"]
+__all__ = ["DeletionTrackingStore", "KnownMetadata", "MetadataTopicReader"]
 
 
 class KnownMetadata(Protocol):
@@ -56,7 +56,7 @@ class DeletionTrackingStore(RemoteLogMetadataStore):
             return segment_id in self._deleted
 
 
-class MetadataTopic(DeletionTrackingStore):
+class MetadataTopicReader(DeletionTrackingStore):
     """KnownMetadata from a broker. ``config`` is librdkafka's. Begins with :meth:`read`, ends with :meth:`close`."""
 
     def __init__(self, config: Mapping[str, str], topic: str = METADATA_TOPIC) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kafka_remote_client.shim.broker import PassThrough
+from kafka_remote_client.shim.broker_strategy import PassThrough
 from kafka_remote_client.shim.frames import RequestHead
 from tests.support.shim_fakes import FakeAsk, client_request, tagged_fetch
 

@@ -1,5 +1,5 @@
 from kafka_remote_client.model import AbortedTransaction, TopicPartition
-from kafka_remote_client.restore.commands import abort_commands, group_offset_commands
+from kafka_remote_client.restore.shell_commands import abort_commands, group_offset_commands
 
 
 def test_aborts_each_transaction_by_its_first_offset() -> None:

@@ -16,11 +16,11 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.layout import ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
-from kafka_remote_client.remote_log.listing import TierListing, cache_of_uploads
 from kafka_remote_client.remote_log.producer_snapshot import open_transactions, producer_ids
+from kafka_remote_client.remote_log.tier_listing import TierListing, cache_of_uploads
 from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
 from kafka_remote_client.restore.restore_plan import PartitionTier
-from kafka_remote_client.verify.metadata_topic import KnownMetadata
+from kafka_remote_client.verify.known_metadata import KnownMetadata
 
 __all__ = ["read_partition", "read_snapshot"]
 

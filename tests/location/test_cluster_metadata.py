@@ -8,7 +8,7 @@ import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import BrokerResponseError, LocationError
-from kafka_remote_client.location.cluster import Address, ClusterMetadata, Key, PartitionLeader
+from kafka_remote_client.location.cluster_metadata import Address, ClusterMetadata, Key, PartitionLeader
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.metadata import (
     NO_LEADER,

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.restore.assignment import parse_assignment
+from kafka_remote_client.restore.replica_assignment import parse_assignment
 
 ENTRY = {"topic": "orders", "partition": 0, "replicas": [1, 2]}
 

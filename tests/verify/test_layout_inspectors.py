@@ -7,9 +7,9 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
-from kafka_remote_client.verify import layouts
+from kafka_remote_client.verify import layout_inspectors
 from kafka_remote_client.verify.aiven_layout import AivenInspector
-from kafka_remote_client.verify.layouts import PlainInspector, inspector_of
+from kafka_remote_client.verify.layout_inspectors import PlainInspector, inspector_of
 from tests.support.damaged_tier import GoldenTier
 
 
@@ -27,7 +27,7 @@ def test_a_layout_has_its_own_inspector_or_the_general_one() -> None:
 
 
 def test_an_inspector_that_fails_to_load_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layouts, "plugin_names", lambda group: ["vendor"])
+    monkeypatch.setattr(layout_inspectors, "plugin_names", lambda group: ["vendor"])
     with pytest.raises(ConfigurationError, match="unknown layout inspector 'vendor'"):
         inspector_of(OfAVendor())
 

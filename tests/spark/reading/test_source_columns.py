@@ -7,7 +7,7 @@ from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatErro
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.spark.options.source_options import ColumnChoice, parse_columns
-from kafka_remote_client.spark.reading.columns import BATCH_ROWS, batches, column_names, ddl, from_messages
+from kafka_remote_client.spark.reading.source_columns import BATCH_ROWS, batches, column_names, ddl, from_messages
 from tests.support.batches import Rec, batch, legacy_message
 
 TP = TopicPartition("t", 3)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_remote_client.spark.source.progress_bar import show_progress, tasks_of_group
+from kafka_remote_client.spark.source.job_progress_bar import show_progress, tasks_of_group
 from tests.support.locations import ManualClock
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_remote_client.consumer.assemble import InnerBehaviour
+from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.model import IsolationLevel
 
 

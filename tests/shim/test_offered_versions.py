@@ -7,8 +7,8 @@ import pytest
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersion, ApiVersionsResponse, decode_response, encode_response
-from kafka_remote_client.shim.api_versions import announce, check_version
 from kafka_remote_client.shim.frames import RequestHead
+from kafka_remote_client.shim.offered_versions import announce, check_version
 
 NEW_BROKER = ApiVersionsResponse(
     api_keys=(

@@ -18,10 +18,10 @@ import pytest
 from kafka_remote_client.errors import CorruptIndexError, ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.tls import client_context
-from kafka_remote_client.shim.broker import Ask, ClientRequest
+from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
 from kafka_remote_client.shim.buffers import BufferBudget
+from kafka_remote_client.shim.client_connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.config import ShimConfig
-from kafka_remote_client.shim.connection import ClientConnection, Surroundings
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.listeners import Listeners

@@ -7,12 +7,12 @@ import pytest
 from kafka_remote_client.errors import ProtocolError
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_request, encode_response
-from kafka_remote_client.shim.admission import (
+from kafka_remote_client.shim.client_admission import (
     MAX_BYTES_BEFORE,
     MAX_REQUESTS_BEFORE,
     QUESTION,
     QUESTION_VERSION,
-    Admission,
+    ClientAdmission,
     Entry,
 )
 from kafka_remote_client.shim.frames import RequestHead
@@ -22,13 +22,13 @@ SERVED = encode_response(MetadataResponse((MetadataBroker(1, "broker", 9092),), 
 LARGE = MAX_BYTES_BEFORE + 1
 
 
-def entry(admission: Admission, key: int, length: int = 100, *, collected: bool = False) -> Entry:
+def entry(admission: ClientAdmission, key: int, length: int = 100, *, collected: bool = False) -> Entry:
     return admission.entry(RequestHead(key, 0, 1), length, collected=collected)
 
 
 @pytest.mark.parametrize("key", BEFORE)
 def test_requests_for_versions_and_sasl_admit_no_client(key: int) -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     assert entry(admission, key, MAX_BYTES_BEFORE) is Entry.PASSES
     assert entry(admission, ApiKey.METADATA) is Entry.ASK_FIRST, "they asked nothing"
     assert not admission.admitted
@@ -36,7 +36,7 @@ def test_requests_for_versions_and_sasl_admit_no_client(key: int) -> None:
 
 @pytest.mark.parametrize("key", BEFORE)
 def test_large_requests_for_versions_and_sasl_end_the_connection(key: int) -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     with pytest.raises(ProtocolError, match="before authentication exceeds 65536"):
         entry(admission, key, LARGE)
     entry(admission, ApiKey.METADATA)
@@ -48,7 +48,7 @@ def test_large_requests_for_versions_and_sasl_end_the_connection(key: int) -> No
 
 @pytest.mark.parametrize("key", BEFORE)
 def test_one_request_too_many_before_admission_ends_the_connection(key: int) -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     for _ in range(MAX_REQUESTS_BEFORE):
         assert entry(admission, key) is Entry.PASSES
     with pytest.raises(ProtocolError, match="more than 64 requests before authentication"):
@@ -60,7 +60,7 @@ def test_one_request_too_many_before_admission_ends_the_connection(key: int) -> 
 
 
 def test_the_probe_precedes_the_first_other_request_once() -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     assert entry(admission, ApiKey.PRODUCE, MAX_BYTES_BEFORE) is Entry.ASK_FIRST
     assert entry(admission, ApiKey.PRODUCE) is Entry.PASSES
     admission.answered(SERVED)
@@ -70,7 +70,7 @@ def test_the_probe_precedes_the_first_other_request_once() -> None:
 
 @pytest.mark.parametrize(("length", "collected"), [(LARGE, False), (100, True)])
 def test_large_and_collected_requests_wait_for_the_answer(length: int, collected: bool) -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.ASK_AND_WAIT
     assert entry(admission, ApiKey.FETCH, length, collected=collected) is Entry.WAITS
     admission.answered(SERVED)
@@ -78,7 +78,7 @@ def test_large_and_collected_requests_wait_for_the_answer(length: int, collected
 
 
 def test_client_that_asked_for_versions_alone_is_asked_about_once() -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     assert not admission.asks_late(), "it has asked for nothing"
     entry(admission, ApiKey.API_VERSIONS)
     entry(admission, ApiKey.API_VERSIONS)
@@ -92,7 +92,7 @@ def test_client_that_asked_for_versions_alone_is_asked_about_once() -> None:
 
 @pytest.mark.parametrize("key", [ApiKey.SASL_HANDSHAKE, ApiKey.METADATA])
 def test_client_that_asked_for_more_than_versions_is_not_asked_about_late(key: int) -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     for asked in (ApiKey.API_VERSIONS, key, ApiKey.API_VERSIONS):
         entry(admission, asked)
     assert not admission.asks_late()
@@ -105,7 +105,7 @@ def test_the_probe_names_no_topic_and_creates_none() -> None:
 
 
 def test_an_answer_without_brokers_admits_no_client() -> None:
-    admission = Admission()
+    admission = ClientAdmission()
     entry(admission, ApiKey.METADATA)
     admission.answered(encode_response(MetadataResponse((), ()), QUESTION_VERSION))
     assert not admission.admitted
@@ -114,4 +114,4 @@ def test_an_answer_without_brokers_admits_no_client() -> None:
 
 def test_an_answer_that_does_not_parse_raises() -> None:
     with pytest.raises(ProtocolError):
-        Admission().answered(b"\0")
+        ClientAdmission().answered(b"\0")

@@ -2,7 +2,7 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.model import RemoteLogSegmentState
-from kafka_remote_client.verify.metadata_topic import DeletionTrackingStore, MetadataTopic
+from kafka_remote_client.verify.known_metadata import DeletionTrackingStore, MetadataTopicReader
 from tests.support.ports import free_ports
 from tests.support.tier import TIP, metadata, update
 
@@ -20,7 +20,7 @@ def test_deleted_segments_are_remembered() -> None:
 
 
 def test_a_setting_that_librdkafka_refuses_is_a_configuration_error() -> None:
-    topic = MetadataTopic({"bootstrap.servers": "127.0.0.1:1", "no.such.setting": "1"})
+    topic = MetadataTopicReader({"bootstrap.servers": "127.0.0.1:1", "no.such.setting": "1"})
     with pytest.raises(ConfigurationError, match=r"no\.such\.setting"):
         topic.read(1)
     topic.close()
@@ -28,7 +28,7 @@ def test_a_setting_that_librdkafka_refuses_is_a_configuration_error() -> None:
 
 def test_a_broker_without_an_answer_ends_the_wait() -> None:
     (port,) = free_ports(1)
-    topic = MetadataTopic({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": "0"})
+    topic = MetadataTopicReader({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": "0"})
     try:
         with pytest.raises(LocationError, match="timed out after"):
             topic.read(0.1)

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping
 
 from kafka_remote_client.metrics import METRICS, Snapshot
 
-__all__ = ["Counters", "added", "counted"]
+__all__ = ["TaskCounters", "added", "counted"]
 
-Counters = dict[str, float | int | dict[str, int]]
+TaskCounters = dict[str, float | int | dict[str, int]]
 """Names of :data:`~kafka_remote_client.metrics.METRICS`; errors and fallbacks are mappings from cause to count."""
 
 
-def counted(before: Snapshot, after: Snapshot) -> Counters:
+def counted(before: Snapshot, after: Snapshot) -> TaskCounters:
     """Returns the difference of two snapshots of one engine. Maxima are those of the engine's whole life."""
-    found: Counters = {}
+    found: TaskCounters = {}
     for name in _kept(after):
         now, then = after[name], before.get(name, 0)
         if isinstance(now, Mapping):
@@ -35,9 +35,9 @@ def counted(before: Snapshot, after: Snapshot) -> Counters:
     return found
 
 
-def added(many: Iterable[Snapshot]) -> Counters:
+def added(many: Iterable[Snapshot]) -> TaskCounters:
     """The counters of all tasks in one. Names that some do not have are taken from those that have them."""
-    found: Counters = {}
+    found: TaskCounters = {}
     for counters in many:
         for name in _kept(counters):
             value, sum_so_far = counters[name], found.get(name, 0)

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
 
-__all__ = ["Assignment", "parse_assignment"]
+__all__ = ["ReplicaAssignment", "parse_assignment"]
 
-Assignment = Mapping[TopicPartition, tuple[int, ...]]
+ReplicaAssignment = Mapping[TopicPartition, tuple[int, ...]]
 _VERSION = 1
 _MOST = 2**31 - 1
 

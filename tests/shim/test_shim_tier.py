@@ -9,7 +9,7 @@ import attrs
 import pytest
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
-import kafka_remote_client.shim.tier as tier_module
+import kafka_remote_client.shim.shim_tier as tier_module
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentState
@@ -18,7 +18,7 @@ from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.tier import ShimTier
+from kafka_remote_client.shim.shim_tier import ShimTier
 from tests.support.shim_fakes import SEGMENT
 
 QUIET: dict[str, str | int | float | bool] = {"log_level": 0}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kafka_remote_client.metrics import METRICS, FetchMetrics
-from kafka_remote_client.spark.reading.counters import added, counted
+from kafka_remote_client.spark.reading.counter_sums import added, counted
 from tests.support.locations import ManualClock
 
 GETS, BYTES, LONGEST, ERRORS = (

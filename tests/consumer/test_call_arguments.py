@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.arguments import are_partitions, both, invalid, may_be_assigned, number, seconds
+from kafka_remote_client.consumer.call_arguments import are_partitions, both, invalid, may_be_assigned, number, seconds
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     by_consume,

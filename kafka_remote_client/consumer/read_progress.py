@@ -17,7 +17,7 @@ from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.model import UNKNOWN_OFFSET
 
-__all__ = ["Pace", "Progress", "ProgressCallback", "ProgressReports"]
+__all__ = ["Progress", "ProgressCallback", "ProgressReports", "ReadPace"]
 
 _REPORTS_OF_A_PACE = 10
 
@@ -41,7 +41,7 @@ class Progress:
 ProgressCallback = Callable[[Progress], object]
 
 
-class Pace:
+class ReadPace:
     """Offsets a second, by the last few reports of one read."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ProgressReports:
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._next = 0.0
-        self._paces: dict[PartitionFlow, Pace] = {}
+        self._paces: dict[PartitionFlow, ReadPace] = {}
 
     def due(self, now: float, flows: Iterable[PartitionFlow]) -> list[Progress]:
         """Returns the reports that are due at ``now``, in seconds: none before the interval is over."""
@@ -75,7 +75,7 @@ class ProgressReports:
         for flow in flows:
             pace = before.get(flow)
             if flow.route is Route.REMOTE:
-                self._paces[flow] = pace = pace or Pace()
+                self._paces[flow] = pace = pace or ReadPace()
             end = flow.bounds.earliest_local
             if pace is not None and not flow.paused and end != UNKNOWN_OFFSET:
                 offset = flow.next_offset

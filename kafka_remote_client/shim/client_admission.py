@@ -31,7 +31,7 @@ from kafka_remote_client.protocol.metadata import MetadataRequest, decode_respon
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.wire import Buffer
 
-__all__ = ["MAX_BYTES_BEFORE", "MAX_REQUESTS_BEFORE", "QUESTION", "QUESTION_VERSION", "Admission", "Entry"]
+__all__ = ["MAX_BYTES_BEFORE", "MAX_REQUESTS_BEFORE", "QUESTION", "QUESTION_VERSION", "ClientAdmission", "Entry"]
 
 MAX_BYTES_BEFORE = 64 << 10
 """Length of a request from a client that is not admitted."""
@@ -69,7 +69,7 @@ _OTHER = {
 }
 
 
-class Admission:
+class ClientAdmission:
     """The state of one client."""
 
     def __init__(self, *, admitted: bool = False) -> None:

@@ -29,14 +29,14 @@ import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import DirectFetchError, ProtocolError
-from kafka_remote_client.shim.admission import Admission
-from kafka_remote_client.shim.broker import BrokerStrategy
+from kafka_remote_client.shim.broker_strategy import BrokerStrategy
 from kafka_remote_client.shim.buffers import BufferBudget
+from kafka_remote_client.shim.client_admission import ClientAdmission
 from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.handshake import Handshake
 from kafka_remote_client.shim.listeners import Listeners
-from kafka_remote_client.shim.request_pipeline import Claim, Hold, RequestPipeline
+from kafka_remote_client.shim.request_pipeline import ClaimedRequest, Hold, RequestPipeline
 from kafka_remote_client.shim.turns import Turns
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
@@ -106,7 +106,7 @@ class ClientConnection(asyncio.Protocol):
         self._broker = _BrokerSide(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: set[asyncio.Future[memoryview]] = set()
-        self._admission = Admission()
+        self._admission = ClientAdmission()
         self._pipeline = RequestPipeline(
             strategy=around.strategy,
             advertise=around.listeners.advertise,
@@ -402,10 +402,10 @@ class ClientConnection(asyncio.Protocol):
         if not self._around.turns.may_go_on(self):
             self._pipeline.hold(Hold.PACED)
 
-    def _answer(self, claim: Claim) -> None:
+    def _answer(self, claim: ClaimedRequest) -> None:
         self._start(self._work(claim))
 
-    async def _work(self, claim: Claim) -> None:
+    async def _work(self, claim: ClaimedRequest) -> None:
         try:
             secure = self._around.listener_tls is not None
             known = attrs.evolve(claim.request, secure=secure, client=self._client_address, principal=self._principal())
@@ -424,7 +424,7 @@ class ClientConnection(asyncio.Protocol):
         names = (pair for part in certificate["subject"] for pair in part) if certificate else ()
         return ",".join(f"{name}={value}" for name, value in names)
 
-    async def _ask(self, claim: Claim, api_key: int, version: int, body: Buffer) -> memoryview:
+    async def _ask(self, claim: ClaimedRequest, api_key: int, version: int, body: Buffer) -> memoryview:
         future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
 
         def deliver(answer: memoryview) -> None:

@@ -9,8 +9,8 @@ import pytest
 from kafka_remote_client.errors import DataKeyError, RemoteStorageUnavailableError
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition, uuid_to_text
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.listing import TierListing
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.tier_listing import TierListing
 from tests.support.golden_metadata import golden_metadata, golden_store, live_partitions
 from tests.support.tier import (
     LAYOUT,

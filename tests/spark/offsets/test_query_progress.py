@@ -7,7 +7,7 @@ import pytest
 
 from kafka_remote_client import spark
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.spark.offsets.progress import OffsetsBehind, offsets_behind
+from kafka_remote_client.spark.offsets.query_progress import OffsetsBehind, offsets_behind
 
 END, LATEST = '{"a":{"0":5,"1":9}}', '{"a":{"0":15,"1":8,"2":4}}'
 BEHIND = OffsetsBehind({TopicPartition("a", 0): 10, TopicPartition("a", 1): 0, TopicPartition("a", 2): 4})

@@ -11,7 +11,7 @@ from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client import AIOConsumer, Consumer
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
-from kafka_remote_client.consumer.progress import Pace, Progress, ProgressReports
+from kafka_remote_client.consumer.read_progress import Progress, ProgressReports, ReadPace
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError
@@ -39,7 +39,7 @@ def remote_flow(offset: int = 0, partition: int = 0) -> PartitionFlow:
 
 
 def test_the_time_left_is_that_of_the_pace_so_far() -> None:
-    pace = Pace()
+    pace = ReadPace()
     assert pace.seconds_left(10.0, 20, 100) is None
     assert pace.seconds_left(11.0, 20, 100) is None, "it stands still"
     assert pace.seconds_left(12.0, 60, 100) == pytest.approx(2.0)
@@ -47,7 +47,7 @@ def test_the_time_left_is_that_of_the_pace_so_far() -> None:
 
 
 def test_old_reports_do_not_count_for_ever() -> None:
-    pace = Pace()
+    pace = ReadPace()
     for second in range(20):
         pace.seconds_left(float(second), second, 10_000)
     for second in range(20, 29):
@@ -56,7 +56,7 @@ def test_old_reports_do_not_count_for_ever() -> None:
 
 
 def test_a_seek_back_begins_a_new_pace() -> None:
-    pace = Pace()
+    pace = ReadPace()
     pace.seconds_left(0.0, 50, 100)
     pace.seconds_left(1.0, 60, 100)
     assert pace.seconds_left(2.0, 10, 100) is None

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_remote_client.errors import BrokerResponseError, LocationError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.spark.offsets.cluster import AdminCluster
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import parse_options
 from tests.support.locations import ManualClock
 

@@ -10,9 +10,9 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import RemoteLogSegmentState
 from kafka_remote_client.remote_log.layout import ObjectKind
-from kafka_remote_client.remote_log.listing import TierListing
+from kafka_remote_client.remote_log.tier_listing import TierListing
+from kafka_remote_client.restore.partition_tier import read_partition, read_snapshot
 from kafka_remote_client.restore.restore_plan import RestoreRequest, plan_restore
-from kafka_remote_client.restore.tier import read_partition, read_snapshot
 from tests.support.damaged_tier import GoldenMetadata
 from tests.support.new_node import CONFIGS, planned, two_segments
 from tests.support.tier import LAYOUT, TIP, Tier, batch, checkpoint, metadata, update
