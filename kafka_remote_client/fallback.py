@@ -21,11 +21,11 @@ import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import Action, DirectFetchError
+from kafka_remote_client.log_limit import LogLimit
 from kafka_remote_client.model import RemoteLogSegmentId
 
 __all__ = ["BrokerReadError", "Fallback", "FallbackLog", "OnFallback", "TierUnavailableError"]
 
-_QUIET_SECONDS = 60.0
 _LOGICAL = {
     -1: "at the end",
     -2: "at the beginning",
@@ -93,21 +93,12 @@ class Fallback:
         return f"direct fetch disabled for {self.topic}-{self.partition}: {self.text}"
 
 
-@attrs.define
-class _Told:
-    """One cause at one host: when the last WARNING was written, and how many fallbacks were left out since."""
-
-    at: float
-    left_out: int = 0
-
-
 class FallbackLog:
     """Writes fallbacks to ``log``. Not thread-safe: one consumer or one task writes to it."""
 
     def __init__(self, log: logging.Logger, clock: Clock) -> None:
         self._log = log
-        self._clock = clock
-        self._told: dict[tuple[str, str], _Told] = {}
+        self._limit: LogLimit[tuple[str, str]] = LogLimit(clock, _is_same)
 
     def write(self, fallback: Fallback, *, warned: bool = False) -> None:
         """Writes one line: a WARNING, or INFO where the same cause and host had a WARNING within the last minute.
@@ -117,21 +108,17 @@ class FallbackLog:
         if fallback.error is None:
             self._log.info("%s; the broker continues %s", fallback, fallback.place)
             return
-        now, told = self._clock.monotonic(), self._told_of(fallback)
-        if warned or (told is not None and now - told.at < _QUIET_SECONDS):
-            if told is not None:
-                told.left_out += 1
+        kind = (fallback.cause, fallback.host)
+        left_out = None if warned else self._limit.admit(kind)
+        if warned:
+            self._limit.leave_out(kind)
+        if left_out is None:
             self._log.info("%s; the broker continues %s (%s)", fallback, fallback.place, fallback.cause)
             return
-        repeated = f"; {told.left_out} more since the last warning" if told is not None and told.left_out else ""
-        self._told[fallback.cause, fallback.host] = _Told(now)
+        repeated = f"; {left_out} more since the last warning" if left_out else ""
         self._log.warning("%s; the broker continues %s (%s%s)", fallback, fallback.place, fallback.cause, repeated)
 
-    def _told_of(self, fallback: Fallback) -> _Told | None:
-        """The newest WARNING about the cause and host. An error that names no host may be of any."""
-        told = [
-            told
-            for (cause, host), told in self._told.items()
-            if cause == fallback.cause and (host == fallback.host or not host or not fallback.host)
-        ]
-        return max(told, key=lambda one: one.at, default=None)
+
+def _is_same(known: tuple[str, str], new: tuple[str, str]) -> bool:
+    """Whether both have the same cause and host. An error that names no host may be of any."""
+    return known[0] == new[0] and (known[1] == new[1] or not known[1] or not new[1])

@@ -21,23 +21,16 @@ import re
 from collections.abc import Hashable
 from typing import Any
 
-import attrs
 from confluent_kafka import KafkaError
 
 from kafka_remote_client.clock import Clock
+from kafka_remote_client.log_limit import LogLimit
 
 __all__ = ["ClientLog"]
 
-_QUIET_SECONDS = 60.0
 _OF_BROKER = re.compile(r"(?:\w+://)?(?P<broker>[^/\s]+)/(?:bootstrap|[0-9]+): (?P<reason>.*)", re.DOTALL)
 _DETAILS = re.compile(r" \(after [0-9]+ms in state .*\)$")
 """Time, state and librdkafka's own count of repetitions, at the end of a reason."""
-
-
-@attrs.define
-class _Written:
-    at: float
-    left_out: int = 0
 
 
 class ClientLog:
@@ -45,8 +38,7 @@ class ClientLog:
 
     def __init__(self, log: logging.Logger, clock: Clock) -> None:
         self._log = log
-        self._clock = clock
-        self._written: dict[Hashable, _Written] = {}
+        self._limit: LogLimit[Hashable] = LogLimit(clock)
 
     def callbacks(self) -> dict[str, Any]:
         """The settings of confluent_kafka's clients that lead here."""
@@ -69,10 +61,8 @@ class ClientLog:
 
     def limited(self, level: int, kind: Hashable, text: str, *values: object) -> None:
         """Writes a line, unless one of its ``kind`` was written within the last minute."""
-        now, last = self._clock.monotonic(), self._written.get(kind)
-        if last is not None and now - last.at < _QUIET_SECONDS:
-            last.left_out += 1
+        left_out = self._limit.admit(kind)
+        if left_out is None:
             return
-        self._written[kind] = _Written(now)
-        repeated = f" ({last.left_out} more since the last line)" if last is not None and last.left_out else ""
+        repeated = f" ({left_out} more since the last line)" if left_out else ""
         self._log.log(level, f"{text}%s", *values, repeated)
