@@ -19,10 +19,9 @@ from kafka_remote_client.fetch.grant_checks import refresh_time
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, IsolationLevel, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
+from kafka_remote_client.records.batch import PREFIX_SIZE, BatchPrefix
 
 __all__ = ["GrantRead", "RangeRead", "RangeStatus", "completed_fetch"]
-
-_SIZED = 12  # the base offset and the size of what follows: the front of a batch in every format
 
 
 class RangeStatus(Enum):
@@ -267,8 +266,7 @@ def completed_fetch(
 
 def _missing(carry: bytes, data: memoryview) -> int:
     """How many bytes of ``data`` complete the batch that ``carry`` begins, by the size in its header; at most all of them."""
-    header = (carry + bytes(data[:_SIZED]))[:_SIZED]
-    if len(header) < _SIZED:
+    front = carry + bytes(data[:PREFIX_SIZE])
+    if len(front) < PREFIX_SIZE:
         return len(data)
-    wanted = _SIZED + int.from_bytes(header[_SIZED - 4 :], "big", signed=True) - len(carry)
-    return min(max(wanted, 0), len(data))
+    return min(max(BatchPrefix.read(front).size - len(carry), 0), len(data))

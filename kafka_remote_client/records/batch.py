@@ -38,7 +38,9 @@ from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import UNKNOWN_EPOCH, RemoteLogSegmentMetadata
 from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
 from kafka_remote_client.records.legacy import read_entry
+from kafka_remote_client.records.record import write_record
 from kafka_remote_client.settings import default_of
+from kafka_remote_client.wire import Writer
 
 __all__ = [
     "ANY_OFFSET",
@@ -55,6 +57,7 @@ __all__ = [
     "read_legacy_header",
     "read_unverified_header",
     "scan_batches",
+    "write_batch",
 ]
 
 LOG_OVERHEAD = 12
@@ -283,6 +286,22 @@ def _checksum(data: bytes | memoryview) -> int:
     import crc32c  # noqa: PLC0415 - the kernel has its own, and this package imports its command line
 
     return crc32c.crc32c(data)
+
+
+def write_batch(
+    base_offset: int, records: Sequence[tuple[int, bytes | None, bytes | None]], leader_epoch: int = UNKNOWN_EPOCH
+) -> bytes:
+    """An uncompressed batch of magic 2 without a producer: (timestamp in ms, key, value) of records with successive offsets."""
+    body = Writer()
+    first = records[0][0]
+    for number, (timestamp, key, value) in enumerate(records):
+        write_record(body, number, timestamp - first, key, value)
+    payload, last = body.getvalue(), max(timestamp for timestamp, _, _ in records)
+    length, count = BATCH_OVERHEAD - LOG_OVERHEAD + len(payload), len(records)
+    fields = (base_offset, length, leader_epoch, 2, 0, 0, count - 1, first, last, -1, -1, -1, count)
+    batch = bytearray(_HEADER.pack(*fields) + payload)
+    batch[_CRC_AT:_CRC_START] = _checksum(batch[_CRC_START:]).to_bytes(_CRC_START - _CRC_AT, "big")
+    return bytes(batch)
 
 
 def read_legacy_header(

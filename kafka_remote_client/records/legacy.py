@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from kafka_remote_client.records.compression import LZ4, ZSTD, ByteArena, decompress_into
 from kafka_remote_client.records.faults import BatchFault, Fault
-from kafka_remote_client.records.record import wrap_int64
+from kafka_remote_client.records.record import wrap_int64, write_record
 from kafka_remote_client.wire import Writer
 
 __all__ = ["LegacyEntry", "as_v2_records", "read_entry"]
@@ -145,17 +145,8 @@ def as_v2_records(entry: LegacyEntry) -> bytes:
     """The entry's messages in the record format of magic 2, for a batch with its base offset and its outer timestamp."""
     out = Writer()
     for message in entry.messages:
-        body = Writer()
-        body.int8(0)  # attributes
-        body.varlong(wrap_int64(message.timestamp - entry.timestamp))
-        body.varlong(message.offset - entry.base_offset)  # the reader of the record refuses one that is too large for a varint
-        for field in (message.key, message.value):
-            body.varint(-1 if field is None else len(field))
-            body.raw(field or b"")
-        body.varint(0)  # headers
-        record = body.getvalue()
-        out.varint(len(record))
-        out.raw(record)
+        timestamp_delta = wrap_int64(message.timestamp - entry.timestamp)
+        write_record(out, message.offset - entry.base_offset, timestamp_delta, message.key, message.value)
     return out.getvalue()
 
 

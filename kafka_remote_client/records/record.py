@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_remote_client.records.faults import BatchFault, Fault
-from kafka_remote_client.wire import Buffer, base_128
+from kafka_remote_client.wire import Buffer, Writer, base_128
 
 __all__ = [
     "MINIMAL_RECORD",
@@ -30,6 +30,7 @@ __all__ = [
     "read_records",
     "read_varint",
     "wrap_int64",
+    "write_record",
 ]
 
 MINIMAL_RECORD = 7
@@ -139,3 +140,18 @@ def read_message_headers(data: Buffer, at: int, count: int) -> list[tuple[str, b
     message of this package does not.
     """
     return [(name.partition(b"\0")[0].decode("utf-8", "replace"), value) for name, value in read_raw_headers(data, at, count)]
+
+
+def write_record(out: Writer, offset_delta: int, timestamp_delta: int, key: Buffer | None, value: Buffer | None) -> None:
+    """Appends a record without headers. A reader refuses an ``offset_delta`` that is too large for a varint."""
+    body = Writer()
+    body.int8(0)  # attributes
+    body.varlong(timestamp_delta)
+    body.varlong(offset_delta)
+    for field in (key, value):
+        body.varint(-1 if field is None else len(field))
+        body.raw(field or b"")
+    body.varint(0)  # headers
+    record = body.getvalue()
+    out.varint(len(record))
+    out.raw(record)

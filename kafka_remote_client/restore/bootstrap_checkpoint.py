@@ -28,11 +28,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 import attrs
-import crc32c
 
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.records import BatchHeader, BatchRules, RemoteLogInputStream
-from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET
+from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, write_batch
 from kafka_remote_client.records.completed_fetch import FetchState
 from kafka_remote_client.wire import Writer
 
@@ -45,12 +44,7 @@ _TOPIC, _PARTITION, _CONFIG, _PRODUCER_IDS = 2, 3, 4, 15
 _PARTITION_VERSION = 1
 _TOPIC_RESOURCE = 2
 _RECORDS_IN_A_BATCH = 1000
-# base offset, length, leader epoch, magic | crc | attributes, last offset delta, first and highest timestamp, producer, …
-_BATCH_FRONT = struct.Struct(">qiib")
-_CRC = struct.Struct(">I")
-_BATCH_REST = struct.Struct(">hiqqqhii")
 _BASE_OFFSET = struct.Struct(">q")
-_AFTER_LENGTH = 12
 _NO_EPOCH_OF_BROKER = -1
 
 
@@ -100,7 +94,7 @@ def with_records(checkpoint: bytes, records: Sequence[bytes]) -> bytes:
     offset, out = last.last_offset + 1, bytearray(checkpoint[: last.end])
     for start in range(0, len(records), _RECORDS_IN_A_BATCH):
         part = records[start : start + _RECORDS_IN_A_BATCH]
-        out += _batch(offset, last, part)
+        out += write_batch(offset, [(last.base_timestamp, None, value) for value in part], last.leader_epoch)
         offset += len(part)
     out += _BASE_OFFSET.pack(offset)  # the checksum does not cover it
     out += checkpoint[footer.position + _BASE_OFFSET.size : footer.end]
@@ -174,22 +168,3 @@ def _producer_ids(node_id: int, next_producer_id: int) -> bytes:
     writer.int64(_NO_EPOCH_OF_BROKER)
     writer.int64(next_producer_id)
     return _closed(writer)
-
-
-def _batch(base_offset: int, like: BatchHeader, values: Sequence[bytes]) -> bytes:
-    """An uncompressed batch with the leader epoch and the timestamp of another one."""
-    body = Writer()
-    for number, value in enumerate(values):
-        record = Writer()
-        record.int8(0)
-        for field in (0, number, -1, len(value)):  # timestamp and offset deltas, no key, the value's length
-            record.varint(field)
-        record.raw(value)
-        record.varint(0)  # headers
-        body.varint(len(record.getvalue()))
-        body.raw(record.getvalue())
-    time, count = like.base_timestamp, len(values)
-    rest = _BATCH_REST.pack(0, count - 1, time, time, -1, -1, -1, count) + body.getvalue()
-    crc = _CRC.pack(crc32c.crc32c(rest))
-    length = _BATCH_FRONT.size - _AFTER_LENGTH + len(crc) + len(rest)
-    return _BATCH_FRONT.pack(base_offset, length, like.leader_epoch, 2) + crc + rest

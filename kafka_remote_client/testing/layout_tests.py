@@ -40,6 +40,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.plugin import ObjectInfo
 from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.records.batch import write_batch
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, REQUIRED, ObjectKind, ObjectLayout
 from kafka_remote_client.testing.fetcher_tests import read_all
 from kafka_remote_client.verify.layout_inspectors import inspector_of
@@ -260,12 +261,6 @@ def sample_segment(topic: str, partition: int, number: int) -> StoredFiles:
 
 
 def _batch(base: int, count: int) -> bytes:
-    """An uncompressed record batch of magic 2 with small records, timestamps 1000 ms plus the offset."""
+    """A batch of small records, timestamps 1000 ms plus the offset."""
     value = bytes(range(48, 64)) * 3
-    records = b""
-    for delta in range(count):
-        # attributes, deltas of timestamp and offset, a key of one byte, the value, no headers: all lengths fit in one byte
-        body = bytes([0, delta << 1, delta << 1, 1 << 1]) + b"k" + bytes([len(value) << 1]) + value + b"\0"
-        records += bytes([len(body) << 1]) + body
-    tail = struct.pack(">hiqqqhii", 0, count - 1, 1000 + base, 1000 + base + count - 1, -1, -1, -1, count) + records
-    return struct.pack(">qiibI", base, 9 + len(tail), 0, 2, crc32c.crc32c(tail)) + tail
+    return write_batch(base, [(1000 + offset, b"k", value) for offset in range(base, base + count)], leader_epoch=0)

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, UnsupportedFormatError
 from kafka_remote_client.records import BatchRules, RemoteLogInputStream
-from kafka_remote_client.records.batch import PREFIX_SIZE, BatchPrefix, checksum_matches, read_unverified_header
+from kafka_remote_client.records.batch import PREFIX_SIZE, BatchPrefix, checksum_matches, read_unverified_header, write_batch
 from kafka_remote_client.records.faults import Fault
 from tests.support.batches import Rec, batch, fix_crc, legacy_message, metadata
 
@@ -234,3 +234,10 @@ def test_checksum_of_a_batch_does_not_depend_on_its_size_field() -> None:
     assert checksum_matches(with_size(data, 10**6))
     assert not checksum_matches(data[:-1] + b"\xaa")
     assert not checksum_matches(data[:60])
+
+
+def test_a_written_batch_has_the_bytes_of_an_independent_writer() -> None:
+    records = [(1000, b"k", b"v" * 200), (990, None, b""), (2000, b"", None)]
+    expected = [Rec(0, b"k", b"v" * 200), Rec(1, None, b"", timestamp=-10), Rec(2, b"", None, timestamp=1000)]
+    assert write_batch(2**40, records, 7) == batch(2**40, expected, epoch=7, timestamp=1000, max_timestamp=2000)
+    assert write_batch(5, records[:1]) == batch(5, expected[:1], epoch=-1, timestamp=1000, max_timestamp=1000)
