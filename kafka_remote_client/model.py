@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 from uuid import UUID, uuid4
@@ -38,6 +38,7 @@ __all__ = [
     "TopicIdPartition",
     "TopicPartition",
     "in_offset_order",
+    "is_epoch_possible",
     "random_uuid",
     "uuid_from_text",
     "uuid_to_text",
@@ -130,6 +131,22 @@ class EpochEntry:
 
     epoch: int
     start_offset: int
+
+
+def is_epoch_possible(epochs: Sequence[tuple[int, int]], epoch: int, first_offset: int, last_offset: int) -> bool:
+    """Whether a batch with those offsets may have that leader epoch.
+
+    ``epochs``: (leader epoch, start offset) pairs of a segment or a log, rising. DeleteRecords moves the first pair to the
+    log's start, so a batch below it has its epoch or an earlier one. Without any pair no epoch is known.
+    """
+    if epochs and last_offset < epochs[0][1]:
+        return 0 <= epoch <= epochs[0][0]
+    found = UNKNOWN_EPOCH
+    for number, (known, start_offset) in enumerate(epochs):
+        if number and start_offset > first_offset:
+            break
+        found = known
+    return found == epoch
 
 
 @attrs.frozen

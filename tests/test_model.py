@@ -18,6 +18,7 @@ from kafka_remote_client.model import (
     RemoteLogSegmentState,
     SegmentLocation,
     TopicIdPartition,
+    is_epoch_possible,
     uuid_from_text,
     uuid_to_text,
 )
@@ -103,3 +104,16 @@ def test_a_grant_updates_offsets_that_it_has() -> None:
     assert known.with_location(told) == PartitionOffsets(7, 2, 3, 300, 250)
     assert known.with_location(attrs.evolve(told, log_start_offset=-1)) == known
     assert known.with_location(attrs.evolve(told, high_watermark=-1)) == known
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "possible"),
+    [(0, 4, {0, 1, 2}), (3, 5, {2}), (5, 9, {2}), (9, 12, {2}), (10, 10, {4}), (99, 99, {4})],
+)
+def test_a_batch_has_its_first_offsets_epoch_or_an_earlier_one(first: int, last: int, possible: set[int]) -> None:
+    epochs = [(2, 5), (4, 10)]
+    assert {epoch for epoch in range(-2, 7) if is_epoch_possible(epochs, epoch, first, last)} == possible
+
+
+def test_without_known_epochs_a_batch_has_none() -> None:
+    assert [is_epoch_possible((), epoch, 0, 0) for epoch in (UNKNOWN_EPOCH, 0)] == [True, False]

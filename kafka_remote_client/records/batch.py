@@ -35,7 +35,7 @@ from typing import NamedTuple
 import attrs
 
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.model import UNKNOWN_EPOCH, RemoteLogSegmentMetadata
+from kafka_remote_client.model import UNKNOWN_EPOCH, RemoteLogSegmentMetadata, is_epoch_possible
 from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
 from kafka_remote_client.records.legacy import read_entry
 from kafka_remote_client.records.record import write_record
@@ -163,8 +163,7 @@ class BatchHeader(NamedTuple):
 class BatchRules:
     """The checks on the batches of one segment. The defaults allow every offset, any epoch, and gaps between batches.
 
-    ``epochs``: (leader epoch, start offset) pairs, rising; None = not known. If records were deleted before the segment was
-    copied, the first pair begins there: a batch before it has that epoch or an earlier one.
+    ``epochs``: (leader epoch, start offset) pairs, rising, of which ``model.is_epoch_possible`` says more; None = not known.
     ``max_batch_bytes``: the most bytes of a whole batch in the segment. ``max_decompressed_bytes``: the most bytes of a batch's
     records after decompression.
     """
@@ -354,17 +353,7 @@ def _check_place(header: BatchHeader, expected_offset: int, rules: BatchRules) -
         return Fault.OUTSIDE_SEGMENT
     if expected_offset != ANY_OFFSET and (base < expected_offset or (base > expected_offset and not rules.allow_offset_gaps)):
         return Fault.CHAIN
-    if rules.epochs is not None and header.magic == 2 and not _is_epoch_possible(header, rules.epochs):
-        return Fault.LEADER_EPOCH
-    return Fault.NONE
-
-
-def _is_epoch_possible(header: BatchHeader, epochs: tuple[tuple[int, int], ...]) -> bool:
-    if epochs and header.last_offset < epochs[0][1]:
-        return 0 <= header.leader_epoch <= epochs[0][0]
-    found = -1
-    for number, (epoch, start_offset) in enumerate(epochs):
-        if number and start_offset > header.base_offset:
-            break
-        found = epoch
-    return found == header.leader_epoch
+    if rules.epochs is None or header.magic < 2:
+        return Fault.NONE
+    possible = is_epoch_possible(rules.epochs, header.leader_epoch, base, header.last_offset)
+    return Fault.NONE if possible else Fault.LEADER_EPOCH

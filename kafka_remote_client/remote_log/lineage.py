@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from kafka_remote_client.model import UNKNOWN_EPOCH, EpochEntry, RemoteLogSegmentMetadata
+from kafka_remote_client.model import UNKNOWN_EPOCH, EpochEntry, RemoteLogSegmentMetadata, is_epoch_possible
 
 __all__ = ["LeaderEpochLineage"]
 
@@ -20,7 +20,7 @@ __all__ = ["LeaderEpochLineage"]
 class LeaderEpochLineage:
     """An immutable lineage, without epochs that have no offsets (the next epoch has the same start)."""
 
-    __slots__ = ("_entries", "_starts")
+    __slots__ = ("_entries", "_pairs", "_starts")
 
     def __init__(self, entries: Sequence[EpochEntry]) -> None:
         """Raises ValueError unless epochs rise and start offsets do not fall."""
@@ -32,6 +32,7 @@ class LeaderEpochLineage:
                 kept.pop()
             kept.append(entry)
         self._entries = tuple(kept)
+        self._pairs = [(entry.epoch, entry.start_offset) for entry in kept]
         self._starts = [entry.start_offset for entry in kept]
 
     @property
@@ -56,15 +57,8 @@ class LeaderEpochLineage:
         return self._entries[at - 1].epoch if at else UNKNOWN_EPOCH
 
     def may_hold(self, epoch: int, first_offset: int, last_offset: int) -> bool:
-        """Whether a batch with those offsets may have that epoch.
-
-        A batch below the first entry has its epoch or an earlier one: DeleteRecords moves the first entry to the log's start.
-        """
-        if not self._entries:
-            return False
-        if last_offset < self._starts[0]:
-            return 0 <= epoch <= self._entries[0].epoch
-        return epoch == self._entries[self.entry_number(first_offset)].epoch
+        """Whether a batch with those offsets may have that epoch."""
+        return is_epoch_possible(self._pairs, epoch, first_offset, last_offset)
 
     def entry_number(self, offset: int) -> int:
         """The place in ``entries`` of the epoch that wrote ``offset``; 0 below the first entry."""
