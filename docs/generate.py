@@ -16,7 +16,10 @@ import segment_life
 import surface
 import texts
 from kafka_remote_fetchers import _settings as fetcher_table
+from typer.main import get_group
 
+from kafka_remote_client.cli.app import app
+from kafka_remote_client.cli.command_group import VERBS
 from kafka_remote_client.fetch.policy import POLICY
 from kafka_remote_client.metrics import BY_BOUND, BY_CAUSE, BY_PARTITION, COUNTERS, METRICS
 from kafka_remote_client.registry import FETCHERS, fetcher_names
@@ -223,12 +226,27 @@ def _option_row(option: Option) -> str:
 
 def consumer() -> str:
     """The page about the consumer, which is written by hand, with the table of the surface between its marks."""
-    text = (HERE / "consumer.md").read_text(encoding="utf-8")
-    before, begin, rest = text.partition("<!-- from docs/surface.py -->\n")
+    return _filled("consumer.md", "docs/surface.py", surface.table())
+
+
+def command_line() -> str:
+    """The page about the command line, which is written by hand, with the table of the verbs between its marks."""
+    commands = get_group(app).commands
+    rows = ["| verb | what it does | needs |", "|---|---|---|"]
+    for name, verb in VERBS.items():
+        what = str(commands[name].help).partition(".")[0]
+        more = f" ([{verb.page.partition('#')[0]}]({verb.page}))" if verb.page else ""
+        rows.append(f"| `{name}` | {what[0].lower()}{what[1:]}{more} | {verb.needs} |")
+    return _filled("cli.md", "kafka_remote_client/cli/command_group.py", "\n".join(rows) + "\n")
+
+
+def _filled(name: str, source: str, table: str) -> str:
+    """A page that is written by hand, with ``table`` between its marks, which name the source of it."""
+    before, begin, rest = (HERE / name).read_text(encoding="utf-8").partition(f"<!-- from {source} -->\n")
     _, end, after = rest.partition("<!-- to here -->\n")
     assert begin, "the marks are gone"
     assert end, "the marks are gone"
-    return f"{before}{begin}\n{surface.table()}\n{end}{after}"
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def with_figures(name: str) -> str:
@@ -260,6 +278,7 @@ def main() -> int:
 
 _PAGES = {
     "api.md": api_page.api_page,
+    "cli.md": command_line,
     "consumer.md": consumer,
     "configs.md": configs,
     "failures.md": failures,

@@ -1,4 +1,4 @@
-"""docs/extending.md: its layout is installed and passes the suite, and its setting works as described."""
+"""docs/extending.md: its layout is installed and passes the suite, and its setting and its verb work as described."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kafka_remote_client.cli.main import run
 from kafka_remote_client.remote_log.layout import LayoutOptions
 from kafka_remote_client.remote_log.layouts import layout_named
 from kafka_remote_client.testing import ObjectLayoutTests, sample_segment
+from tests.support.golden import golden_local
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
@@ -30,7 +31,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
-LAYOUT, SUITE, DECLARATION, FIELD = blocks("python")
+LAYOUT, SUITE, DECLARATION, FIELD, VERB, ENTRY = blocks("python")
 
 
 @pytest.fixture
@@ -82,11 +83,30 @@ def test_the_verbs_accept_the_layout_by_name(installed: Path, capsys: pytest.Cap
         assert "orders" in capsys.readouterr().out or verb == "verify"
 
 
-def test_the_setting_works_where_the_page_adds_it(tmp_path: Path) -> None:
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
     for folder in ("kafka_remote_client", "docs"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "fetchers" / "kafka_remote_fetchers", tmp_path / "kafka_remote_fetchers")
-    table, value = tmp_path / "kafka_remote_client" / "settings.py", tmp_path / "kafka_remote_client" / "config.py"
+    return tmp_path
+
+
+def output_of(command: list[str], tree: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=tree,
+        env=environment(tree, ROOT),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_setting_works_where_the_page_adds_it(tree: Path) -> None:
+    table, value = tree / "kafka_remote_client" / "settings.py", tree / "kafka_remote_client" / "config.py"
     head, begin, rest = table.read_text().partition("\nSETTINGS: ")
     settings, end, after = rest.partition("\n)\n")
     table.write_text(f"{head}{begin}{settings}\n{indent(DECLARATION.rstrip(), _INDENT)},{end}{after}")
@@ -109,16 +129,22 @@ else:
     raise AssertionError("5 is out of bounds")
 assert f"| `{name}` | int | 30000 | ms | 100 to 3600000 | How long" in generate.configs()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=environment(tmp_path, ROOT),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    output_of(["-c", script], tree)
+
+
+def test_the_verb_works_where_the_page_adds_it(tree: Path) -> None:
+    cli = tree / "kafka_remote_client" / "cli"
+    (cli / "topics.py").write_text(VERB)
+    table = cli / "command_group.py"
+    before, begin, after = table.read_text().partition("VERBS: Mapping[str, Verb] = {\n")
+    table.write_text(f"{before}{begin}{indent(ENTRY, _INDENT)}{after}")
+    store = ["--store", (golden_local() / "remote").as_uri()]
+    topics = output_of(["-m", "kafka_remote_client", "topics", *store], tree).splitlines()
+    assert "delrec" in topics
+    assert topics == sorted(topics)
+    script = "import sys; sys.path.insert(0, 'docs'); import generate; print(generate.command_line())"
+    row = "| `topics` | lists the names of the topics in the tier | the store |"
+    assert row in output_of(["-c", script], tree).splitlines()
 
 
 def test_the_page_names_existing_files_and_few_at_a_time() -> None:
@@ -126,7 +152,7 @@ def test_the_page_names_existing_files_and_few_at_a_time() -> None:
     for kind in ("fetcher", "layout", "setting", "CLI verb", "metric", "fault"):
         assert any(kind in row[0] for row in rows), kind
     for _, files, proof in rows:
-        named = re.findall(r"`([a-z_]+/[a-z_/.]*)`", files)
+        named = re.findall(r"`([a-z_/]+(?:\.py|/))`", files)
         assert len(named) <= _AT_MOST_FILES
         assert [path for path in named if not (ROOT / path).exists()] == []
         assert set(re.findall(r"`(\w+Tests)`", proof)) <= set(testing.__all__)

@@ -17,17 +17,42 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import cycle
+from itertools import cycle, product
 from math import ceil
+from typing import Annotated
 
 import attrs
+import typer
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    DEFAULT_TIMEOUT,
+    LONGEST,
+    ConsumerSettings,
+    KeyPrefix,
+    Layout,
+    Output,
+    Store,
+    StoreOptions,
+    Timeout,
+    TopicId,
+)
+from kafka_remote_client.cli.output import OutputFormat, show_lines
+from kafka_remote_client.cli.progress import spinner, steps_bar
+from kafka_remote_client.cli.store_arguments import open_listing, parse_topic_id
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import ConfigurationError, LocationError
+from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.remote_log.store_contents import nothing_found
+from kafka_remote_client.settings import default_of
+from kafka_remote_client.verify.stored_segment import draft_metadata
 
-__all__ = ["COLUMNS", "BenchLine", "LogObject", "Sample", "bench_broker", "bench_line", "bench_store", "ranges_of"]
+__all__ = ["COLUMNS", "BenchLine", "LogObject", "Sample", "add_verb", "bench_broker", "bench_line", "bench_store", "ranges_of"]
 
 COLUMNS = {
     "topic": "topic",
@@ -44,6 +69,14 @@ COLUMNS = {
 _BATCH = 500
 _POLL_SECONDS = 0.2
 _CLIENT = {"group.id": "kafka-remote-bench", "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0}
+_RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
+_DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
+_DEFAULT_CONCURRENCY = (1, 8)
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("bench")(_bench)
 
 
 @attrs.frozen
@@ -197,3 +230,71 @@ def bench_broker(
         raise LocationError(f"timed out after {patience:g} s without a record from the brokers; raise --timeout")
     rate = round(nbytes / 1e6 / last, 1)
     return BenchLine(topic, "broker", None, 1, None, nbytes, round(last, 3), rate, _ms(first), None, None)
+
+
+def _bench(
+    topic: Annotated[str, typer.Argument(help="Topic whose segments are read.", metavar="TOPIC")],
+    store: Store,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    topic_id: TopicId = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option("--bootstrap-servers", help="Brokers to read the same offsets from, to compare.", metavar="HOST:PORT,…"),
+    ] = None,
+    consumer: ConsumerSettings = None,
+    range_bytes: Annotated[
+        list[int] | None,
+        typer.Option("--range-bytes", min=1, help="Bytes of one GET; repeatable. Default: 64 KiB, 1 MiB, and that of readers."),
+    ] = None,
+    concurrency: Annotated[
+        list[int] | None,
+        typer.Option("--concurrency", min=1, max=256, help="Number of GETs at once; repeatable. Default: 1 and 8."),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=LONGEST, help="Seconds for all measurements together.")
+    ] = 10.0,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Measures the store from this machine: latency and throughput of GETs, beside the broker's."""
+    sizes, counts = range_bytes or _DEFAULT_RANGES, concurrency or _DEFAULT_CONCURRENCY
+    settings = parse_settings(consumer or [], "--consumer")
+    measurements = len(sizes) * len(counts) + (bootstrap_servers is not None)
+    share = seconds / measurements
+    clock = SystemClock()
+    given = parse_settings(store_option or [], "--store-option")
+    identity = parse_topic_id(topic_id)
+    options = LayoutOptions(key_prefix)
+    with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
+        keys = layout_named(layout, options)
+        with spinner():
+            objects = [
+                LogObject(keys.object_key(draft_metadata(one), ObjectKind.LOG), size)
+                for tip in source.partitions(topic)
+                for one in source.listing.segments(tip)
+                if (size := one.sizes.get(ObjectKind.LOG, 0))
+            ]
+        if not objects:
+            raise nothing_found(f"found no segments of {topic}", opened)
+        with steps_bar("bench", measurements) as measured:
+            lines = []
+            for size, count in product(sizes, counts):
+                lines.append(bench_store(opened, topic, objects, size, count, share, clock))
+                measured()
+            if bootstrap_servers is not None:
+                named = {**settings, "bootstrap.servers": bootstrap_servers}
+                lines.append(bench_broker(named, topic, _tiered_spans(source, topic), share, clock, timeout))
+                measured()
+    show_lines(lines, COLUMNS, output)
+
+
+def _tiered_spans(source: ListingLocationSource, topic: str) -> list[tuple[int, int, int]]:
+    """Partition, start and end (exclusive) of what is tiered."""
+    tiers = {tip.partition: source.listing.cache(tip).list_all_remote_log_segments() for tip in source.partitions(topic)}
+    return [
+        (partition, segments[0].start_offset, max(one.end_offset for one in segments) + 1)
+        for partition, segments in tiers.items()
+        if segments
+    ]

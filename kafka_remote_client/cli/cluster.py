@@ -14,16 +14,21 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import signal
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
+from queue import Empty
+from typing import Annotated, Protocol
 
 import attrs
+import typer
 
-from kafka_remote_client.cli.demo import demo_cluster
-from kafka_remote_client.cli.output import show_json
-from kafka_remote_client.clock import Clock
+from kafka_remote_client.cli.demo_run import demo_cluster
+from kafka_remote_client.cli.options import Output
+from kafka_remote_client.cli.output import OutputFormat, show_json
+from kafka_remote_client.cli.signals import stop_signals
+from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.embedded.demo_data import fill
 from kafka_remote_client.errors import ConfigurationError
@@ -38,6 +43,7 @@ __all__ = [
     "Places",
     "SegmentEvents",
     "TextOutput",
+    "add_verb",
     "paste_blocks",
     "run_cluster",
 ]
@@ -45,6 +51,11 @@ __all__ = [
 TOPIC = "orders"
 _ARCHIVE_SECONDS = 1.0
 _LAYOUT = "local-tiered-storage"
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("cluster")(_cluster)
 
 
 @attrs.frozen
@@ -226,3 +237,30 @@ def paste_blocks(places: Places) -> list[str]:
         "",
     ]
     return [*start, *consumer, *asking, *reading]
+
+
+def _cluster(
+    records: Annotated[int, typer.Option("--records", min=1000, help="Number of records to write to the topic.")] = 20_000,
+    directory: Annotated[
+        Path, typer.Option("--directory", help="Directory of the tier. It must be empty, and is removed at the end.")
+    ] = Path("/tmp/kafka-tier"),  # noqa: S108 - the name that the documents use; what is in it is refused
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the cluster.")] = 9092,
+    shim_port: Annotated[int, typer.Option("--shim-port", min=1, max=65535, help="Port of the shim.")] = 9192,
+    origin_port: Annotated[int, typer.Option("--origin-port", min=1, max=65535, help="Port of the object origin.")] = 9193,
+    no_shim: Annotated[
+        bool, typer.Option("--no-shim", help="Leave the last two ports to a shim that you start yourself.")
+    ] = False,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Runs a cluster with a tiered topic "orders" until Ctrl-C. Needs no broker, Java or Docker."""
+    signals = stop_signals()
+
+    def stopped(seconds: float) -> bool:
+        try:
+            return signals.get(timeout=seconds) != signal.SIGHUP
+        except Empty:
+            return False
+
+    places = Places(directory, port, shim_port, origin_port, not no_shim)
+    shown = JsonOutput() if output is OutputFormat.JSON else TextOutput()
+    run_cluster(places, records, SystemClock(), shown, stopped)

@@ -1,6 +1,6 @@
 """The group of all verbs: what is the same for each of them.
 
-A module of verbs is imported when one of them is used, because some take long: ``cluster`` has a whole cluster in it.
+The module of a verb is imported when the verb is used, because some take long: ``cluster`` has a whole cluster in it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from kafka_remote_client.cli.configuration import VerbOption, given_options, read_options
 from kafka_remote_client.version import __version__
 
-__all__ = ["ConfigFile", "OutputClosedError", "Verbs", "show_version", "use_configuration"]
+__all__ = ["VERBS", "ConfigFile", "OutputClosedError", "Verb", "Verbs", "show_version", "use_configuration"]
 
 ConfigFile = Annotated[
     str | None,
@@ -25,25 +25,34 @@ ConfigFile = Annotated[
         "--config", envvar="KAFKA_REMOTE_CONFIG", metavar="FILE", help="TOML file with options of verbs (docs/cli.md)."
     ),
 ]
-_MODULES: Mapping[str, str] = {
-    "ls": "store_verbs",
-    "dump": "record_verbs",
-    "export": "record_verbs",
-    "verify": "store_verbs",
-    "restore": "tier_verbs",
-    "offsets": "cluster_verbs",
-    "locate": "cluster_verbs",
-    "lag": "cluster_verbs",
-    "map": "tier_verbs",
-    "bench": "tier_verbs",
-    "cost": "tier_verbs",
-    "doctor": "cluster_verbs",
-    "plan": "plan",
-    "shim": "shim",
-    "cluster": "trial_verbs",
-    "demo": "trial_verbs",
+
+
+class Verb(NamedTuple):
+    """What docs/cli.md says of a verb beside its help: what it ``needs``, and the ``page`` about it."""
+
+    needs: str
+    page: str = ""
+
+
+VERBS: Mapping[str, Verb] = {
+    "ls": Verb("the store"),
+    "dump": Verb("the store"),
+    "export": Verb("the store", "tables.md#export"),
+    "verify": Verb("the store", "verify.md"),
+    "restore": Verb("the store", "restore.md"),
+    "offsets": Verb("brokers"),
+    "locate": Verb("the shim or the store"),
+    "lag": Verb("brokers"),
+    "map": Verb("the store, and brokers if there are any"),
+    "bench": Verb("the store, and brokers to compare"),
+    "cost": Verb("the store"),
+    "doctor": Verb("a configuration or the store"),
+    "plan": Verb("brokers, and the shim or the store", "spark.md"),
+    "shim": Verb("brokers and the store", "shim.md"),
+    "cluster": Verb("nothing"),
+    "demo": Verb("nothing"),
 }
-"""The module of each verb, in the order in which ``--help`` shows them. Its ``add_verbs`` adds the verb to an application."""
+"""All verbs, in the order of ``--help``. The module of the same name has an ``add_verb``, which adds it to an application."""
 _OWN_CONFIGURATION = frozenset({"shim"})
 """Verbs that read a file and variables of their own."""
 
@@ -53,15 +62,17 @@ class OutputClosedError(Exception):
 
 
 class _Commands(MutableMapping[str, Any]):
-    """The commands by their verbs. Those of a module are made when the first of them is used."""
+    """The commands by their verbs. A command is made when it is first used."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
 
     def __getitem__(self, verb: str) -> Any:
+        if verb not in VERBS:
+            raise KeyError(verb)
         if verb not in self._made:
             module = typer.Typer(rich_markup_mode=None)
-            import_module(f"kafka_remote_client.cli.{_MODULES[verb]}").add_verbs(module)
+            import_module(f"kafka_remote_client.cli.{verb}").add_verb(module)
             self._made.update(typer.main.get_group(module).commands)
         return self._made[verb]
 
@@ -72,10 +83,10 @@ class _Commands(MutableMapping[str, Any]):
         del self._made[verb]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
+        return iter(VERBS)
 
     def __len__(self) -> int:
-        return len(_MODULES)
+        return len(VERBS)
 
 
 class Verbs(TyperGroup):
@@ -110,7 +121,7 @@ def use_configuration(context: Any, config: str | None) -> None:
 
     All verbs are looked at only for a file: a key that no verb has is an error.
     """
-    used = [context.invoked_subcommand] if config is None else _MODULES
+    used = [context.invoked_subcommand] if config is None else VERBS
     verbs = {
         verb: [
             VerbOption(each.name, max(each.opts, key=len).removeprefix("--"), each.multiple)

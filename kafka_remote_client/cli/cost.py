@@ -1,4 +1,4 @@
-"""``kafka-remote cost``: the price of reading a topic's tier, directly and through the broker, and of keeping it. Pure.
+"""``kafka-remote cost``: the price of reading a topic's tier, directly and through the broker, and of keeping it.
 
 ::
 
@@ -15,11 +15,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Annotated
 
 import attrs
+import typer
 
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.ls import found_segments
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    KeyPrefix,
+    Layout,
+    Output,
+    PriceFile,
+    StorageClassName,
+    StoreOptions,
+    TopicId,
+)
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
-from kafka_remote_client.cli.prices import GB, PriceTable, ReaderPlace, StorageClass, in_dollars
+from kafka_remote_client.cli.prices import DEFAULT_PRICES, GB, PriceTable, ReaderPlace, StorageClass, in_dollars, load_prices
+from kafka_remote_client.cli.progress import spinner
+from kafka_remote_client.cli.store_arguments import open_listing, parse_topic_id
+from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.remote_log.layouts import LayoutOptions
+from kafka_remote_client.settings import default_of
 from kafka_remote_client.spark.planning.job_figures import Prices
 
 __all__ = [
@@ -27,6 +46,7 @@ __all__ = [
     "ReadPlan",
     "SegmentSize",
     "StorageBill",
+    "add_verb",
     "advice",
     "path_costs",
     "show_bill",
@@ -36,6 +56,12 @@ __all__ = [
 
 _TINY_BYTES = 256 << 10
 _DAY_SECONDS = 86_400
+_RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("cost")(_cost)
 
 
 @attrs.frozen
@@ -222,3 +248,76 @@ def show_bill(bill: StorageBill, output: OutputFormat) -> None:
             "in the store": f"{bill.remote_bytes / GB:,.0f} GB, ${bill.remote_dollars:,.0f} a month",
         }
     )
+
+
+def _cost(
+    topic: Annotated[str | None, typer.Argument(help="Topic that is read once.", metavar="TOPIC")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="URL of the tier.", metavar="URL")] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    topic_id: TopicId = None,
+    prices: PriceFile = None,
+    storage_class: StorageClassName = "standard",
+    reader: Annotated[
+        ReaderPlace, typer.Option("--reader", help="Where the reader is, seen from brokers and store.")
+    ] = ReaderPlace.SAME_ZONE,
+    range_bytes: Annotated[int, typer.Option("--range-bytes", min=1, help="Bytes of one GET of a direct read.")] = _RANGE_BYTES,
+    fetch_bytes: Annotated[
+        int, typer.Option("--fetch-bytes", min=1, help="Bytes of one answer of the broker (max.partition.fetch.bytes).")
+    ] = 1 << 20,
+    read_bytes: Annotated[
+        int | None, typer.Option("--read-bytes", min=1, help="Bytes that are read at a place; default: everything in order.")
+    ] = None,
+    compacted: Annotated[bool, typer.Option("--compacted", help="The topic is compacted, or was.")] = False,
+    megabytes_per_second: Annotated[
+        float | None, typer.Option("--megabytes-per-second", min=0.001, help="Rate of the store, as bench measures it.")
+    ] = None,
+    broker_megabytes_per_second: Annotated[
+        float | None, typer.Option("--broker-megabytes-per-second", min=0.001, help="Rate of the broker, as bench measures it.")
+    ] = None,
+    write_megabytes_per_second: Annotated[
+        float | None,
+        typer.Option(
+            "--write-megabytes-per-second", min=0, help="Show what a topic costs a month that is written at this rate."
+        ),
+    ] = None,
+    retention_days: Annotated[float, typer.Option("--retention-days", min=0, help="Days that the topic is kept.")] = 30.0,
+    local_days: Annotated[float, typer.Option("--local-days", min=0, help="Days of them on brokers' disks.")] = 1.0,
+    print_prices: Annotated[bool, typer.Option("--print-prices", help="Print the default price table, to edit it.")] = False,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Compares the cost of direct reads with reads through the broker. Reads no data."""
+    if print_prices:
+        print(DEFAULT_PRICES, end="")
+        return
+    table = load_prices(prices)
+    if write_megabytes_per_second is not None:
+        bill = storage_bill(write_megabytes_per_second * 1e6, retention_days, local_days, table, table.of_class(storage_class))
+        show_bill(bill, output)
+        return
+    if topic is None or store is None:
+        raise typer.BadParameter("give a TOPIC and --store, or --write-megabytes-per-second", param_hint="TOPIC")
+    plan = ReadPlan(
+        storage_class,
+        reader,
+        range_bytes,
+        fetch_bytes,
+        read_bytes,
+        None if megabytes_per_second is None else megabytes_per_second * 1e6,
+        None if broker_megabytes_per_second is None else broker_megabytes_per_second * 1e6,
+        compacted,
+    )
+    given = parse_settings(store_option or [], "--store-option")
+    identity, options = parse_topic_id(topic_id), LayoutOptions(key_prefix)
+    listing = open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity)
+    with listing as (opened, source), spinner():
+        source.partitions(topic)  # several topics of the name are an error
+        lines = found_segments(opened, source, [topic], None)
+    known = sorted({line.topic_id for line in lines})
+    if topic_id is not None and topic_id not in known:
+        has = f"it has topic id {', '.join(known)}"
+        raise ConfigurationError(f"--topic-id: the store has no segments of {topic} with the topic id {topic_id}; {has}")
+    wanted = [line for line in lines if line.state == "live" and topic_id in {None, line.topic_id}]
+    costs = path_costs([SegmentSize(line.bytes, line.stored_bytes) for line in wanted], plan, table)
+    show_costs(topic, costs, list(advice(costs, plan, table)), output)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_remote_client.cli.demo import DemoResult, TierTotals
+from kafka_remote_client.cli.demo_run import DemoResult, TierTotals
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_json
 
 __all__ = ["DemoProgress", "show_demo"]

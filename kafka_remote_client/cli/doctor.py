@@ -15,12 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing
+from typing import Annotated
 
 import attrs
+import typer
 
+from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.locate import open_source
+from kafka_remote_client.cli.options import DEFAULT_LAYOUT, DEFAULT_TIMEOUT, KeyPrefix, Layout, Output, StoreOptions, Timeout
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
-from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -51,7 +55,7 @@ from kafka_remote_client.records.reader import read_batches
 from kafka_remote_client.registry import check_settings, load_fetcher
 from kafka_remote_client.remote_log.store_contents import nothing_found
 
-__all__ = ["Examination", "Step", "examine", "show_steps"]
+__all__ = ["Examination", "Step", "add_verb", "examine", "show_steps"]
 
 _ONE_BATCH = 1
 _CLOCK_MS = 60_000
@@ -71,6 +75,11 @@ _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (ConfigurationError, "Correct the setting that the reason names."),
     (RemoteLogError, "Correct remote.storage.store.url or remote.storage.store.layout (--layout)."),
 )
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("doctor")(_doctor)
 
 
 class _FailedError(Exception):
@@ -277,3 +286,34 @@ def show_steps(steps: list[Step], output: OutputFormat) -> None:
     facts = {step.name: f"{step.state}: {step.reason}" if step.state != "skipped" else "skipped" for step in steps}
     remedies = [step.remedy for step in steps if step.remedy is not None]
     show_facts({**facts, **({"change": remedies[0]} if remedies else {})})
+
+
+def _doctor(
+    place: Annotated[
+        str, typer.Argument(help="A consumer's configuration (lines KEY=VALUE), or the URL of a store.", metavar="FILE|URL")
+    ],
+    topic: Annotated[str | None, typer.Option("--topic", help="Tiered topic to try; default: the first one.")] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Checks each step from a configuration to a record. Names the one thing to change."""
+    if "://" in place:
+        options = parse_settings(store_option or [], "--store-option")
+        settings: dict[str, object] = {
+            "fetch.remote.enabled": True,
+            "fetch.remote.location.source": "listing",
+            "fetch.remote.listing.broker": False,
+            "remote.storage.store.url": place,
+            "remote.storage.store.layout": layout,
+            "remote.storage.store.key.prefix": key_prefix,
+            **{f"remote.storage.fetcher.{name}": value for name, value in options.items()},
+        }
+    else:
+        settings = dict(parse_settings([f"@{place}"], "FILE"))
+    steps = examine(Examination(settings, SystemClock(), timeout, topic))
+    show_steps(steps, output)
+    if any(step.state == "failed" for step in steps):
+        raise typer.Exit(1)

@@ -6,11 +6,35 @@ to the end for ``until``, because records with earlier times may follow later on
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
-from typing import TypeAlias
+from contextlib import closing
+from itertools import islice
+from typing import Annotated
 
 import attrs
+import typer
 
+from kafka_remote_client.cli.dump_lines import Dumped, DumpOnError, line_format
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.offsets import parse_time
+from kafka_remote_client.cli.old_spellings import topics_of
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    EncryptionKeys,
+    Isolation,
+    KeyPrefix,
+    Layout,
+    OldTopic,
+    Partition,
+    Store,
+    StoreOptions,
+    TopicId,
+)
+from kafka_remote_client.cli.output import OutputFormat
+from kafka_remote_client.cli.remarks import remark
+from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
+from kafka_remote_client.cli.typed_options import ColumnFormat, KeySchema, SchemaRegistry, ValueSchema
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError, LocationError
 from kafka_remote_client.fetch.read_end import ReadEnd
@@ -18,14 +42,17 @@ from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import IsolationLevel, TopicIdPartition
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.records.columns import Row
+from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.remote_log.store_contents import nothing_found
 
-__all__ = ["DumpRequest", "Dumped", "dump"]
+__all__ = ["DumpRequest", "add_verb", "dump"]
 
-Dumped: TypeAlias = tuple[TopicIdPartition, Row]
-"""A record and its partition."""
 _PATIENCE_SECONDS = 600.0
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("dump")(_dump)
 
 
 @attrs.frozen
@@ -134,3 +161,73 @@ def _conclude(tip: TopicIdPartition, end: ReadEnd, stop: int, say: Callable[[str
         raise LocationError(
             f"{tip.topic}-{tip.partition} cannot be read further than offset {end.next_offset} ({end.reason}{reason})"
         )
+
+
+def _dump(
+    store: Store,
+    topics: Annotated[list[str] | None, typer.Argument(help="Topics to read.", metavar="TOPIC")] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    partition: Partition = None,
+    start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
+    end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
+    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
+    topic_id: TopicId = None,
+    allow_offset_gaps: Annotated[
+        bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
+    ] = False,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Start time, inclusive, in ISO 8601 or @MILLISECONDS.", metavar="TIME")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", help="End time, exclusive, in ISO 8601 or @MILLISECONDS.", metavar="TIME")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Number of records to print at most, of all topics together.")
+    ] = None,
+    value_format: Annotated[ColumnFormat | None, typer.Option("--value-format", help="Format of the values.")] = None,
+    value_schema: ValueSchema = None,
+    key_format: Annotated[ColumnFormat | None, typer.Option("--key-format", help="Format of the keys.")] = None,
+    key_schema: KeySchema = None,
+    schema_registry: SchemaRegistry = None,
+    on_error: Annotated[
+        DumpOnError,
+        typer.Option("--on-error", help="What happens to a record that does not parse: end the dump, or print why."),
+    ] = DumpOnError.RAISE,
+    output: Annotated[
+        OutputFormat, typer.Option("--output", help="Format: text (a line with tabs), or json (one object per line).")
+    ] = OutputFormat.JSON,
+    old_topic: OldTopic = None,
+) -> None:
+    """Prints the records of topics from the tier, without a broker."""
+    level = IsolationLevel[isolation_level.name]
+    named = topics_of(topics, old_topic, remark)
+    if not named:
+        raise typer.BadParameter("name at least one topic", param_hint="TOPIC...")
+    if topic_id is not None and len(named) > 1:
+        raise typer.BadParameter("--topic-id needs exactly one topic", param_hint="--topic-id")
+    options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+    store_options = parse_settings(store_option or [], "--store-option")
+    identity = parse_topic_id(topic_id)
+    lines = line_format(
+        output,
+        {"key": key_format, "value": value_format},
+        {"key": key_schema, "value": value_schema},
+        parse_settings(schema_registry or [], "--schema-registry"),
+        on_error,
+    )
+    since_ms = None if since is None else parse_time(since, "--since")
+    until_ms = None if until is None else parse_time(until, "--until")
+    left = count
+    for topic in named:
+        request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps, since_ms, until_ms)
+        listing = open_listing(store, layout, options, store_options=store_options, topic=topic, topic_id=identity)
+        with listing as (opened, source), closing(dump(request, opened, source, remark)) as records:
+            for record in islice(records, left):
+                sys.stdout.write(lines.line(record) + "\n")
+                left = None if left is None else left - 1
+            sys.stdout.flush()
+        if left == 0:
+            break

@@ -27,14 +27,16 @@ from typing import Any, NoReturn, TypeAlias
 
 import attrs
 
-from kafka_remote_client.cli.dump import Dumped
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.typed_options import ColumnFormat, read_schema_text
 from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError, missing_extra
 from kafka_remote_client.model import TopicIdPartition
+from kafka_remote_client.records.columns import Row
 
-__all__ = ["DumpOnError", "LineFormat", "line_format"]
+__all__ = ["DumpOnError", "Dumped", "LineFormat", "line_format"]
 
+Dumped: TypeAlias = tuple[TopicIdPartition, Row]
+"""A record and its partition."""
 _TIMESTAMP_TYPES = {-1: "NotAvailable", 0: "CreateTime", 1: "LogAppendTime"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Read: TypeAlias = Callable[[bytes], Any]

@@ -11,14 +11,34 @@ References: KIP-405, RemoteLogSegmentState.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Annotated
 
 import attrs
+import typer
 
-from kafka_remote_client.cli.offsets import OffsetsLine
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.offsets import OffsetsLine, open_cluster, partition_lines, read_metadata
+from kafka_remote_client.cli.options import (
+    DEFAULT_GRACE,
+    DEFAULT_METADATA_TIMEOUT,
+    DEFAULT_TIMEOUT,
+    BootstrapServers,
+    ConsumerSettings,
+    Grace,
+    MetadataTimeout,
+    MetadataTopicName,
+    NoMetadata,
+    Output,
+    Timeout,
+)
+from kafka_remote_client.cli.output import OutputFormat, show_lines
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.verify.known_metadata import KnownMetadata
 
-__all__ = ["COLUMNS", "LagLine", "lag_lines"]
+__all__ = ["COLUMNS", "LagLine", "add_verb", "lag_lines"]
 
 COLUMNS = {
     "topic": "topic",
@@ -31,6 +51,11 @@ COLUMNS = {
 }
 """From heading to field."""
 _UNFINISHED = (RemoteLogSegmentState.COPY_SEGMENT_STARTED, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("lag")(_lag)
 
 
 @attrs.frozen
@@ -70,3 +95,27 @@ def _unfinished(known: KnownMetadata, topic: str, partition: int) -> list[Remote
         for segment in cache.list_all_remote_log_segments()
         if segment.state in _UNFINISHED
     ]
+
+
+def _lag(
+    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC")],
+    bootstrap_servers: BootstrapServers,
+    consumer: ConsumerSettings = None,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    no_metadata: NoMetadata = False,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    grace: Grace = DEFAULT_GRACE,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Compares what is copied to the tier with the log end. Counts unfinished segments."""
+    clock = SystemClock()
+    settings = parse_settings(consumer or [], "--consumer")
+    with open_cluster(bootstrap_servers, settings, timeout) as leaders:
+        bounds = partition_lines(leaders, list(dict.fromkeys(topics)), None, clock, timeout)
+    known = None
+    with ExitStack() as opened:
+        if not no_metadata:
+            known = opened.enter_context(read_metadata(bootstrap_servers, settings, metadata_topic, metadata_timeout))
+        lines = lag_lines(bounds, known, clock.time_ms(), int(grace * 1000))
+    show_lines(lines, COLUMNS, output)

@@ -11,25 +11,45 @@ none   the log has no such offset (yet)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import attrs
+import typer
+from typer.core import TyperCommand
 
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.offsets import log_offset_at, parse_time, tiered_offset_at
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    DEFAULT_TIMEOUT,
+    ConsumerSettings,
+    EncryptionKeys,
+    Isolation,
+    KeyPrefix,
+    Layout,
+    Output,
+    StoreOptions,
+    Timeout,
+)
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
-from kafka_remote_client.clock import Clock, Deadline
+from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import split_config
 from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store
 from kafka_remote_client.fetch.storage_formats import installed_formats, readable_formats
+from kafka_remote_client.location.leaders import open_leaders
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import UNKNOWN_OFFSET, PartitionOffsets, SegmentLocation, uuid_to_text
+from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, PartitionOffsets, SegmentLocation, uuid_to_text
 from kafka_remote_client.protocol.tls import context_of_protocol
+from kafka_remote_client.remote_log.layouts import LayoutOptions
 
-__all__ = ["LocatedOffset", "locate", "open_source", "show_located"]
+__all__ = ["LocatedOffset", "add_verb", "locate", "open_source", "show_located"]
 
 _ONE_BATCH = 1
 _REASONS: Mapping[str, str] = {
@@ -41,6 +61,14 @@ _REASONS: Mapping[str, str] = {
     "undecided": "a transaction at or before the offset has no commit or abort marker in the tier",
     "unknown-partition": "the store has no segment of this partition",
 }
+_NEGATIVE = re.compile(r"-\d+")
+_USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Typer does not export it."""
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("locate", cls=_LocateCommand)(_locate)
 
 
 @attrs.frozen
@@ -152,3 +180,67 @@ def _facts(found: LocatedOffset) -> dict[str, Any]:
     if found.local is not None:
         facts["local copy"] = "yes" if found.local else "no"
     return facts
+
+
+class _LocateCommand(TyperCommand):
+    """A negative number looks like an option. The error says what it is instead."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except _USAGE_ERROR as error:
+            option = getattr(error, "option_name", None)
+            number = next((one for one in given if option and one.startswith(option) and _NEGATIVE.fullmatch(one)), None)
+            if number is None:
+                raise
+            text = f"{number} is negative; PARTITION and OFFSET start at 0; kafka-remote offsets shows the ends of a log"
+            raise typer.BadParameter(text, ctx=ctx) from None
+
+
+def _locate(
+    topic: Annotated[str, typer.Argument(help="Topic.", metavar="TOPIC")],
+    partition: Annotated[int, typer.Argument(min=0, help="Partition.", metavar="PARTITION")],
+    place: Annotated[str, typer.Argument(help="Offset, or a time: ISO 8601, or @MILLISECONDS.", metavar="OFFSET|TIME")],
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option("--bootstrap-servers", help="The shim, or the cluster for other location sources.", metavar="HOST:PORT,…"),
+    ] = None,
+    consumer: ConsumerSettings = None,
+    store: Annotated[
+        str | None, typer.Option("--store", help="URL of the tier, to look there without a broker.", metavar="URL")
+    ] = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Says which tier has an offset: segment, bytes, aborted transactions, or the reason."""
+    if (store is None) == (bootstrap_servers is None):
+        raise typer.BadParameter("give either --bootstrap-servers or --store", param_hint="--store")
+    clock, is_offset = SystemClock(), place.isascii() and place.isdecimal()
+    time_ms = 0 if is_offset else parse_time(place, "OFFSET|TIME")
+    level = IsolationLevel[isolation_level.name]
+
+    def show(source: LocationSource, offset: int) -> None:
+        question = LocationQuestion(topic=topic, partition=partition, offset=offset, isolation_level=level)
+        show_located(locate(source, question, clock, timeout), output)
+
+    if store is not None:
+        options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+        given = parse_settings(store_option or [], "--store-option")
+        with open_listing(store, layout, options, store_options=given, topic=topic) as (_, listing):
+            show(listing, int(place) if is_offset else tiered_offset_at(listing, topic, partition, time_ms, place))
+        return
+    assert bootstrap_servers is not None
+    settings = {"bootstrap.servers": bootstrap_servers, **parse_settings(consumer or [], "--consumer")}
+    with open_source(settings, clock) as source:
+        if is_offset:
+            show(source, int(place))
+            return
+        inner = split_config(settings)[1]
+        with closing(open_leaders(inner, clock, min(timeout, DEFAULT_TIMEOUT))) as leaders:
+            show(source, log_offset_at(leaders, topic, partition, time_ms, place, clock, timeout))

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 import attrs
+import typer
+from rich.table import Table
 
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.old_spellings import topics_of
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    EncryptionKeys,
+    KeyPrefix,
+    Layout,
+    OldTopic,
+    Output,
+    Partition,
+    Store,
+    StoreOptions,
+    Topics,
+)
+from kafka_remote_client.cli.output import OutputFormat, output_console, show_json_lines
+from kafka_remote_client.cli.progress import spinner
+from kafka_remote_client.cli.remarks import remark
+from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import RemoteLogSegmentMetadata, TopicIdPartition, uuid_to_text
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind
+from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.remote_log.store_contents import nothing_found
 
-__all__ = ["SegmentLine", "found_segments", "list_segments"]
+__all__ = ["SegmentLine", "add_verb", "found_segments", "list_segments"]
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("ls")(_ls)
 
 
 @attrs.frozen
@@ -85,3 +112,56 @@ def _line(listed: ListedSegment, metadata: RemoteLogSegmentMetadata | None, stat
         leader_epochs=epochs,
         state=state,
     )
+
+
+def _show(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
+    """Segments, one a line: JSON objects, or a table for each topic, within 80 columns."""
+    if output is OutputFormat.JSON:
+        show_json_lines(lines)
+        return
+    for number, ((topic, topic_id), segments) in enumerate(groupby(lines, lambda line: (line.topic, line.topic_id))):
+        print(f"{chr(10) if number else ''}{topic} (topic id {topic_id})")
+        output_console().print(_table(segments))
+
+
+def _table(lines: Iterable[SegmentLine]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("partition", justify="right", no_wrap=True)
+    table.add_column("segment", no_wrap=True)
+    for name in ("start", "end", "bytes"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("epochs")
+    table.add_column("state")
+    for line in lines:
+        table.add_row(
+            str(line.partition),
+            line.segment_id,
+            str(line.start_offset),
+            "?" if line.end_offset is None else str(line.end_offset),
+            str(line.bytes),
+            "?" if line.leader_epochs is None else " ".join(f"{epoch}:{start}" for epoch, start in line.leader_epochs),
+            line.state,
+        )
+    return table
+
+
+def _ls(
+    store: Store,
+    topics: Topics = None,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    partition: Partition = None,
+    output: Output = OutputFormat.TEXT,
+    old_topic: OldTopic = None,
+) -> None:
+    """Lists topics, partitions and segments of the tier."""
+    options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+    store_options = parse_settings(store_option or [], "--store-option")
+    named = topics_of(topics, old_topic, remark)
+    only = named[0] if len(named) == 1 else None  # reads no more of the store than that topic
+    listing = open_listing(store, layout, options, store_options=store_options, topic=only)
+    with listing as (opened, source), spinner():
+        lines = found_segments(opened, source, named, partition)
+    _show(lines, output)

@@ -18,10 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import attrs
+import typer
 
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.options import DEFAULT_TIMEOUT, BootstrapServers, ConsumerSettings, Output, Timeout
+from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
@@ -36,6 +40,7 @@ from kafka_remote_client.verify.known_metadata import MetadataTopicReader
 __all__ = [
     "COLUMNS",
     "OffsetsLine",
+    "add_verb",
     "log_offset_at",
     "open_cluster",
     "parse_time",
@@ -56,6 +61,11 @@ COLUMNS = {
     "end": "end_offset",
 }
 """From heading to field."""
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("offsets")(_offsets)
 
 
 @attrs.frozen
@@ -161,3 +171,25 @@ def _all_answered(answers: Mapping[Key, _T | DirectFetchError]) -> dict[Key, _T]
 
 def _known(offset: int) -> int | None:
     return None if offset == UNKNOWN_OFFSET else offset
+
+
+def _offsets(
+    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC")],
+    bootstrap_servers: BootstrapServers,
+    consumer: ConsumerSettings = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time",
+            help="Also show the first offset at or after this time: ISO 8601, or @MILLISECONDS.",
+            metavar="TIME",
+        ),
+    ] = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Prints log start, local start, tiered end and log end of partitions."""
+    time_ms = None if time is None else parse_time(time, "--time")
+    with open_cluster(bootstrap_servers, parse_settings(consumer or [], "--consumer"), timeout) as leaders:
+        lines = partition_lines(leaders, list(dict.fromkeys(topics)), time_ms, SystemClock(), timeout)
+    show_lines(lines, COLUMNS | ({} if time is None else {"at time": "time_offset"}), output)

@@ -7,16 +7,13 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import groupby
 from typing import Any
 
 import attrs
 from rich.console import Console
 from rich.table import Table
 
-from kafka_remote_client.cli.ls import SegmentLine
-
-__all__ = ["OutputFormat", "output_console", "show_facts", "show_json", "show_lines", "show_segments", "show_text"]
+__all__ = ["OutputFormat", "output_console", "show_facts", "show_json", "show_json_lines", "show_lines", "show_text"]
 
 _WIDTH = 80
 
@@ -43,7 +40,8 @@ def show_json(value: object) -> None:
     print(json.dumps(value, separators=(",", ":")), flush=True)
 
 
-def _show_json_lines(lines: Iterable[Any]) -> None:
+def show_json_lines(lines: Iterable[Any]) -> None:
+    """Prints attrs values as JSON objects, one a line."""
     for line in lines:
         show_json(attrs.asdict(line))
 
@@ -54,7 +52,7 @@ def show_lines(lines: Sequence[Any], columns: Mapping[str, str], output: OutputF
     A table fits 80 columns: long texts are folded. ``None`` is null, and "-" in the table.
     """
     if output is OutputFormat.JSON:
-        _show_json_lines(lines)
+        show_json_lines(lines)
         return
     table = Table(box=None, pad_edge=False)
     for heading, field in columns.items():
@@ -94,34 +92,3 @@ def _wrapped(text: str, initial_indent: str, subsequent_indent: str) -> list[str
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def show_segments(lines: Iterable[SegmentLine], output: OutputFormat) -> None:
-    """Segments, one a line: JSON objects, or a table for each topic, within 80 columns."""
-    if output is OutputFormat.JSON:
-        _show_json_lines(lines)
-        return
-    for number, ((topic, topic_id), segments) in enumerate(groupby(lines, lambda line: (line.topic, line.topic_id))):
-        print(f"{chr(10) if number else ''}{topic} (topic id {topic_id})")
-        output_console().print(_segment_table(segments))
-
-
-def _segment_table(lines: Iterable[SegmentLine]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("partition", justify="right", no_wrap=True)
-    table.add_column("segment", no_wrap=True)
-    for name in ("start", "end", "bytes"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("epochs")
-    table.add_column("state")
-    for line in lines:
-        table.add_row(
-            str(line.partition),
-            line.segment_id,
-            str(line.start_offset),
-            "?" if line.end_offset is None else str(line.end_offset),
-            str(line.bytes),
-            "?" if line.leader_epochs is None else " ".join(f"{epoch}:{start}" for epoch, start in line.leader_epochs),
-            line.state,
-        )
-    return table

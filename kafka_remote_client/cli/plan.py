@@ -31,10 +31,10 @@ from kafka_remote_client.spark.planning.job_planner import plan
 if TYPE_CHECKING:
     from kafka_remote_client.spark.reading.task_counters import CountedJob
 
-__all__ = ["add_verbs", "plan_options", "read_prices", "show_plan"]
+__all__ = ["add_verb", "plan_options", "read_prices", "show_plan"]
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_verb(app: typer.Typer) -> None:
     """Adds the verb of this module."""
     app.command("plan")(_plan)
 

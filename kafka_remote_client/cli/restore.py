@@ -6,14 +6,33 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Annotated
 from uuid import UUID
 
 import attrs
+import typer
 from rich.table import Table
 
+from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.offsets import read_metadata
-from kafka_remote_client.cli.options import DEFAULT_METADATA_TIMEOUT
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    DEFAULT_METADATA_TIMEOUT,
+    ConsumerSettings,
+    EncryptionKeys,
+    KeyPrefix,
+    Layout,
+    MetadataTimeout,
+    MetadataTopicName,
+    Output,
+    Store,
+    StoreOptions,
+    TopicId,
+    Topics,
+)
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_json, show_text
+from kafka_remote_client.cli.remarks import remark
+from kafka_remote_client.cli.store_arguments import parse_encryption_keys, parse_topic_id
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.listing import ListingLocationSource
@@ -31,6 +50,7 @@ from kafka_remote_client.restore.topic_configs import parse_topic_configs
 
 __all__ = [
     "RestoreCommand",
+    "add_verb",
     "parse_counts",
     "parse_gaps",
     "parse_ids",
@@ -45,6 +65,11 @@ _PARTITION = rf"(?P<topic>[A-Za-z0-9._-]{{1,249}})-(?P<partition>{_NUMBER})"
 _LOG_START = re.compile(rf"{_PARTITION}=(?P<offset>{_NUMBER})", re.ASCII)
 _GAP = re.compile(rf"{_PARTITION}=(?P<first>{_NUMBER})-(?P<last>{_NUMBER})", re.ASCII)
 _COUNT = re.compile(rf"(?P<topic>[A-Za-z0-9._-]{{1,249}})=(?P<count>{_NUMBER})", re.ASCII)
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("restore")(_restore)
 
 
 @attrs.frozen
@@ -215,3 +240,92 @@ def _show_rest(restored: Restored, command: RestoreCommand) -> None:
     print(f"start the node{'s' if len(command.targets) > 1 else ''}, then run, before consumers start:")
     for line in [*aborts, *offsets]:
         print(f"  {line}")
+
+
+def _restore(
+    store: Store,
+    topics: Topics = None,
+    to: Annotated[
+        list[Path] | None,
+        typer.Option("--to", help="Log folder of a freshly formatted node; repeatable, with --assignment.", metavar="DIR"),
+    ] = None,
+    assignment: Annotated[
+        str | None,
+        typer.Option("--assignment", help="Nodes of each partition, as for kafka-reassign-partitions.sh.", metavar="JSON"),
+    ] = None,
+    configs: Annotated[
+        str | None,
+        typer.Option("--configs", help="Configs of each topic, which the tier does not have.", metavar="TOML|JSON"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
+    store_option: StoreOptions = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    topic_id: TopicId = None,
+    log_start: Annotated[
+        list[str] | None,
+        typer.Option("--log-start", help="Where a log starts; repeatable.", metavar="TOPIC-PARTITION=OFFSET"),
+    ] = None,
+    allow_gap: Annotated[
+        list[str] | None,
+        typer.Option("--allow-gap", help="Accept lost offsets; repeatable.", metavar="TOPIC-PARTITION=FIRST-LAST"),
+    ] = None,
+    without_segment: Annotated[
+        list[str] | None,
+        typer.Option("--without-segment", help="Leave a segment out, as one of several copies; repeatable.", metavar="ID"),
+    ] = None,
+    live_copies: Annotated[
+        bool, typer.Option("--live-copies", help="Of several copies of the same offsets, take those that a broker reads.")
+    ] = False,
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partitions", help="Number of partitions, if the last ones are not in the tier.", metavar="TOPIC=COUNT"),
+    ] = None,
+    bootstrap_servers: Annotated[
+        str,
+        typer.Option("--bootstrap-servers", help="Address of the restored node, for the commands.", metavar="HOST:PORT"),
+    ] = "localhost:9092",
+    metadata_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--metadata-servers", help="Cluster whose metadata topic says which segments are live.", metavar="HOST:PORT,…"
+        ),
+    ] = None,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    consumer: ConsumerSettings = None,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    adopt: Annotated[bool, typer.Option("--adopt", hidden=True)] = False,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Rebuilds topics from their tier in the folders of freshly formatted nodes."""
+    if adopt:
+        why = "a wrong order of steps lets the broker delete the tier (docs/decisions/0016-restore-copies-to-new-nodes.md)"
+        raise ConfigurationError(f"--adopt is not supported: {why}; restore to new nodes without it")
+    if not to and not dry_run:
+        raise typer.BadParameter("is missing; --dry-run shows the plan without it", param_hint="--to")
+    command = RestoreCommand(
+        store=store,
+        request=RestoreRequest(
+            configs={} if configs is None else read_configs(configs),
+            log_starts=parse_log_starts(log_start or []),
+            accepted_gaps=parse_gaps(allow_gap or []),
+            live_copies=live_copies,
+            partition_counts=parse_counts(partitions or []),
+            assignment=None if assignment is None else read_assignment(assignment),
+        ),
+        targets=() if dry_run else tuple(to or ()),
+        topics=tuple(topics or ()),
+        topic_id=parse_topic_id(topic_id),
+        without=parse_ids(without_segment or []),
+        layout=layout,
+        layout_options=LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])),
+        store_options=parse_settings(store_option or [], "--store-option"),
+        bootstrap_servers=bootstrap_servers,
+        metadata_servers=metadata_servers,
+        metadata_topic=metadata_topic,
+        consumer=parse_settings(consumer or [], "--consumer"),
+        metadata_timeout=metadata_timeout,
+        output=output,
+    )
+    raise typer.Exit(restore(command, remark))

@@ -31,7 +31,7 @@ from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
 from kafka_remote_client.shim.shim_tier import ShimTier
 
-__all__ = ["add_verbs", "effective_settings", "serve", "with_shim_options"]
+__all__ = ["add_verb", "effective_settings", "serve", "with_shim_options"]
 
 _LOG = logging.getLogger(__name__)
 _HIDDEN = '"<hidden>"'
@@ -39,7 +39,7 @@ _UNITS = {"s": "seconds", "bytes": "bytes"}
 _ADDRESSES = ("bootstrap_servers", "origin_url", "management_url")
 
 
-def add_verbs(app: typer.Typer) -> None:
+def add_verb(app: typer.Typer) -> None:
     """Adds the verb of this module."""
     app.command("shim")(_shim)
 

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from typing import Annotated
 
 import attrs
+import typer
 from rich.table import Table
 
-from kafka_remote_client.cli.options import DEFAULT_METADATA_TIMEOUT
+from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.old_spellings import output_of
+from kafka_remote_client.cli.options import (
+    DEFAULT_GRACE,
+    DEFAULT_LAYOUT,
+    DEFAULT_METADATA_TIMEOUT,
+    SETTING_FORMS,
+    EncryptionKeys,
+    Grace,
+    KeyPrefix,
+    Layout,
+    MetadataTimeout,
+    MetadataTopicName,
+    Output,
+    Store,
+    StoreOptions,
+    Topics,
+)
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_json, show_text
 from kafka_remote_client.cli.progress import bytes_bar
+from kafka_remote_client.cli.remarks import remark
+from kafka_remote_client.cli.store_arguments import parse_encryption_keys
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location import cleanup_policies
@@ -28,10 +49,15 @@ from kafka_remote_client.verify.seen_store import SeenStore
 from kafka_remote_client.verify.stored_segment import LayoutInspector
 from kafka_remote_client.verify.verifier import NothingToVerifyError, Summary, TierVerifier, VerifyRequest
 
-__all__ = ["COULD_NOT_LOOK", "VerifyCommand", "verify"]
+__all__ = ["COULD_NOT_LOOK", "VerifyCommand", "add_verb", "verify"]
 
 COULD_NOT_LOOK = 2
 """The exit status if nothing could be checked, or if not everything could and there are no findings."""
+
+
+def add_verb(app: typer.Typer) -> None:
+    """Adds the verb of this module."""
+    app.command("verify")(_verify)
 
 
 @attrs.frozen
@@ -53,13 +79,13 @@ class VerifyCommand:
 def verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
     """Prints findings and a summary. Returns the exit status. ``say`` gets remarks for people."""
     try:
-        return _verify(command, say)
+        return _checked(command, say)
     except DirectFetchError as error:
         say(f"verify failed: {error}")
         return COULD_NOT_LOOK
 
 
-def _verify(command: VerifyCommand, say: Callable[[str], None]) -> int:
+def _checked(command: VerifyCommand, say: Callable[[str], None]) -> int:
     inspector = inspector_of(layout_named(command.layout, command.layout_options))
     with closing(load_store(command.store, command.store_options)) as store, bytes_bar("verify") as (expect, advance):
         check_store_options(command.store_options, store)
@@ -165,3 +191,54 @@ def _totals(summary: Summary) -> Table:
         if summary.findings[kind]:
             table.add_row(kind.label, kind.severity.value, str(summary.findings[kind]), str(summary.finding_bytes[kind]))
     return table
+
+
+def _verify(
+    store: Store,
+    topics: Topics = None,
+    layout: Layout = DEFAULT_LAYOUT,
+    store_option: StoreOptions = None,
+    key_prefix: KeyPrefix = "",
+    encryption_key: EncryptionKeys = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            help="Bootstrap servers of the cluster whose metadata topic is compared with the store.",
+            metavar="HOST:PORT,…",
+        ),
+    ] = None,
+    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    metadata_consumer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metadata-consumer", help="librdkafka setting for reading the metadata topic; repeatable.", metavar=SETTING_FORMS
+        ),
+    ] = None,
+    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Check objects, sizes, manifests and indexes, but no record data.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, max=64, help="Number of segments to check in parallel.")] = 4,
+    allow_offset_gaps: Annotated[
+        bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
+    ] = False,
+    grace: Grace = DEFAULT_GRACE,
+    output: Output = OutputFormat.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
+) -> None:
+    """Checks a tier for damage. Exit status: 0 sound, 1 findings, 2 failed to check."""
+    command = VerifyCommand(
+        store=store,
+        store_options=parse_settings(store_option or [], "--store-option"),
+        layout=layout,
+        layout_options=LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])),
+        request=VerifyRequest(tuple(topics or ()), quick, jobs, allow_offset_gaps, int(grace * 1000)),
+        bootstrap_servers=bootstrap_server,
+        metadata_topic=metadata_topic,
+        metadata_consumer=parse_settings(metadata_consumer or [], "--metadata-consumer"),
+        metadata_timeout=metadata_timeout,
+        output=output_of(output, as_json=as_json, say=remark),
+    )
+    raise typer.Exit(verify(command, remark))

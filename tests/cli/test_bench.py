@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,9 @@ from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import ConfigurationError, LocationError, ObjectNotFoundError
+from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import filled_cluster
+from tests.support.golden import golden_aiven, golden_local
 from tests.support.ports import HOST, free_ports
 from tests.support.tier import MemoryStore
 
@@ -122,3 +125,46 @@ def test_silent_brokers_end_at_the_deadline() -> None:
 def test_setting_that_librdkafka_refuses_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"invalid broker settings: .*no\.such"):
         bench_broker({"no.such": "1"}, "orders", [(0, 0, 9)], 1.0, SystemClock(), 1.0)
+
+
+@pytest.mark.embedded
+def test_bench_has_a_line_for_each_combination(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["bench", "orders", "--store", cluster.directory.as_uri(), "--seconds", "0.5"]
+    asked += ["--range-bytes", "1000", "--range-bytes", "9000", "--concurrency", "1", "--concurrency", "3"]
+    asked += ["--bootstrap-servers", cluster.broker_bootstrap_servers]
+    lines = [json.loads(line) for line in printed(capsys, *asked, "--output", "json").splitlines()]
+    combinations = [("store", 1000, 1), ("store", 1000, 3), ("store", 9000, 1), ("store", 9000, 3), ("broker", None, 1)]
+    assert [(line["path"], line["range_bytes"], line["concurrency"]) for line in lines] == combinations
+    for line in lines:
+        assert line["bytes"] > 0
+        assert line["seconds"] < 10
+    for line in lines[:-1]:
+        assert 0 < line["bytes"] <= line["gets"] * line["range_bytes"]
+        assert line["p50_ms"] <= line["p99_ms"]
+    rows = printed(capsys, *asked).splitlines()
+    assert rows[0].split() == ["topic", "path", "range", "at", "once", "GETs", "MB/s", "first", "ms", "p50", "ms", "p99", "ms"]
+    assert len(rows) == 1 + len(combinations)
+
+
+@pytest.mark.embedded
+def test_bench_reads_encrypted_segments_without_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+    store = (golden_aiven("aiven-zstd-aes") / "remote").as_uri()
+    asked = ["bench", "txn", "--store", store, "--layout", "aiven", "--key-prefix", "some-prefix/", "--seconds", "0.1"]
+    (line,) = printed(capsys, *asked, "--range-bytes", "5000", "--concurrency", "1", "--output", "json").splitlines()
+    assert json.loads(line)["bytes"] > 0
+
+
+@pytest.mark.embedded
+def test_bench_of_an_unknown_topic_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    text, status = failed(capsys, "bench", "delrce", "--store", (golden_local() / "remote").as_uri())
+    assert "found no segments of delrce; the store has LocalTieredStorage segments" in text
+    assert status == 2
+
+
+@pytest.mark.embedded
+def test_bench_of_silent_brokers_ends_at_its_deadline(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+    asked = ["bench", "orders", "--store", cluster.directory.as_uri(), "--seconds", "0.1", "--timeout", "0.5"]
+    text, status = failed(capsys, *asked, "--bootstrap-servers", f"{HOST}:{port}")
+    assert "timed out after 0.5 s without a record from the brokers; raise --timeout" in text
+    assert status == 1

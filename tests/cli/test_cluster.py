@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kafka_remote_client.cli import trial_verbs
 from kafka_remote_client.cli.cluster import (
     ClusterOutput,
     CopiedSegment,
@@ -177,7 +176,7 @@ def test_json_names_each_segment_and_the_addresses(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(("output", "kind"), [("text", TextOutput), ("json", JsonOutput)])
 def test_the_option_chooses_the_output(output: str, kind: type[ClusterOutput], monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[object] = []
-    monkeypatch.setattr(trial_verbs, "run_cluster", lambda *arguments: chosen.append(arguments[3]))
+    monkeypatch.setattr("kafka_remote_client.cli.cluster.run_cluster", lambda *arguments: chosen.append(arguments[3]))
     with pytest.raises(SystemExit) as stopped:
         run(["cluster", "--output", output])
     assert not stopped.value.code

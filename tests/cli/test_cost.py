@@ -1,16 +1,41 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import attrs
 import pytest
 
 from kafka_remote_client.cli.cost import PathCost, ReadPlan, SegmentSize, advice, path_costs, storage_bill
 from kafka_remote_client.cli.prices import ReaderPlace, load_prices, parse_prices
 from kafka_remote_client.errors import ConfigurationError
+from tests.support.cli_run import failed, printed
+from tests.support.golden import golden_local
 
 MIB = 1 << 20
 PRICES = load_prices(None)
 SEGMENTS = [SegmentSize(1_000 * MIB, 500 * MIB), SegmentSize(9 * MIB, 9 * MIB)]
 PLAN = ReadPlan("standard", ReaderPlace.SAME_ZONE, 8 * MIB, MIB)
+
+COST = """\
+epochs                  direct    broker
+GETs                        13        13
+bytes from the store   481,300   481,300
+bytes to the reader    481,300   481,300
+requests              <$0.0001  <$0.0001
+retrieval              $0.0000   $0.0000
+transfer               $0.0000  <$0.0001
+total                 <$0.0001  <$0.0001
+seconds                    0.5         -
+advice  A GET has 37,023 bytes on average: its latency and price dominate. Read
+        more at a time, or through the broker.
+"""
+BILL = """\
+disks only    12,960,000 GB, $1,036,800 a month
+with a tier   $322,704 a month
+on disks      432,000 GB, $34,560 a month
+in the store  12,528,000 GB, $288,144 a month
+"""
 
 
 def costs(**changes: object) -> tuple[PathCost, PathCost]:
@@ -108,3 +133,56 @@ def test_worked_example_of_tiered_storage() -> None:
 def test_topic_that_is_all_local_has_nothing_in_the_store() -> None:
     bill = storage_bill(1e6, 1, 7, PRICES, PRICES.of_class("standard"))
     assert (bill.local_bytes, bill.remote_bytes) == (bill.all_bytes, 0)
+
+
+def test_cost_of_a_topic_id_that_the_store_does_not_have_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    tier = (golden_local() / "remote").as_uri()
+    told, status = failed(capsys, "cost", "delrec", "--topic-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--store", tier)
+    assert "--topic-id: the store has no segments of delrec with the topic id AAAAAAAAAAAAAAAAAAAAAQ; it has topic id " in told
+    assert status == 2
+    known = told.rsplit(" ", 1)[1].strip()
+    assert "direct" in printed(capsys, "cost", "delrec", "--topic-id", known, "--store", tier)
+
+
+def test_cost_of_both_paths_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    store = (golden_local() / "remote").as_uri()
+    asked = ["cost", "epochs", "--store", store, "--reader", "other-zone", "--megabytes-per-second", "1"]
+    assert printed(capsys, *asked) == COST
+    direct, broker, advised = map(json.loads, printed(capsys, *asked, "--output", "json").splitlines())
+    assert (direct["path"], broker["path"]) == ("direct", "broker")
+    assert direct["dollars"] == direct["requests_dollars"]
+    assert broker["dollars"] == broker["requests_dollars"] + broker["transfer_dollars"]
+    assert (direct["seconds"], broker["seconds"]) == (direct["sent_bytes"] / 1e6, None)
+    assert len(advised["advice"]) == 1
+
+
+def test_prices_of_a_file_are_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(printed(capsys, "cost", "--print-prices").replace("0.0004", "4000000.0"))
+    store = (golden_local() / "remote").as_uri()
+    text = printed(capsys, "cost", "epochs", "--store", store, "--prices", str(tmp_path / "prices.toml"), "--output", "json")
+    direct = json.loads(text.splitlines()[0])
+    assert direct["requests_dollars"] == direct["gets"] * 4000.0
+
+
+def test_bill_of_the_worked_example_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["cost", "--write-megabytes-per-second", "5000", "--retention-days", "30", "--local-days", "1"]
+    assert printed(capsys, *asked) == BILL
+    bill = json.loads(printed(capsys, *asked, "--output", "json"))
+    assert bill["all_bytes"] == bill["local_bytes"] + bill["remote_bytes"] == 12_960_000_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "give a TOPIC and --store, or --write-megabytes-per-second"),
+        (["delrce", "--store", "{store}"], "found no segments of topic delrce"),
+        (["delrec", "--store", "{store}", "--storage-class", "cold"], "unknown storage class 'cold'"),
+        (["delrec", "--store", "{store}", "--reader", "moon"], "'moon' is not one of"),
+        (["--write-megabytes-per-second", "1", "--prices", "{store}"], "cannot be read"),
+    ],
+)
+def test_wrong_use_of_cost_has_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
+    store = (golden_local() / "remote").as_uri()
+    told, status = failed(capsys, "cost", *(argument.format(store=store) for argument in arguments))
+    assert text in told
+    assert status == 2

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 import pytest
 
-from kafka_remote_client.cli.demo import DemoFault, DemoResult, TierTotals, run_demo
 from kafka_remote_client.cli.demo_output import DemoProgress, show_demo
+from kafka_remote_client.cli.demo_run import DemoFault, DemoResult, TierTotals, run_demo
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.clock import SystemClock
@@ -58,7 +58,7 @@ def test_a_demo_that_fails_reports_the_reason(
         result = demo(cluster, None, DemoProgress(RECORDS))
         return attrs.evolve(result, tiers={**result.tiers, "remote": TierTotals()})
 
-    monkeypatch.setattr("kafka_remote_client.cli.trial_verbs.run_demo", idle)
+    monkeypatch.setattr("kafka_remote_client.cli.demo.run_demo", idle)
     with pytest.raises(SystemExit) as stopped:
         run(["demo", "--records", "100"])
     assert stopped.value.code == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_remote_client.cli.command_group import VERBS
 from kafka_remote_client.cli.main import run
 from tests.support.golden import golden_local
 
@@ -104,12 +105,18 @@ except SystemExit:
 """
 
 
-def test_verb_imports_no_verbs_of_other_modules() -> None:
+def test_verb_imports_no_other_verb() -> None:
     command = [sys.executable, "-c", _IMPORTED]
     modules = set(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr.split())
-    assert "kafka_remote_client.cli.store_verbs" in modules
-    others = ("cli.cluster_verbs", "cli.record_verbs", "cli.tier_verbs", "cli.trial_verbs", "embedded", "shim", "spark")
-    assert modules & {f"kafka_remote_client.{other}" for other in others} == set()
+    assert {verb for verb in VERBS if f"kafka_remote_client.cli.{verb}" in modules} == {"ls"}
+    assert modules & {f"kafka_remote_client.{other}" for other in ("embedded", "shim", "spark")} == set()
+
+
+def test_a_module_without_a_verb_is_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(["options"])
+    assert stopped.value.code == 2
+    assert "No such command 'options'" in capsys.readouterr().err
 
 
 def test_help_of_all_verbs_needs_no_extra_of_one() -> None:

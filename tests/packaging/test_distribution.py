@@ -166,7 +166,7 @@ def test_the_sdist_has_all_sources_of_the_compiled_decoder(built: _Built) -> Non
 _DEMO = """
 import logging, tempfile
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
-from kafka_remote_client.cli.demo import run_demo
+from kafka_remote_client.cli.demo_run import run_demo
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 sizes = dict.fromkeys(("segment_bytes", "range_bytes"), 64 << 10)
