@@ -44,7 +44,6 @@ __all__ = [
     "load_store",
     "plugin_names",
     "signer_schemes",
-    "store_schemes",
 ]
 
 FETCHERS = "kafka_remote_client.fetchers"
@@ -65,11 +64,6 @@ _MAX_NAME = 200
 def fetcher_names() -> list[str]:
     """The names that ``remote.storage.fetcher.class`` can take."""
     return plugin_names(FETCHERS)
-
-
-def store_schemes() -> list[str]:
-    """The URL schemes that ``--store`` can take."""
-    return plugin_names(STORES)
 
 
 def signer_schemes() -> list[str]:

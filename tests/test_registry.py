@@ -24,7 +24,7 @@ from kafka_remote_client.registry import (
     fetcher_names,
     load_fetcher,
     load_store,
-    store_schemes,
+    plugin_names,
 )
 
 PLUGIN = """
@@ -107,7 +107,7 @@ def load(name: object, **settings: object) -> object:
 
 def test_our_own_fetchers_and_stores_are_registered() -> None:
     assert {"local", "memory", "presigned"} <= set(fetcher_names())
-    assert "file" in store_schemes()
+    assert "file" in plugin_names(STORES)
 
 
 def test_loads_by_name_and_configures() -> None:
@@ -144,7 +144,7 @@ def test_a_plugin_is_found_in_the_process_that_installs_it(tmp_path: Path, monke
     assert "tape" not in fetcher_names()
     register(tmp_path)
     assert "tape" in fetcher_names()
-    assert "tape" in store_schemes()
+    assert "tape" in plugin_names(STORES)
 
 
 def test_distributions_are_read_once_for_each_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_distributions_are_read_once_for_each_group(tmp_path: Path, monkeypatch:
     for _ in range(3):
         load("memory")
         assert "memory" in fetcher_names()
-        assert "file" in store_schemes()
+        assert "file" in plugin_names(STORES)
     assert read == [{"group": FETCHERS}, {"group": STORES}]
 
 

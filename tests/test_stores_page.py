@@ -16,7 +16,7 @@ from kafka_remote_fetchers.s3 import S3Fetcher
 
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.config import split_config
-from kafka_remote_client.registry import load_fetcher, signer_schemes, store_schemes
+from kafka_remote_client.registry import STORES, load_fetcher, plugin_names, signer_schemes
 from tests.support.golden import golden_local
 from tests.support.ports import HOST, free_ports
 from tests.support.s3_server import S3Server
@@ -93,8 +93,8 @@ def test_the_settings_make_a_fetcher(s3_environment: S3Server) -> None:
 
 
 def test_the_page_names_all_schemes_options_and_extras() -> None:
-    assert set(re.findall(r"^\| `([a-z0-9+]+)://", _PAGE, re.MULTILINE)) == set(store_schemes())
-    assert set(signer_schemes()) <= set(store_schemes())
+    assert set(re.findall(r"^\| `([a-z0-9+]+)://", _PAGE, re.MULTILINE)) == set(plugin_names(STORES))
+    assert set(signer_schemes()) <= set(plugin_names(STORES))
     names = {f"s3.{key}" for key in S3_KEYS} | {f"{kind}.{key}" for kind, keys in OBSTORE_KEYS.items() for key in keys}
     named = set(re.findall(r"^\| `((?:s3|gcs|azure)\.[a-z.]+)` \|", _PAGE, re.MULTILINE))
     assert named == names

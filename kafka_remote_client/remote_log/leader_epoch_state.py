@@ -54,10 +54,6 @@ class RemoteLogLeaderEpochState:
         """The highest end offset ever finished in this epoch; deletes do not lower it. UNKNOWN_OFFSET: none."""
         return self._highest
 
-    def referenced(self) -> list[tuple[int, RemoteLogSegmentId]]:
-        """The readable segments, each with its first offset in this epoch, in the order of offsets."""
-        return [(start, self._ids[start]) for start in self._starts]
-
     def floor(self, offset: int) -> RemoteLogSegmentId | None:
         """The segment with the greatest start at or below ``offset``."""
         at = bisect_right(self._starts, offset)

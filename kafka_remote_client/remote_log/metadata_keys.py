@@ -38,7 +38,7 @@ from kafka_remote_client.model import (
 )
 from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
 
-__all__ = ["EndOffsetKey", "MetadataKey", "SegmentKey", "check_key", "read_key", "write_key"]
+__all__ = ["EndOffsetKey", "MetadataKey", "SegmentKey", "check_key", "read_key"]
 
 _SEGMENT_KEY = struct.Struct(">16si16sb")
 _PARTITION = struct.Struct(">16si")
@@ -83,14 +83,6 @@ def read_key(key: bytes) -> MetadataKey:
     if len(key) == _SEGMENT_KEY.size and key[-1] < ord(" "):
         return _segment_key(key)
     return _end_offset_key(key)
-
-
-def write_key(key: MetadataKey) -> bytes:
-    """Encodes a key."""
-    if isinstance(key, SegmentKey):
-        return _SEGMENT_KEY.pack(key.topic_id.bytes, key.partition, key.segment_id.bytes, key.state)
-    parts = [uuid_to_text(key.topic_id), key.topic, key.partition, key.end_offset, key.broker_leader_epoch]
-    return ":".join(map(str, [*parts, _UPDATE] if key.update else parts)).encode()
 
 
 def check_key(key: bytes, event: RemoteLogMetadata) -> None:

@@ -43,12 +43,13 @@ from kafka_remote_client.model import (
     RemoteLogSegmentState,
 )
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
-from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey, write_key
+from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.benchmarks.engine_reading import memory
 from tests.benchmarks.metadata_topics import EPOCH, RECORDS, generated_partition, look_up, missed_targets
 from tests.benchmarks.running import ROOT, machine
+from tests.support.metadata_keys import write_key
 
 __all__ = ["KEYS", "TARGETS", "measured", "missed"]
 

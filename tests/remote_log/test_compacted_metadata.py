@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from kafka_remote_client.remote_log.followed_partition import FollowedPartition, FollowState
-from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey, write_key
+from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.support.metadata_keys import write_key
 from tests.support.tier import TIP, metadata, update
 
 COPYING, COPIED, DELETING, DELETED = RemoteLogSegmentState

@@ -14,13 +14,14 @@ from kafka_remote_client.model import EpochEntry, RemoteLogSegmentState
 from kafka_remote_client.remote_log import follower as follower_module
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMetadataFollower
-from kafka_remote_client.remote_log.metadata_keys import SegmentKey, write_key
+from kafka_remote_client.remote_log.metadata_keys import SegmentKey
 from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition, MetadataSnapshot, SnapshotOrigin
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.support.fake_snapshots import FakeSnapshots, packed_segment
 from tests.support.golden_metadata import golden_metadata, golden_records
+from tests.support.metadata_keys import write_key
 from tests.support.tier import TIP, metadata, update
 from tests.support.waiting import wait_until
 

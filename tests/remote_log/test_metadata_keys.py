@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import RemoteLogSegmentState
 from kafka_remote_client.remote_log.events import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
-from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey, check_key, read_key, write_key
+from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey, check_key, read_key
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
+from tests.support.metadata_keys import write_key
 from tests.support.tier import TIP, metadata, update
 
 SEGMENT_KEY = bytes.fromhex("00112233445566778899aabbccddeeff 00000007 00000000000000000000000000000001 00".replace(" ", ""))
