@@ -280,7 +280,7 @@ def checksum_matches(batch: bytes | memoryview) -> bool:
     return _checksum(batch[_CRC_START:]) == int.from_bytes(batch[_CRC_AT:_CRC_START], "big")
 
 
-def _checksum(data: bytes | memoryview) -> int:
+def _checksum(data: bytes | bytearray | memoryview) -> int:
     """The CRC-32C."""
     import crc32c  # noqa: PLC0415 - the kernel has its own, and this package imports its command line
 
