@@ -30,10 +30,10 @@ _PLANTED = {
     "Fetchers import nothing of ours": (f"{_FETCHERS}.local", f"{_CLIENT}.registry"),
     "The client never imports": (f"{_CLIENT}.location.source", f"{_FETCHERS}.memory"),
     "Nothing imports testing or cli": (f"{_CLIENT}.verify.chain", f"{_CLIENT}.testing.answers"),
-    "Nothing but cli imports spark": (f"{_CLIENT}.consumer.damage", f"{_CLIENT}.spark.source.partition"),
+    "Nothing but cli imports spark": (f"{_CLIENT}.consumer.damage", f"{_CLIENT}.spark.source.input_partition"),
     "A scan's value and its plan are pure": (f"{_CLIENT}.scanning.pruning", "threading"),
     "A scan stands on the engine": (f"{_CLIENT}.scanning.split_window", f"{_CLIENT}.shim.tls"),
-    "Spark stands on the engine": (f"{_CLIENT}.spark.source.partition", f"{_CLIENT}.shim.tls"),
+    "Spark stands on the engine": (f"{_CLIENT}.spark.source.input_partition", f"{_CLIENT}.shim.tls"),
     "The scheduler is pure": (f"{_CLIENT}.fetch.range_sizes", "threading"),
 }
 
