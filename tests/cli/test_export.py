@@ -152,6 +152,11 @@ def test_a_group_continues_where_the_export_ends(capsys: pytest.CaptureFixture[s
         member = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"})
         try:
             assert [one.offset for one in member.committed([CommittedPartition("logappend", 0)], 10)] == [70]
+            exported(capsys, *arguments, "--end", "70")  # again, with the same effect
+            member.commit(offsets=[CommittedPartition("logappend", 0, 80)], asynchronous=False)
+            _, err = exported(capsys, *arguments, "--end", "70", status=1)
+            assert "logappend-0 at 80, where the export ends at 70" in err
+            assert [one.offset for one in member.committed([CommittedPartition("logappend", 0)], 10)] == [80]
         finally:
             member.close()
 

@@ -12,7 +12,7 @@ References: Spark's "Structured Streaming + Kafka Integration Guide" (startingOf
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -78,18 +78,20 @@ class ExportResult:
 
         ``config``: librdkafka's settings, ``bootstrap.servers`` at least. No member of the group may be running.
 
-        Raises ConfigurationError for settings that librdkafka rejects, and ExportError if the cluster does not commit. The
-        table is complete in any case.
+        Raises ConfigurationError for settings that librdkafka rejects. Raises ExportError if the cluster does not commit, and
+        for a group that has committed a later offset: it would read those records again. The table is complete in any case.
         """
-        offsets = [CommittedPartition(*partition, end) for partition, end in self.ends.items()]
-        if not offsets:
+        if not self.ends:
             return
         try:
             admin = AdminClient(dict(config))
         except KafkaException as error:
             raise ConfigurationError(f"cannot commit offsets for group {group}: {error.args[0].str()}") from None
-        request = ConsumerGroupTopicPartitions(group, offsets)
+        asked = ConsumerGroupTopicPartitions(group, [CommittedPartition(*one) for one in self.ends])
+        request = ConsumerGroupTopicPartitions(group, [CommittedPartition(*one, end) for one, end in self.ends.items()])
         try:
+            known = admin.list_consumer_group_offsets([asked], request_timeout=_TIMEOUT_SECONDS)[group].result()
+            self._check_behind(group, known.topic_partitions)
             done = admin.alter_consumer_group_offsets([request], request_timeout=_TIMEOUT_SECONDS)[group].result()
         except KafkaException as error:
             raise ExportError(
@@ -98,3 +100,17 @@ class ExportResult:
         refused = [f"{one.topic}-{one.partition}: {one.error.str()}" for one in done.topic_partitions if one.error is not None]
         if refused:
             raise ExportError(f"cannot commit offsets for group {group}: {', '.join(refused)}")
+
+    def _check_behind(self, group: str, committed: Iterable[CommittedPartition]) -> None:
+        """Raises ExportError if a committed offset is past the export: a job that is done may be repeated weeks later."""
+        reached = {TopicPartition(one.topic, one.partition): one.offset for one in committed}
+        past = [
+            f"{partition} at {offset}, where the export ends at {self.ends[partition]}"
+            for partition, offset in reached.items()
+            if offset > self.ends[partition]
+        ]
+        if past:
+            raise ExportError(
+                f"cannot commit offsets for group {group}: it has read past the export ({'; '.join(past)}); "
+                "delete its offsets to send it back, or name another group"
+            )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import attrs
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import OFFSET_INVALID, KafkaError
 
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.model import TopicPartition
@@ -37,13 +37,26 @@ def test_starting_offsets_have_sparks_format() -> None:
 
 
 class Admin:
-    """Fake AdminClient that commits offsets of groups; it can refuse partition 2."""
+    """Fake AdminClient that commits offsets of groups; it can refuse partition 2.
+
+    ``committed``: the offset that the group has of each partition before.
+    """
 
     requests: ClassVar[list[Any]] = []
     refuses = False
+    committed = OFFSET_INVALID
 
     def __init__(self, config: dict[str, Any]) -> None:
         assert config == {"bootstrap.servers": "localhost:9092"}
+
+    def list_consumer_group_offsets(self, requests: list[Any], *, request_timeout: float) -> dict[str, Future[Any]]:
+        (request,) = requests
+        answers = [
+            SimpleNamespace(topic=one.topic, partition=one.partition, offset=self.committed) for one in request.topic_partitions
+        ]
+        done: Future[Any] = Future()
+        done.set_result(SimpleNamespace(topic_partitions=answers))
+        return {request.group_id: done}
 
     def alter_consumer_group_offsets(self, requests: list[Any], *, request_timeout: float) -> dict[str, Future[Any]]:
         (request,) = requests
@@ -70,6 +83,20 @@ def test_end_offsets_are_committed_for_a_group(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Admin, "refuses", True)
     with pytest.raises(ExportError, match="cannot commit offsets for group readers: orders-2: "):
         RESULT.commit_to_group("readers", {"bootstrap.servers": "localhost:9092"})
+
+
+def test_a_group_that_has_read_on_does_not_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_remote_client.scanning.export.result.AdminClient", Admin)
+    monkeypatch.setattr(Admin, "requests", [])
+    monkeypatch.setattr(Admin, "committed", 49)
+    with pytest.raises(
+        ExportError, match=r"it has read past the export \(orders-2 at 49, where the export ends at 7; päid-0 at 49"
+    ):
+        RESULT.commit_to_group("readers", {"bootstrap.servers": "localhost:9092"})
+    assert not Admin.requests
+    ahead_of_none = attrs.evolve(RESULT, ends={TopicPartition("orders", 0): 49})
+    ahead_of_none.commit_to_group("readers", {"bootstrap.servers": "localhost:9092"})
+    assert len(Admin.requests) == 1
 
 
 def test_a_failed_commit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
