@@ -28,7 +28,7 @@ from kafka_remote_client.model import IsolationLevel, PartitionOffsets, TopicIdP
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.breaker_store import guarded_store
-from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, ListedSegment
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.settings import default_of
@@ -109,6 +109,10 @@ class TierReader:
     def first_undecided_offset(self, topic_id_partition: TopicIdPartition) -> int | None:
         """Returns the end of committed records: the first transaction that the tier does not decide; ``None`` = no end."""
         return self._source.first_undecided_offset(topic_id_partition)
+
+    def damaged(self, topic_id_partition: TopicIdPartition) -> list[tuple[ListedSegment, str]]:
+        """The segments that have all objects and cannot be read, by start offset, each with the reason."""
+        return self._source.damaged(topic_id_partition)
 
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
         """One line for each segment that is not read, with the reason: incomplete copy, damaged, or another copy is used."""

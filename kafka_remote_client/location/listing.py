@@ -48,7 +48,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES
 from kafka_remote_client.remote_log.kept_only import about_to_read
-from kafka_remote_client.remote_log.layout import ObjectLayout
+from kafka_remote_client.remote_log.layout import ListedSegment, ObjectLayout
 from kafka_remote_client.remote_log.prefetch import store_read_executor
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.store_contents import no_segments
@@ -148,6 +148,10 @@ class ListingLocationSource:
         cache = self._listing(topic_id_partition.topic).cache(topic_id_partition)
         found = self.resolver.offset_for_time(cache, timestamp_ms, start_offset=start_offset)
         return None if found is None or (found.is_marker and not markers) else found.offset
+
+    def damaged(self, topic_id_partition: TopicIdPartition) -> list[tuple[ListedSegment, str]]:
+        """The segments of a partition that have all objects and cannot be read, by start offset, each with the reason."""
+        return self._listing(topic_id_partition.topic).damaged(topic_id_partition)
 
     def remarks(self, topic_id_partition: TopicIdPartition) -> list[str]:
         """One line for each segment of the partition that is not read, with the reason."""

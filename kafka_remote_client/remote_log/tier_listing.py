@@ -120,6 +120,12 @@ class TierListing:
         """The segments that :meth:`cache` leaves out, each with the reason."""
         return dict(self._partition(topic_id_partition).damaged)
 
+    def damaged(self, topic_id_partition: TopicIdPartition) -> list[tuple[ListedSegment, str]]:
+        """Those of :meth:`unreadable` that have all objects, by start offset: no copy and no deletion is under way."""
+        reasons = self.unreadable(topic_id_partition)
+        complete = (one for one in self.segments(topic_id_partition) if not one.missing - {ObjectKind.PRODUCER_SNAPSHOT})
+        return [(one, reasons[found]) for one in complete if (found := one.remote_log_segment_id) in reasons]
+
     def superseded(self, topic_id_partition: TopicIdPartition) -> dict[RemoteLogSegmentId, str]:
         """The valid segments that no reader of the partition uses, each with the reason."""
         return dict(self._partition(topic_id_partition).superseded)

@@ -51,14 +51,15 @@ def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> l
     Of the tier alone, a partition ends before the first transaction that is not decided there, under read_committed.
 
     Raises as :func:`partitions_of`, RemoteLogError kinds if metadata or transactions are not known, and the store's
-    raises; for a live scan TierUnavailableError, if the tier's end is not in the leader's log.
+    raises; TierUnavailableError, if a damaged segment is in front of all others that would be read, or, for a live scan, if the
+    tier's end is not in the leader's log.
     """
     partitions = partitions_of(tier, scan, brokers)
     times = time_bounds(scan)
 
     def facts(tip: TopicIdPartition) -> _Facts:
         try:
-            return _surveyed(tier, scan, tip, times)
+            return _surveyed(tier, scan, tip, times, replaced=brokers is not None)
         except DirectFetchError as error:
             if brokers is None or not brokers.replaces_the_tier or isinstance(error, ConfigurationError):
                 raise
@@ -129,12 +130,18 @@ def _topic_id(tier: TierReader, topic: str, described: MetadataTopic, brokers: B
     return now if now != ZERO_UUID else next(iter(tiered), ZERO_UUID)
 
 
-def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBounds) -> _Facts:
+def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBounds, *, replaced: bool) -> _Facts:
+    """``replaced``: the brokers read what the tier cannot give."""
     partition = TopicPartition(tip.topic, tip.partition)
     segments = tier.segments(tip)
+    damaged = None if scan.live else _damaged_beginning(tier, scan, tip, segments)
+    if damaged is not None and not (replaced and segments):
+        raise damaged
     if not segments:
         return _Facts(tip, TieredPartition(partition, 0, 0))
     start, end = segments[0].start, segments[-1].end
+    if damaged is not None and damaged.offset is not None:
+        start = damaged.offset
     undecided = tier.first_undecided_offset(tip) if scan.isolation_level is IsolationLevel.READ_COMMITTED else None
     if undecided is not None:
         end = max(start, min(end, undecided))
@@ -156,6 +163,29 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         first_too_young=at(times.youngest, markers=False),
     )
     return _Facts(tip, known, segments[-1])
+
+
+def _damaged_beginning(
+    tier: TierReader, scan: Scan, tip: TopicIdPartition, segments: Sequence[TieredSegment]
+) -> TierUnavailableError | None:
+    """Returns the error of a damaged segment in front of all others that the scan would read; ``None`` without one.
+
+    The tier begins behind it, and nothing else shows that its records are missing. A segment that lacks an object is not
+    counted: retention deletes segments in this order, object by object.
+    """
+    partition = TopicPartition(tip.topic, tip.partition)
+    first = segments[0].start if segments else None
+    start, end = scan.start_of(partition) or 0, scan.end_of(partition)
+    if first is not None and start >= first:
+        return None
+    for listed, why in tier.damaged(tip):
+        if (first is None or listed.start_offset < first) and (end is None or listed.start_offset < end):
+            advice = "" if first is None else f"; a start_offset of {first} leaves it out"
+            return TierUnavailableError(
+                f"cannot read {partition} at offset {listed.start_offset} from the tier: "
+                f"segment {listed.remote_log_segment_id} is damaged: {why}{advice}"
+            ).with_context(topic=tip.topic, partition=tip.partition, offset=listed.start_offset)
+    return None
 
 
 def _live(brokers: BrokerPart, facts: _Facts, log_start: int, log_end: int) -> TieredPartition:

@@ -87,6 +87,7 @@ def test_a_half_copied_segment_is_listed_and_left_out(tier, kind):
     assert [s.remote_log_segment_id.id.int for s in listing.segments(TIP)] == [1, 2]
     assert list(listing.unreadable(TIP)) == [half.remote_log_segment_id]
     assert kind.value in listing.unreadable(TIP)[half.remote_log_segment_id]
+    assert listing.damaged(TIP) == []
 
 
 def test_a_segment_without_producer_snapshot_is_used(tier):
@@ -116,7 +117,11 @@ def test_a_damaged_segment_is_left_out_and_the_others_stay(tier, kind, data):
     tier.put(damaged, kind, data)
     tier.add([batch(20, 10)], number=3)
     assert readable(tier) == [(1, 0, 9), (3, 20, 29)]
-    assert list(TierListing(tier.store, LAYOUT).unreadable(TIP)) == [damaged.remote_log_segment_id]
+    listing = TierListing(tier.store, LAYOUT)
+    assert list(listing.unreadable(TIP)) == [damaged.remote_log_segment_id]
+    ((listed, why),) = listing.damaged(TIP)
+    assert listed.remote_log_segment_id == damaged.remote_log_segment_id
+    assert why == listing.unreadable(TIP)[damaged.remote_log_segment_id]
 
 
 def test_without_time_index_entries_the_highest_timestamp_is_unknown(tier):

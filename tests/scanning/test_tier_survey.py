@@ -78,6 +78,44 @@ def test_a_partition_of_unfinished_segments_is_empty(tmp_path: Path) -> None:
         assert survey(tier, Scan(topics="logappend")) == [TieredPartition(TopicPartition("logappend", 0), 0, 0)]
 
 
+def damaged_tier(tmp_path: Path, *logs: int) -> Path:
+    """A copy of a topic whose logs of these numbers are cut off. Returns the tier's folder."""
+    for directory in (golden_local() / "remote" / "kafka-tiered-storage").glob("logappend-0-*"):
+        shutil.copytree(directory, tmp_path / "kafka-tiered-storage" / directory.name)
+    found = sorted(tmp_path.glob("*/*/*.log"))
+    for number in logs or range(len(found)):
+        found[number].write_bytes(found[number].read_bytes()[:100])
+    return tmp_path
+
+
+def test_a_damaged_beginning_is_not_taken_for_deleted_records(tmp_path: Path) -> None:
+    with open_tier(damaged_tier(tmp_path, 0).as_uri()) as tier:
+        (first, *_) = tier.segments(tier.partitions("logappend")[0])
+        lost = (
+            rf"cannot read logappend-0 at offset 0 from the tier: segment .* is damaged: .*; a start_offset of {first.start} "
+        )
+        with pytest.raises(TierUnavailableError, match=lost) as told:
+            survey(tier, Scan(topics="logappend"))
+        assert (told.value.topic, told.value.partition, told.value.offset) == ("logappend", 0, 0)
+        with pytest.raises(TierUnavailableError, match="at offset 0"):
+            survey(tier, Scan(topics="logappend", start_offset=first.start - 1))
+        (known,) = survey(tier, Scan(topics="logappend", start_offset=first.start))
+        assert known.start == first.start
+        (nothing,) = survey(tier, Scan(topics="logappend", end_offset=0))
+        assert plan_scan(Scan(topics="logappend", end_offset=0), [nothing], range_bytes=1000).splits == ()
+        brokers = Scan(topics="logappend", on_fallback="broker")
+        (replaced,) = survey(tier, brokers, BrokerPart(cast("BrokerLog", Log()), brokers, tier))
+        assert replaced.start == 0
+
+
+def test_a_partition_without_a_readable_segment_is_not_taken_for_empty(tmp_path: Path) -> None:
+    with open_tier(damaged_tier(tmp_path).as_uri()) as tier:
+        for scan in (Scan(topics="logappend"), Scan(topics="logappend", on_fallback="broker")):
+            brokers = BrokerPart(cast("BrokerLog", Log()), scan, tier) if scan.needs_brokers else None
+            with pytest.raises(TierUnavailableError, match=r"at offset 0 from the tier: segment .* is damaged"):
+                survey(tier, scan, brokers)
+
+
 def test_missing_topics_and_partitions_raise(golden: TierReader) -> None:
     with pytest.raises(NoSegmentsError, match="orders"):
         survey(golden, Scan(topics=["epochs", "orders"]))
