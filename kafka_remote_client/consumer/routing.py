@@ -435,6 +435,8 @@ class Routing:
             return  # known bounds stay valid: the local log's start never moves back
         flow.offsets = answer
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
+        if flow.next_offset < answer.log_start:
+            return  # the broker applies the reset policy, which may be to report this once and to stop
         if flow.below_local and self._engine.preference.returns(flow.key, flow.next_offset, now):
             self.go_remote(flow)
 
