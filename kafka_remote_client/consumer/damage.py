@@ -47,4 +47,5 @@ def damage_message(topic: str, partition: int, damage: Damage, error: KafkaError
         f"{topic} [{partition}] is damaged at offset {damage.offset} in both tiers; seek past it to continue: "
         f"the store's segment {damage.segment} is corrupt, and the broker's copy fails with: {error.str()}"
     )
-    return Message(topic=topic, partition=partition, offset=damage.offset, error=KafkaError(error.code(), text))
+    told = KafkaError(error.code(), text)
+    return Message(topic=topic, partition=partition, offset=damage.offset, value=text.encode(), error=told)

@@ -41,4 +41,5 @@ def nothing_committed(topic: str, partition: int) -> Message:
     ``rd_kafka_message_leader_epoch`` gives 0 for every message with an error.
     """
     text = "no previously committed offset available: Local: No offset stored"
-    return Message(topic=topic, partition=partition, leader_epoch=0, error=KafkaError(KafkaError._AUTO_OFFSET_RESET, text))
+    error = KafkaError(KafkaError._AUTO_OFFSET_RESET, text)
+    return Message(topic=topic, partition=partition, value=text.encode(), leader_epoch=0, error=error)

@@ -43,4 +43,5 @@ def test_the_application_is_told_where_it_is_and_in_which_segment() -> None:
     error = message.error()
     assert error is not None
     assert error.code() == KafkaError._BAD_MSG
+    assert message.value() == error.str().encode(), "as of librdkafka's errors"
     assert all(part in error.str() for part in ("orders [3]", "offset 17", str(SEGMENT), "failed CRC32C check"))

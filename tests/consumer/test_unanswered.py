@@ -256,7 +256,7 @@ def test_without_a_shim_deliveries_are_the_plain_ones(
 @pytest.mark.parametrize("reset", ["earliest", "latest", "error"])
 @pytest.mark.parametrize("group", [False, True], ids=["by-hand", "by-group"])
 def test_a_start_where_nothing_is_committed_follows_the_policy(cluster: EmbeddedCluster, reset: str, group: bool) -> None:
-    results = []
+    results: list[object] = []
     for make, settings in ((confluent_kafka.Consumer, plain_settings), (Consumer, direct_settings)):
         with make(settings(cluster, auto_offset_reset=reset)) as one:
             if group:
@@ -267,9 +267,10 @@ def test_a_start_where_nothing_is_committed_follows_the_policy(cluster: Embedded
                 0
             ]
             error = message.error()
-            results.append(
-                (message.offset() if reset != "error" else None, None if error is None else (error.code(), error.str()))
-            )
+            if error is None:
+                results.append(message.offset())
+            else:
+                results.append((error.code(), error.str(), message.value()))
     assert results[0] == results[1]
 
 
