@@ -333,7 +333,7 @@ def test_an_offset_that_the_log_has_lost_stays_with_the_broker(rig: Rig) -> None
     """With the policy ``error`` librdkafka reports it once and stops. A further read would make it report it again."""
     flow = rig.adopted(20)
     gone = PartitionOffsets(log_start=60, earliest_local=100, latest_tiered=99, high_watermark=150)
-    rig.routing._end(flow, ReadEnd("out-of-range", 20, 4, None, gone, out_of_range=True))  # noqa: SLF001 - as take() does
+    rig.routing._end(flow, ReadEnd("out-of-range", 20, 4, None, gone, out_of_range=True))
     rig.engine.watched = gone
     rechecked(rig, 60)
     assert (flow.route, len(rig.engine.read_requests)) == (Route.BROKER, 1)
