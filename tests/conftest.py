@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -90,6 +91,22 @@ def pytest_configure(config: pytest.Config) -> None:
         (run / "owner.pid").write_text(str(os.getpid()))
         os.environ[RUN_VARIABLE] = str(run)
         config.stash[_OUR_RUN] = run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Leaves one measurement of coverage in a worker, and none in the process that starts workers, because it runs no test.
+
+    A worker begins with two: coverage's own for each process, and pytest-cov's for a process that starts workers. pytest-cov
+    starts a third one after this and pauses it alone, so the other two would measure the tests of tests/uncounted.py.
+    """
+    in_parallel = hasattr(session.config, "workerinput") or session.config.pluginmanager.hasplugin("dsession")
+    if not in_parallel or "coverage" not in sys.modules:
+        return
+    from coverage import Coverage
+
+    while (running := Coverage.current()) is not None:
+        running.stop()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -13,23 +13,32 @@ from tests.packaging.tree import ROOT, tracked_files
 from tests.suites import SUITES, is_elsewhere
 from tests.uncounted import UNCOUNTED
 
+_SETTINGS = """
+[run]
+patch = subprocess
+"""
 _BOTH = """
 import os
+import sys
+import threading
 import pytest
 import tests.uncounted
 
-os.environ["COVERAGE_PROCESS_CONFIG"] = "of the run"
 tests.uncounted.UNCOUNTED = ("test_both.py::test_is_uncounted",)
 
 
 def test_is_uncounted(request: pytest.FixtureRequest) -> None:
     assert request.node.get_closest_marker("no_cover")
     assert "COVERAGE_PROCESS_CONFIG" not in os.environ
+    assert sys.gettrace() is None
+    assert threading.gettrace() is None
 
 
 def test_is_counted_again(request: pytest.FixtureRequest) -> None:
     assert not request.node.get_closest_marker("no_cover")
-    assert os.environ["COVERAGE_PROCESS_CONFIG"] == "of the run"
+    assert "COVERAGE_PROCESS_CONFIG" in os.environ
+    assert sys.gettrace() is not None
+    assert threading.gettrace() is not None
 """
 
 
@@ -50,13 +59,15 @@ def test_no_test_file_has_a_list_of_its_own() -> None:
     assert [str(path) for path in files if "no_cover" in (ROOT / path).read_text()] == []
 
 
-def test_coverage_is_off_for_an_uncounted_test_and_its_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [[], ["--numprocesses=1"]], ids=["alone", "worker"])
+def test_coverage_is_off_for_an_uncounted_test_and_its_processes(workers: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_both.py").write_text(_BOTH)
+    (tmp_path / ".coveragerc").write_text(_SETTINGS)
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV", "KAFKA_REMOTE_"))
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    command += [f"--rootdir={tmp_path}", "test_both.py"]
+    command += [f"--rootdir={tmp_path}", "--cov=.", "--cov-report=", *workers, "test_both.py"]
     environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert "2 passed" in done.stdout, done.stdout
