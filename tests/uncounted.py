@@ -1,8 +1,8 @@
 """The tests that run without coverage although their suite is counted (``Suite.counted``).
 
-The rule: a test is here if it takes a second or more and other counted tests run the same lines and branches. Coverage takes up
-to half of the CPU time of a test, and each process that a test starts loads it. If a gate misses lines that only a test of this
-list runs, write a short test for them, or take the test off the list.
+The rule: a test is here if it takes a second or more and other counted tests run the same lines and branches. Coverage takes half
+of the CPU time of a test, four fifths of that of long loops in Python, and each process that a test starts loads it. If a gate
+misses lines that only a test of this list runs, write a short test for them, or take the test off the list.
 """
 
 from __future__ import annotations
