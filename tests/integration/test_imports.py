@@ -38,7 +38,10 @@ _LATER = frozenset(
 _OF_OTHER_SOURCES = frozenset(
     {
         *(f"kafka_remote_client.location.{name}" for name in ("listed_tier", "listing", "metadata_topic", "tier_source")),
-        *(f"kafka_remote_client.remote_log.{name}" for name in ("follower", "index_cache", "layouts", "resolver", "tier_listing")),
+        *(
+            f"kafka_remote_client.remote_log.{name}"
+            for name in ("follower", "index_cache", "layouts", "resolver", "tier_listing")
+        ),
         "kafka_remote_client.fetch.tier_sources",
     }
 )
