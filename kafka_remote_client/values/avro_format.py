@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import fastavro
@@ -32,11 +33,11 @@ except ImportError:
 _FIELD = "v"
 
 
-def avro_parser(schema: str, references: Iterable[str] = (), *, compiled: bool = True) -> Parse:
+def avro_parser(schema: str, references: Iterable[str] = (), *, skipped: int = 0, compiled: bool = True) -> Parse:
     """Returns a parser of values that were written with ``schema``, which is JSON and refers to ``references`` by name.
 
-    ``compiled``: whether pyruhvro may be used. Raises UnsupportedFormatError for an invalid schema, or one that Arrow
-    cannot represent (avro_types.py).
+    ``skipped``: each value has so many bytes before its encoding. ``compiled``: whether pyruhvro may be used. Raises
+    UnsupportedFormatError for an invalid schema, or one that Arrow cannot represent (avro_types.py).
     """
     try:
         made = avro_type(json.loads(schema), map(json.loads, references))
@@ -44,19 +45,19 @@ def avro_parser(schema: str, references: Iterable[str] = (), *, compiled: bool =
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise UnsupportedFormatError(f"not a valid Avro schema: {error}") from error
     if compiled and pyruhvro is not None and made.wide is not None:
-        return _compiled(made)
-    return _by_value(made, parsed)
+        return _compiled(made, skipped)
+    return _by_value(made, parsed, skipped)
 
 
-def _compiled(made: AvroType) -> Parse:
+def _compiled(made: AvroType, skipped: int) -> Parse:
     # pyruhvro reads only records, and a record around the value takes no bytes.
     whole = json.dumps({"type": "record", "name": "kafka_remote_value", "fields": [{"name": _FIELD, "type": made.wide}]})
 
     def parse(column: pa.Array) -> pa.Array:
         if not len(column):
-            return pa.array([], made.arrow)
+            return pa.nulls(0, made.arrow)
         try:
-            batch = pyruhvro.deserialize_array(column.to_pylist(), whole)
+            batch = pyruhvro.deserialize_array(_encoded(column, skipped), whole)
         except BaseException as error:
             if type(error).__name__ != "PanicException":  # a panic, which no module exports and which is not an Exception
                 raise
@@ -68,12 +69,23 @@ def _compiled(made: AvroType) -> Parse:
     return parse
 
 
-def _by_value(made: AvroType, schema: Any) -> Parse:
+def _by_value(made: AvroType, schema: Any, skipped: int) -> Parse:
     def parse(column: pa.Array) -> pa.Array:
-        values = [_value(value, schema) for value in column.to_pylist()]
+        values = [_value(value, schema) for value in _encoded(column, skipped)]
         return pa.array(values, made.physical).cast(made.arrow)
 
     return parse
+
+
+def _encoded(column: pa.Array, skipped: int) -> list[bytes]:
+    """The values of a column without nulls, without their first bytes. ``to_pylist`` would make a scalar of each first."""
+    if not len(column):
+        return []
+    _, ends, data = column.buffers()
+    bounds = memoryview(ends).cast("i")[column.offset : column.offset + len(column) + 1].tolist()
+    first = bounds[0]
+    content = b"" if data is None else data.slice(first, bounds[-1] - first).to_pybytes()
+    return [content[start - first + skipped : end - first] for start, end in pairwise(bounds)]
 
 
 def _value(data: bytes, schema: Any) -> Any:

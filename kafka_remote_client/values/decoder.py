@@ -91,7 +91,7 @@ class ValueDecoder:
     def _of(self, parse: Parse, *, inferred: bool = False) -> _Decode:
         if self.column_type is None or inferred:
             return lambda column: parse_each(column, parse)
-        kept = self.column_type(parse(pa.array([], pa.binary())).type)
+        kept = self.column_type(parse(pa.nulls(0, pa.binary())).type)
         return lambda column: parse_each(column, lambda values: parse(values).cast(kept))
 
     def decode(self, records: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -124,13 +124,17 @@ class ValueDecoder:
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def _with_errors(table: pa.Table, name: str, raw: pa.ChunkedArray, errors: Mapping[int, str]) -> pa.Table:
-    reasons = pa.array([errors.get(row) for row in range(len(table))] if errors else pa.nulls(len(table)), pa.string())
-    table = table.append_column(f"{name}_error", reasons)
-    return table.append_column(f"{name}_bytes", pc.if_else(reasons.is_valid(), raw, pa.scalar(None, raw.type)))
+    reasons, unparsed = pa.nulls(len(table), pa.string()), pa.nulls(len(table), raw.type)
+    if errors:
+        reasons = pa.array([errors.get(row) for row in range(len(table))], pa.string())
+        unparsed = pc.if_else(reasons.is_valid(), raw, pa.scalar(None, raw.type))
+    return table.append_column(f"{name}_error", reasons).append_column(f"{name}_bytes", unparsed)
 
 
 def _rejected(table: pa.Table, errors: Mapping[int, Mapping[str, str]], decoded: Sequence[str]) -> pa.Table:

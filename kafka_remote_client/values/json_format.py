@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from kafka_remote_client.values.isolating import Parse
+from kafka_remote_client.values.scalars import binary_scalar, int_scalar
 
 __all__ = ["MAX_DEPTH", "json_parser"]
 
@@ -28,7 +29,8 @@ MAX_DEPTH = 100
 """The deepest nesting that is read without a schema."""
 
 _FIELD = "v"
-_BEFORE, _AFTER, _NOTHING = b'{"v":[', b"]}\n", b""
+_BEFORE, _AFTER, _NOTHING = (binary_scalar(text) for text in (b'{"v":[', b"]}\n", b""))
+_ONE = int_scalar(1)
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
@@ -47,7 +49,7 @@ def json_parser(kind: pa.DataType | None = None) -> Parse:
 
     def parse(column: pa.Array) -> pa.Array:
         if not len(column):
-            return pa.array([], pa.null() if kind is None else kind)
+            return pa.nulls(0, pa.null() if kind is None else kind)
         if kind is None:
             _check_depth(column)
         text = pc.binary_join_element_wise(_BEFORE, column, _AFTER, _NOTHING)
@@ -60,7 +62,7 @@ def json_parser(kind: pa.DataType | None = None) -> Parse:
         if table.column_names != [_FIELD] or len(table) != len(column):
             raise ValueError("not one JSON document")
         lists = table[_FIELD].combine_chunks()
-        if not pc.all(pc.equal(pc.list_value_length(lists), 1)).as_py():
+        if not pc.all(pc.equal(pc.list_value_length(lists), _ONE)).as_py():
             raise ValueError("not one JSON document")
         values = lists.flatten()
         values.validate(full=True)  # pyarrow.json does not check UTF-8

@@ -74,9 +74,10 @@ class RegistryFormat:
         Raises the client's error if the registry does not answer, and ValueError if schemas give the same field
         incompatible types.
         """
+        header = _common_header(column)
+        if header is not None:
+            return self._of_one_schema(column, header)
         headers = pc.binary_slice(column, 0, _HEADER.size).dictionary_encode()
-        if len(headers.dictionary) == 1 and not column.null_count:
-            return self._of_one_schema(column, headers.dictionary[0].as_py())
         errors: dict[int, str] = {}
         parts: list[tuple[pa.Array, pa.Array]] = []
         for number, header in enumerate(headers.dictionary.to_pylist()):
@@ -86,18 +87,18 @@ class RegistryFormat:
             except UnsupportedFormatError as error:
                 errors |= dict.fromkeys(rows.to_pylist(), str(error))
                 continue
-            parsed = parse_each(_without_headers(column.take(rows)), parse)
+            parsed = parse_each(column.take(rows), parse)
             errors |= {rows[row].as_py(): reason for row, reason in parsed.errors.items()}
             parts.append((rows, parsed.values))
         return Parsed(_together(parts, len(column), self._kind), errors)
 
     def _of_one_schema(self, column: pa.Array, header: bytes) -> Parsed:
-        """Decodes a column without nulls whose values all begin with ``header``, without a copy of each part."""
+        """Decodes a column without nulls whose values all begin with ``header``."""
         try:
             parse = self._parser(header)
         except UnsupportedFormatError as error:
             return Parsed(pa.nulls(len(column), self._kind), dict.fromkeys(range(len(column)), str(error)))
-        return parse_each(_without_headers(column), parse)
+        return parse_each(column, parse)
 
     def _parser(self, header: bytes) -> Parse:
         if len(header) < _HEADER.size:
@@ -118,13 +119,14 @@ class RegistryFormat:
             raise UnsupportedFormatError(f"the registry has no schema {schema_id}") from None
         if schema.schema_type != "AVRO":
             raise UnsupportedFormatError(f"schema {schema_id} is {schema.schema_type}, not AVRO")
-        return self._kept(avro_parser(schema.schema_str, references_of(self._client, schema)), schema_id)
+        parse = avro_parser(schema.schema_str, references_of(self._client, schema), skipped=_HEADER.size)
+        return self._kept(parse, schema_id)
 
     def _kept(self, parse: Parse, schema_id: int) -> Parse:
         kind = self._kind
         if kind is None:
             return parse
-        given = parse(pa.array([], pa.binary())).type
+        given = parse(pa.nulls(0, pa.binary())).type
         if not promotes(given, kind):
             raise UnsupportedFormatError(f"schema {schema_id} has the type {given}, which does not become the column's {kind}")
         return lambda column: widened(parse(column), kind)
@@ -163,9 +165,13 @@ def promotes(given: pa.DataType, kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) and (pa.types.is_string(given) or pa.types.is_fixed_size_binary(given)))
 
 
-def _without_headers(column: pa.Array) -> pa.Array:
-    # binary_slice() without an end fails if the result is short: "Negative buffer resize".
-    return pc.binary_replace_slice(column, 0, _HEADER.size, b"")
+def _common_header(column: pa.Array) -> bytes | None:
+    """The header with which all values of a column begin; ``None`` if they differ, or if the column has nulls or no value."""
+    if column.null_count or not len(column):
+        return None
+    header: bytes = column[0].as_py()[: _HEADER.size]
+    alike = len(header) == _HEADER.size and pc.all(pc.starts_with(column, header)).as_py()
+    return header if alike else None
 
 
 def _together(parts: list[tuple[pa.Array, pa.Array]], length: int, kind: pa.DataType | None) -> pa.Array:

@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_remote_client.errors import ConfigurationError, missing_extra
 from kafka_remote_client.records.arrow import schema_of
@@ -24,6 +25,7 @@ from kafka_remote_client.scanning.export.schema_registry import ExportRegistry, 
 from kafka_remote_client.scanning.export.split_writer import ParquetWriting, WritingArguments
 from kafka_remote_client.scanning.export.table_types import TableFormat, table_type
 from kafka_remote_client.values.decoder import ValueDecoder
+from kafka_remote_client.values.scalars import binary_scalar
 
 __all__ = ["ExportArguments", "TypedArguments", "TypedColumns", "split_arguments"]
 
@@ -82,7 +84,8 @@ class TypedColumns:
             return
         # A type that cannot be decoded at all, such as a map from JSON, fails here and not in the first split.
         json = {name for name, (kind, _) in self._columns.items() if kind == "json"}
-        probe = {name: pa.array([b"null" if name in json else None], pa.binary()) for name in self.decoded}
+        null = pa.nulls(1, pa.binary())
+        probe = {name: pc.coalesce(null, binary_scalar(b"null")) if name in json else null for name in self.decoded}
         try:
             self._decoder("column").decode(pa.table(probe))
         except pa.ArrowNotImplementedError as error:
@@ -129,7 +132,8 @@ class TypedColumns:
     def schema(self, columns: Sequence[str]) -> pa.Schema:
         """The schema of the table if ``columns`` are read. Raises as :meth:`check`."""
         self.check(columns)
-        return self._decoder("column" if self.on_error == "column" else "raise").decode(schema_of(columns).empty_table()).schema
+        decoder = self._decoder("column" if self.on_error == "column" else "raise")
+        return decoder.decode(pa.Table.from_batches([], schema_of(columns))).schema
 
     def read(self, columns: Sequence[str]) -> tuple[str, ...]:
         """The columns to read: also topic, partition and offset, which errors about a record name."""

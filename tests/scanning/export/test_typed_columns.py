@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.scanning.export.typed_columns import TypedColumns
 from kafka_remote_client.scanning.table_scan import TableScan, scan
+from tests.support.artifacts import ROOT
 from tests.support.scanned import expected_rows
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -129,3 +132,16 @@ def test_an_export_with_unparsable_values_publishes_nothing(orders: TableScan, t
         table.to_parquet(tmp_path, value_format="json", value_schema=SCHEMA)
     assert (raised.value.topic, raised.value.offset is not None) == ("epochs", True)
     assert list(tmp_path.glob("*.parquet")) == []
+
+
+def test_typed_columns_are_made_without_pandas() -> None:
+    """``pyarrow.array`` and ``pyarrow.scalar`` import it, which takes longer than a small export."""
+    code = "import sys, pyarrow as pa; from kafka_remote_client.records import read_batches\n"
+    code += "from kafka_remote_client.scanning.export.typed_columns import TypedColumns\n"
+    code += "from tests.support.batches import Rec, batch\n"
+    code += "typed = TypedColumns(value_format='json', value_schema=pa.schema([('n', pa.int64())]))\n"
+    code += "records = read_batches(batch(0, [Rec(0, None, b'{\"n\": 7}')])).to_arrow('t', 0)\n"
+    code += "found = list(typed.of((one for one in [records]), ('value',), print))\n"
+    code += "print(found[0].to_pylist(), 'pandas' in sys.modules)"
+    told = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+    assert told == "[{'value': {'n': 7}}] False\n"
