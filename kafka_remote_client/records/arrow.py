@@ -69,12 +69,12 @@ def record_batch(
     KeyError for a name that is not in the schema.
     """
     length = len(columns)
-    topics, partitions = _constants(topic, partition, _bits(length))
+    bits = _bits(length)
     arrays: Mapping[str, Callable[[], pa.Array]] = {
         "key": lambda: _binary(columns.binary_column(False, 0, length), length),
         "value": lambda: _binary(columns.binary_column(True, 0, length), length),
-        "topic": lambda: topics.slice(0, length),
-        "partition": lambda: partitions.slice(0, length),
+        "topic": lambda: _topics(topic, bits).slice(0, length),
+        "partition": lambda: _partitions(partition, bits).slice(0, length),
         "offset": lambda: pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
         "timestamp": lambda: pa.Array.from_buffers(_TIMESTAMP, length, [None, pa.py_buffer(_microseconds(columns))]),
         "timestampType": lambda: pa.Array.from_buffers(
@@ -105,13 +105,13 @@ def _microseconds(columns: Columns) -> Buffer:
 def slice_batch(columns: Columns, topic: str, partition: int, start: int, stop: int) -> pa.RecordBatch:
     """The records ``[start, stop)`` with :data:`RECORD_SCHEMA`. Offsets, times and epochs are the block's own memory."""
     length = stop - start
-    topics, partitions = _constants(topic, partition, _bits(length))
+    bits = _bits(length)
     types = _numbers(columns.timestamp_types_buffer(), pa.int32(), start, length)
     timestamps = _numbers(columns.timestamps_buffer(), _MILLISECONDS, start, length)
     epochs = _numbers(columns.leader_epochs_buffer(), pa.int32(), start, length)
     arrays = [
-        topics.slice(0, length),
-        partitions.slice(0, length),
+        _topics(topic, bits).slice(0, length),
+        _partitions(partition, bits).slice(0, length),
         _numbers(columns.offsets_buffer(), pa.int64(), start, length),
         _null_where_negative(timestamps, types),
         types,
@@ -193,15 +193,21 @@ def _bits(length: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _constants(topic: str, partition: int, bits: int) -> tuple[pa.Array, pa.Array]:
-    """The columns of topic and partition with ``2 ** bits`` values each, which the blocks of a partition share.
+def _topics(topic: str, bits: int) -> pa.Array:
+    """The column of the topic with ``2 ** bits`` values, which its blocks share.
 
-    They are made of buffers, because ``pyarrow.scalar`` and ``pyarrow.array`` import pandas if it is installed: 0.4 s.
+    It is made of buffers, because ``pyarrow.scalar`` and ``pyarrow.array`` import pandas if it is installed: 0.4 s.
     """
     name, count = topic.encode(), 1 << bits
-    ends = array("i", [len(name) * row for row in range(count + 1)])
-    topics = pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(name * count)])
-    return topics, pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(array("i", [partition]) * count)])
+    ends = array("i", range(0, len(name) * count + 1, len(name)))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(name * count)])
+
+
+@lru_cache(maxsize=8)
+def _partitions(partition: int, bits: int) -> pa.Array:
+    """The same of the partition."""
+    count = 1 << bits
+    return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(array("i", [partition]) * count)])
 
 
 @lru_cache(maxsize=8)

@@ -6,7 +6,8 @@
                                   nothing matches: the other columns are not built
 
 Splits of one partition are read one after the other, and partitions in parallel, so records of a partition keep the order of
-their offsets. With a limit partitions are read one after the other, in parts that grow, so that few ranges are requested.
+their offsets. Neighbouring splits are one read: its reading ahead does not end with a split. With a limit partitions are read
+one after the other, in parts that grow, so that few ranges are requested.
 
 References: docs/tables.md.
 """
@@ -39,7 +40,7 @@ from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.scan_plan import ScanPlan, TieredPartition, plan_scan, segments_in
 from kafka_remote_client.scanning.split_blocks import growing_parts, split_blocks, tally_of
 from kafka_remote_client.scanning.split_window import split_window
-from kafka_remote_client.scanning.splits import Split
+from kafka_remote_client.scanning.splits import Split, joined
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
 from kafka_remote_client.segment_spans import SegmentSpan
 
@@ -201,7 +202,7 @@ class OpenScan:
         return [partial(read, list(splits)) for _, splits in groups]
 
     def _counts(self, splits: list[Split]) -> Generator[int, None, None]:
-        for split in splits:
+        for split in joined(splits, self._takes_all):
             condition = self._condition(split)
             if condition is None:
                 yield self._tally(split).records
@@ -223,13 +224,18 @@ class OpenScan:
         said = verdict(condition, Extent(*split.topic_partition, split.start, split.end))
         return None if said is Verdict.ALWAYS else condition
 
-    def _of_partition(self, splits: list[Split]) -> Generator[pa.RecordBatch, None, None]:
-        for split in splits:
-            for part in self._parts(split):
-                yield from self.record_batches(part)
+    def _takes_all(self, split: Split) -> bool:
+        return self._condition(split) is None
 
-    def _parts(self, split: Split) -> Iterator[Split]:
-        return iter((split,)) if self.scan.limit is None else growing_parts(split, self.scan.limit)
+    def _of_partition(self, splits: list[Split]) -> Generator[pa.RecordBatch, None, None]:
+        for part in self._parts(splits):
+            yield from self.record_batches(part)
+
+    def _parts(self, splits: list[Split]) -> Iterator[Split]:
+        limit = self.scan.limit
+        if limit is None:
+            return joined(splits, self._takes_all)
+        return (part for split in splits for part in growing_parts(split, limit))
 
     def _records(self, block: RecordBlock, split: Split, condition: Predicate | None) -> pa.RecordBatch | None:
         """Returns ``None`` if no record of the block matches, without building the other columns."""

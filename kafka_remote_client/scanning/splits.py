@@ -24,7 +24,17 @@ import attrs
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.segment_spans import SegmentSpan
 
-__all__ = ["DEFAULT_SPLIT_BYTES", "OffsetRange", "Split", "UnknownSpan", "plan_splits", "sized", "tiles", "total_bytes"]
+__all__ = [
+    "DEFAULT_SPLIT_BYTES",
+    "OffsetRange",
+    "Split",
+    "UnknownSpan",
+    "joined",
+    "plan_splits",
+    "sized",
+    "tiles",
+    "total_bytes",
+]
 
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 _ASSUMED_BYTES_PER_OFFSET = 1024.0
@@ -149,6 +159,21 @@ def sized(ranges: Iterable[OffsetRange], largest_gap: int | None = None) -> list
 def total_bytes(tiled: Iterable[Iterable[Split]]) -> int:
     """Returns the bytes of all parts of :func:`sized`."""
     return sum(part.size_in_bytes for parts in tiled for part in parts)
+
+
+def joined(splits: Iterable[Split], kind: Callable[[Split], object]) -> Iterator[Split]:
+    """Joins neighbours that one read can cover: of the same partition, without a gap between them, and of equal ``kind``."""
+    last: Split | None = None
+    for split in splits:
+        if last is not None:
+            if (last.topic_partition, last.end, kind(last)) == (split.topic_partition, split.start, kind(split)):
+                gets = None if last.gets is None or split.gets is None else last.gets + split.gets
+                last = attrs.evolve(last, end=split.end, size_in_bytes=last.size_in_bytes + split.size_in_bytes, gets=gets)
+                continue
+            yield last
+        last = split
+    if last is not None:
+        yield last
 
 
 def tiles(start: int, end: int, segments: Sequence[SegmentSpan]) -> Iterator[tuple[int, int, SegmentSpan] | UnknownSpan]:

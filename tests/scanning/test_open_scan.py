@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from kafka_remote_client.fallback import TierUnavailableError
+from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.remote_log.layout import ObjectKind
@@ -96,7 +97,7 @@ def test_a_split_is_read_as_blocks_and_as_record_batches(golden: TierReader) -> 
     assert scan.schema.names == ["offset"]
 
 
-@pytest.mark.parametrize("bounds", [{}, {"start_offset": 700, "end_offset": 2_300}, {"since": 2_000}])
+@pytest.mark.parametrize("bounds", [{}, {"start_offset": 700, "end_offset": 2_300}, {"since": 2_000}, {"split_bytes": 1}])
 def test_planned_requests_and_bytes_equal_the_counted_ones(rising: TierReader, bounds: dict[str, int]) -> None:
     scan = opened(rising, topics="orders", **bounds)
     for _ in scan.stream():
@@ -104,6 +105,27 @@ def test_planned_requests_and_bytes_equal_the_counted_ones(rising: TierReader, b
     counted = scan.metrics()
     assert scan.plan.gets == counted["remote-fetch-request-total"]
     assert scan.plan.read_bytes == pytest.approx(counted["remote-fetch-bytes-total"], rel=0.02)
+
+
+def test_splits_without_a_gap_are_one_read(rising: TierReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So reading ahead goes on across the end of a split."""
+    reads: list[tuple[int, int]] = []
+    read = TierReader.read
+
+    def counted(tier: TierReader, topic: str, partition: int, start: int, end: int, **more: object) -> RemoteReader:
+        reads.append((start, end))
+        return read(tier, topic, partition, start, end, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TierReader, "read", counted)
+    scan = opened(rising, topics="orders", split_bytes=1)
+    assert len(scan.plan.splits) == 3
+    assert [row["offset"] for row in rows_of(table(scan))] == list(range(3000))
+    assert scan.count() == 3000
+    assert reads == [(0, 3000)] * 2
+    reads.clear()
+    above = opened(rising, topics="orders", split_bytes=1, predicate=column("offset") >= 500)
+    assert above.count() == 2500
+    assert reads == [(500, 3000)]
 
 
 def test_records_of_a_partition_come_in_the_order_of_offsets(golden: TierReader) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.splits import OffsetRange, Split, plan_splits
+from kafka_remote_client.scanning.splits import OffsetRange, Split, joined, plan_splits
 from kafka_remote_client.segment_spans import SegmentSpan
 
 TP = TopicPartition("t", 0)
@@ -155,3 +155,24 @@ def test_offsets_without_a_known_segment_are_cut_by_size() -> None:
 def test_adjacent_splits_of_exactly_max_records_are_joined() -> None:
     spans = segments(10, 20, 30)
     assert bounds(plan_splits([OffsetRange(TP, 0, 30, spans)], split_bytes=1000, max_records=20)) == [(0, 20), (20, 30)]
+
+
+def test_neighbours_of_one_kind_are_joined() -> None:
+    other = TopicPartition("t", 1)
+    splits = [
+        Split(TP, 0, 10, 100, gets=2),
+        Split(TP, 10, 20, 50, gets=1),
+        Split(TP, 20, 30, 40, gets=3),  # another kind
+        Split(TP, 31, 40, 30, gets=3),  # after a gap
+        Split(TP, 40, 50, 20),
+        Split(other, 50, 60, 10, gets=1),
+    ]
+    found = list(joined(splits, lambda split: split.start == 20))
+    assert [(one.topic_partition, one.start, one.end) for one in found] == [
+        (TP, 0, 20),
+        (TP, 20, 30),
+        (TP, 31, 50),
+        (other, 50, 60),
+    ]
+    assert [(one.size_in_bytes, one.gets) for one in found] == [(150, 3), (40, 3), (50, None), (10, 1)]
+    assert list(joined([], bool)) == []
