@@ -35,6 +35,7 @@ __all__ = [
     "RemoteStorageFetcher",
     "SignedUrl",
     "StorageFormat",
+    "StreamingObjectStore",
     "VersionedObjectStore",
     "WritableBuffer",
 ]
@@ -125,6 +126,19 @@ class VersionedObjectStore(Protocol):
 
     def etag(self, key: str) -> str | None:
         """The ETag of the object as it is now; None where the store gives none. Raises as :meth:`RemoteObjectStore.get`."""
+
+
+@runtime_checkable
+class StreamingObjectStore(Protocol):
+    """What a RemoteObjectStore may have besides, so that the bytes of a log are received in the memory of their reader.
+
+    Without it, ranges of logs come from :meth:`RemoteObjectStore.get_range`, and each is copied once more.
+    """
+
+    def open_range(self, key: str, start: int, end: int) -> ReadableStream:
+        """Opens bytes ``[start, end)``. Raises as :meth:`RemoteObjectStore.get`, and RangeNotSatisfiableError if the range is
+        empty or the object ends before ``end``.
+        """
 
 
 def _secret(value: object) -> str:

@@ -31,12 +31,13 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_fetchers._s3_errors import s3_guarded
 from kafka_remote_fetchers._settings import bool_setting, fetcher_settings, text_setting
 
-__all__ = ["S3_SETTINGS", "S3Client", "S3Clients", "S3Settings"]
+__all__ = ["CONNECT_SECONDS", "S3_SETTINGS", "S3Client", "S3Clients", "S3Settings"]
 
 _KEYS = frozenset(
     {"region", "endpoint.url", "path.style", "profile", "role.arn", "role.session.name", "external.id"},
 )
 S3_SETTINGS = fetcher_settings("allow.http", "ssl.ca.location", *(f"s3.{key}" for key in _KEYS))
+CONNECT_SECONDS = 5
 _ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?", re.ASCII)
 _RENEWAL_SECONDS = 10.0
 _SPARE = 60.0
@@ -91,7 +92,7 @@ class S3Settings:
         own_host = "auto" if self.endpoint_url else "virtual"
         return Config(
             signature_version="s3v4",
-            connect_timeout=5,
+            connect_timeout=CONNECT_SECONDS,
             read_timeout=10,
             retries={"mode": "standard", "total_max_attempts": 3},
             max_pool_connections=_POOL,

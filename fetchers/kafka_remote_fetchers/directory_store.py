@@ -7,6 +7,7 @@ A key is a relative path with ``/`` between its parts. Whatever a key says, only
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,10 +21,11 @@ from kafka_remote_client.errors import (
     RemoteStorageAccessError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_client.plugin import ObjectInfo, ReadableStream, WritableBuffer
 from kafka_remote_client.safe_open import check_object_key, safe_open
+from kafka_remote_fetchers._byte_range import WantedRange
 
-__all__ = ["DirectoryStore", "directory_of"]
+__all__ = ["DirectoryStore", "directory_of", "open_file_range"]
 
 _T = TypeVar("_T")
 _DENIED = frozenset({errno.EACCES, errno.EPERM})
@@ -45,6 +47,9 @@ class DirectoryStore:
         if not 0 <= start <= end:
             raise ValueError(f"not a byte range: [{start}, {end})")
         return self._read(key, start, end - start)
+
+    def open_range(self, key: str, start: int, end: int) -> ReadableStream:
+        return open_file_range(self._root, key, WantedRange.of(start, end))
 
     def size(self, key: str) -> int:
         return self._with_file(key, lambda fd: os.fstat(fd).st_size)
@@ -100,6 +105,49 @@ class DirectoryStore:
                     yield ObjectInfo(key, entry.stat(follow_symlinks=False).st_size)
                 except FileNotFoundError:
                     continue  # removed since the directory was read
+
+
+def open_file_range(root: Path, key: str, wanted: WantedRange) -> ReadableStream:
+    """Opens a range of the file ``key`` below ``root``. Raises as ``safe_open``, and RangeNotSatisfiableError."""
+    file = os.fdopen(safe_open(root, key), "rb", buffering=0)
+    try:
+        end = wanted.end_in(os.fstat(file.fileno()).st_size)
+        file.seek(wanted.start)
+    except BaseException:
+        file.close()
+        raise
+    return _FileRangeStream(file, end - wanted.start)
+
+
+class _FileRangeStream:
+    """A ReadableStream over an open file, from where it stands."""
+
+    def __init__(self, file: io.FileIO, length: int) -> None:
+        self._file = file
+        self._remaining = length
+
+    def readinto(self, buffer: WritableBuffer, /) -> int:
+        with memoryview(buffer) as whole, whole.cast("B") as data:
+            wanted = min(len(data), self._remaining)
+            if not wanted:
+                return 0
+            with data[:wanted] as front:
+                count = _read(self._file, front)
+        self._remaining -= count
+        return count
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _read(file: io.FileIO, front: memoryview) -> int:
+    try:
+        count = file.readinto(front)
+    except (OSError, ValueError):  # ValueError: the stream was closed
+        count = 0
+    if not count:
+        raise RemoteStorageUnavailableError("the file ended before the range")
+    return count
 
 
 def directory_of(url: str | os.PathLike[str]) -> Path:

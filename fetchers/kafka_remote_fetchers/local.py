@@ -9,8 +9,6 @@ References: reliability promise S17.
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
@@ -23,11 +21,10 @@ from kafka_remote_client.errors import (
     SegmentNotFoundError,
 )
 from kafka_remote_client.model import RemoteLogSegmentMetadata
-from kafka_remote_client.plugin import LocationMetadata, ReadableStream, WritableBuffer
-from kafka_remote_client.safe_open import safe_open
+from kafka_remote_client.plugin import LocationMetadata, ReadableStream
 from kafka_remote_fetchers._byte_range import WantedRange
 from kafka_remote_fetchers._settings import fetcher_settings, text_setting
-from kafka_remote_fetchers.directory_store import directory_of
+from kafka_remote_fetchers.directory_store import directory_of, open_file_range
 
 __all__ = ["LocalFetcher"]
 
@@ -56,54 +53,12 @@ class LocalFetcher:
             raise RemoteStorageError("the location has no object key")
         if self._root is None:
             raise RemoteStorageUnavailableError("the fetcher is not configured")
-        file = os.fdopen(_open(self._root, key), "rb", buffering=0)
         try:
-            end = wanted.end_in(os.fstat(file.fileno()).st_size)
-            file.seek(wanted.start)
-        except BaseException:
-            file.close()
-            raise
-        return _FileRangeStream(file, end - wanted.start)
+            return open_file_range(self._root, key, wanted)
+        except ObjectNotFoundError:
+            failure = SegmentNotFoundError("the object does not exist")
+        raise failure
 
     def close(self) -> None:
         """Forgets the root; streams that are open stay so."""
         self._root = None
-
-
-def _open(root: Path, key: str) -> int:
-    try:
-        return safe_open(root, key)
-    except ObjectNotFoundError:
-        failure = SegmentNotFoundError("the object does not exist")
-    raise failure
-
-
-class _FileRangeStream:
-    """A ReadableStream over an open file, from where it stands."""
-
-    def __init__(self, file: io.FileIO, length: int) -> None:
-        self._file = file
-        self._remaining = length
-
-    def readinto(self, buffer: WritableBuffer, /) -> int:
-        with memoryview(buffer) as whole, whole.cast("B") as data:
-            wanted = min(len(data), self._remaining)
-            if not wanted:
-                return 0
-            with data[:wanted] as front:
-                count = _read(self._file, front)
-        self._remaining -= count
-        return count
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _read(file: io.FileIO, front: memoryview) -> int:
-    try:
-        count = file.readinto(front)
-    except (OSError, ValueError):  # ValueError: the stream was closed
-        count = 0
-    if not count:
-        raise RemoteStorageUnavailableError("the file ended before the range")
-    return count

@@ -72,10 +72,7 @@ class ObjectStoreFetcher:
         options: dict[str, Any] = {"range": byte_range}
         if location.etag is not None:
             options["if_match"] = quoted_etag(location.etag)
-        result = _asked(connected, location.object_key, options)
-        _check(result, wanted, location.etag)
-        start, end = result.range
-        return _PieceStream(connected.name, iter(result.stream(min_chunk_size=_PIECE)), end - start)
+        return _stream(connected, _asked(connected, location.object_key, options), wanted, location.etag)
 
     def close(self) -> None:
         """Later fetches fail; those in flight end by themselves."""
@@ -96,6 +93,10 @@ class ObjectStore:
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return bytes_between(start, end, lambda: self._bytes(key, {"range": (start, end)}))
+
+    def open_range(self, key: str, start: int, end: int) -> ReadableStream:
+        wanted = WantedRange.of(start, end)
+        return _stream(self._connected, self._found(key, {"range": (start, end)}), wanted)
 
     def size(self, key: str) -> int:
         # A HEAD has no body, which could tell a bucket that is gone from an object that is not there
@@ -140,6 +141,13 @@ class ObjectStore:
 def _asked(connected: ConnectedStore, key: str, options: Any) -> Any:
     name = connected.location.name(key)
     return obstore_guarded(connected.name, obstore.get, connected.store, name, options=options)
+
+
+def _stream(connected: ConnectedStore, result: Any, wanted: WantedRange, etag: str | None = None) -> ReadableStream:
+    """The body of an answer. Raises as :func:`_check`."""
+    _check(result, wanted, etag)
+    start, end = result.range
+    return _PieceStream(connected.name, iter(result.stream(min_chunk_size=_PIECE)), end - start)
 
 
 def _check(result: Any, wanted: WantedRange, etag: str | None) -> None:

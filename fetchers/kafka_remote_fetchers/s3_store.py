@@ -6,15 +6,21 @@ Permissions: s3:GetObject on the objects, s3:ListBucket on the bucket. Without t
 ::
 
     get, get_range | GetObject
+    open_range     | GetObject over this package's connections (:mod:`kafka_remote_fetchers._s3_ranges`), or boto3's
+                   | if the environment has a proxy for the endpoint
     size, etag     | GetObject of one byte, because the answer to a HEAD cannot tell a missing object from a missing bucket
     list           | ListObjectsV2, 1,000 keys a page
 """
 
 from __future__ import annotations
 
+import io
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import (
@@ -26,10 +32,13 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     SegmentNotFoundError,
 )
-from kafka_remote_client.plugin import ObjectInfo
-from kafka_remote_fetchers._byte_range import bytes_between
-from kafka_remote_fetchers._s3_client import S3_SETTINGS, S3Client, S3Clients, S3Settings
+from kafka_remote_client.plugin import ObjectInfo, ReadableStream
+from kafka_remote_client.settings import FETCHER_PREFIX
+from kafka_remote_fetchers._byte_range import WantedRange, bytes_between
+from kafka_remote_fetchers._range_client import RangeClient
+from kafka_remote_fetchers._s3_client import CONNECT_SECONDS, S3_SETTINGS, S3Client, S3Clients, S3Settings
 from kafka_remote_fetchers._s3_errors import s3_guarded
+from kafka_remote_fetchers._s3_ranges import S3Ranges
 from kafka_remote_fetchers._store_url import StoreUrl
 
 __all__ = ["S3Store"]
@@ -50,12 +59,25 @@ class S3Store:
         self._location = StoreUrl.parse(url, "s3")
         self._clock = clock or SystemClock()
         self._clients = S3Clients(S3Settings.parse(options or {}), self._clock)
+        self._configs = {f"{FETCHER_PREFIX}{name}": value for name, value in (options or {}).items()}
+        self._lock = threading.Lock()
+        self._ranges: S3Ranges | None = None  # made when it is needed: look-ups alone need none
 
     def get(self, key: str) -> bytes:
         return self._object(key, None)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
         return bytes_between(start, end, lambda: self._object(key, f"bytes={start}-{end - 1}"))
+
+    def open_range(self, key: str, start: int, end: int) -> ReadableStream:
+        wanted, deadline = WantedRange.of(start, end), Deadline(self._clock, _READ_SECONDS)
+        if _has_proxy(self._clients.current.boto.meta.endpoint_url):
+            return io.BytesIO(self.get_range(key, start, end))
+        try:
+            return self._opened_ranges().open(key, wanted, deadline)
+        except SegmentNotFoundError:
+            pass
+        raise ObjectNotFoundError(key)
 
     def size(self, key: str) -> int:
         answer = self._first_byte(key)
@@ -83,7 +105,18 @@ class S3Store:
                 return
 
     def close(self) -> None:
+        with self._lock:
+            if self._ranges is not None:
+                self._ranges.close()
         self._clients.current.boto.close()
+
+    def _opened_ranges(self) -> S3Ranges:
+        with self._lock:
+            if self._ranges is None:
+                configs = {**self._configs, "fetch.remote.connect.timeout.ms": 1000 * CONNECT_SECONDS}
+                connections = RangeClient(configs, self._clock, allow_private=True)
+                self._ranges = S3Ranges(self._location, self._clients, connections, self._clock)
+            return self._ranges
 
     def _first_byte(self, key: str) -> Any:
         """The answer to a GET of it; None for an object without bytes."""
@@ -134,6 +167,12 @@ class S3Store:
         return s3_guarded(
             client.host, client.boto.list_objects_v2, Bucket=self._location.bucket, Prefix=self._location.prefix + prefix, **at
         )
+
+
+def _has_proxy(endpoint: str) -> bool:
+    """Whether boto3 reaches the endpoint through a proxy of the environment."""
+    parts = urlsplit(endpoint)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.netloc)
 
 
 def _read_all(body: Any, deadline: Deadline) -> bytes:

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from kafka_remote_client.errors import ObjectNotFoundError, RemoteStorageError, SegmentNotFoundError
 from kafka_remote_client.model import RemoteLogSegmentMetadata
-from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteObjectStore, WritableBuffer
+from kafka_remote_client.plugin import (
+    LocationMetadata,
+    ReadableStream,
+    RemoteObjectStore,
+    StreamingObjectStore,
+    WritableBuffer,
+)
 
 __all__ = ["StoreFetcher"]
 
@@ -28,6 +34,8 @@ class StoreFetcher:
             raise RemoteStorageError("the location has no object key")
         end = remote_log_segment_metadata.segment_size_in_bytes if end_position == -1 else end_position
         try:
+            if isinstance(self._store, StreamingObjectStore):
+                return self._store.open_range(key, start_position, end)
             return _RangeStream(self._store.get_range(key, start_position, end))
         except ObjectNotFoundError as error:
             raise SegmentNotFoundError(str(error)) from None
@@ -37,6 +45,8 @@ class StoreFetcher:
 
 
 class _RangeStream:
+    """The bytes of a store that has no streams."""
+
     def __init__(self, data: bytes) -> None:
         self._rest = memoryview(data)
 

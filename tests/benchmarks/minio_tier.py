@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from unittest import mock
 
 from tests.benchmarks.running import ShimProcess
 from tests.benchmarks.topics import TieredTopic
@@ -29,6 +32,26 @@ class MinioTier:
         self._bucket = self._server.new_bucket()
 
     @property
+    def url(self) -> str:
+        return f"s3://{self._bucket}"
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options of a store behind the proxy, without credentials."""
+        return {**self._server.options, "s3.endpoint.url": f"http://{self.proxy.authority}"}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables with the credentials."""
+        return self._server.environment
+
+    @contextmanager
+    def variables(self) -> Iterator[None]:
+        """This process has the credentials."""
+        with mock.patch.dict(os.environ, self.environment):
+            yield
+
+    @property
     def pids(self) -> dict[str, int]:
         """The process of each server, by name."""
         assert self._server.pid is not None
@@ -42,13 +65,12 @@ class MinioTier:
 
     def shim(self) -> ShimProcess:
         """A shim over the bucket."""
-        options = {**self._server.options, "s3.endpoint.url": f"http://{self.proxy.authority}"}
         return ShimProcess(
             self._broker,
-            store=f"s3://{self._bucket}",
+            store=self.url,
             store_host=self.proxy.authority,
-            environment=self._server.environment,
-            store_options=options,
+            environment=self.environment,
+            store_options=self.options,
         )
 
     def close(self) -> None:

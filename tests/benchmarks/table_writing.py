@@ -31,7 +31,6 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 import pyruhvro
 from kafka_remote_fetchers.directory_store import DirectoryStore
-from kafka_remote_fetchers.local import LocalFetcher
 
 from kafka_remote_client import scan
 from kafka_remote_client.records import read_batches
@@ -110,8 +109,8 @@ def _delayed(method: Callable[..., Any], seconds: float) -> Callable[..., Any]:
 def main() -> None:
     task: Task = json.load(sys.stdin)
     seconds = task["latency_ms"] / 1000
-    names = [(LocalFetcher, "fetch_log_segment"), *((DirectoryStore, name) for name in ("get", "get_range", "size"))]
-    patches = [mock.patch.object(kind, name, _delayed(getattr(kind, name), seconds)) for kind, name in names]
+    names = ("get", "get_range", "open_range", "size")
+    patches = [mock.patch.object(DirectoryStore, name, _delayed(getattr(DirectoryStore, name), seconds)) for name in names]
     for patch in patches:
         patch.start()
     began, worked = time.perf_counter(), time.process_time()

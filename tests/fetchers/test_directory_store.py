@@ -13,10 +13,12 @@ from kafka_remote_client.errors import (
     ConfigurationError,
     ForbiddenLocationError,
     ObjectNotFoundError,
+    RangeNotSatisfiableError,
     RemoteStorageAccessError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.plugin import ObjectInfo
+from kafka_remote_client.plugin import ObjectInfo, StreamingObjectStore
+from kafka_remote_client.testing import read_all
 from tests.support.bad_keys import BAD_KEYS
 
 
@@ -53,6 +55,14 @@ def test_get_range_is_cut_at_the_objects_end(store, start, end, expected):
 def test_get_range_raises_for_an_invalid_range(store, start, end):
     with pytest.raises(ValueError, match="byte range"):
         store.get_range("a/b/object", start, end)
+
+
+def test_an_open_range_has_all_of_its_bytes_or_is_refused(store):
+    assert isinstance(store, StreamingObjectStore)
+    assert read_all(store.open_range("a/b/object", 3, 10)) == b"3456789"
+    for start, end in ((3, 11), (10, 12), (4, 4)):
+        with pytest.raises(RangeNotSatisfiableError):
+            store.open_range("a/b/object", start, end)
 
 
 def test_a_range_far_beyond_the_object_allocates_nothing(store):
@@ -112,7 +122,7 @@ def test_list_skips_files_that_vanish_meanwhile(store, root, monkeypatch):
 
 @pytest.mark.parametrize("key", ["missing", "a/missing", "missing/object", "top/object", "a/b/object/deeper", "x" * 1000])
 def test_raises_for_a_missing_object(store, key):
-    for call in (store.get, store.size, lambda key: store.get_range(key, 0, 1)):
+    for call in (store.get, store.size, lambda key: store.get_range(key, 0, 1), lambda key: store.open_range(key, 0, 1)):
         with pytest.raises(ObjectNotFoundError) as caught:
             call(key)
         assert caught.value.key == key

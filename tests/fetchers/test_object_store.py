@@ -14,6 +14,7 @@ from kafka_remote_client.errors import (
     ConfigurationError,
     ForbiddenLocationError,
     ObjectNotFoundError,
+    RangeNotSatisfiableError,
     RemoteStorageAccessError,
     RemoteStorageError,
     RemoteStorageThrottledError,
@@ -21,7 +22,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
     SegmentNotFoundError,
 )
-from kafka_remote_client.plugin import LocationMetadata, ObjectInfo
+from kafka_remote_client.plugin import LocationMetadata, ObjectInfo, StreamingObjectStore
 from kafka_remote_client.registry import load_store
 from kafka_remote_client.testing import (
     Answer,
@@ -138,6 +139,11 @@ def test_reads_objects_and_their_ranges(store: ObjectStore) -> None:
     assert store.get_range("a.log", len(DATA) - 3, len(DATA) + 10) == DATA[-3:], "cut at the object's end"
     assert store.get_range("a.log", len(DATA), len(DATA) + 10) == b""
     assert store.get_range("a.log", 7, 7) == b""
+    assert isinstance(store, StreamingObjectStore)
+    assert read_all(store.open_range("a.log", 5, len(DATA))) == DATA[5:]
+    for start, end in ((5, len(DATA) + 1), (7, 7)):
+        with pytest.raises(RangeNotSatisfiableError):
+            store.open_range("a.log", start, end)
     assert {key: store.size(key) for key in OBJECTS} == {key: len(data) for key, data in OBJECTS.items()}
     with pytest.raises(ValueError, match="not a byte range"):
         store.get_range("a.log", 3, 2)
@@ -162,7 +168,12 @@ def test_lists_keys_below_its_root_in_order(store: ObjectStore) -> None:
 
 
 def test_a_missing_object_is_not_found(store: ObjectStore) -> None:
-    for ask in (store.get, store.size, lambda key: store.get_range(key, 0, 10)):
+    for ask in (
+        store.get,
+        store.size,
+        lambda key: store.get_range(key, 0, 10),
+        lambda key: store.open_range(key, 0, 10),
+    ):
         with pytest.raises(ObjectNotFoundError) as caught:
             ask("absent.log")
         assert caught.value.key == "absent.log"

@@ -161,11 +161,11 @@ def test_assumes_a_role_with_the_credentials_of_the_chain(
         "remote.storage.fetcher.s3.external.id": "somebody",
     }
     fetcher = fetcher_of(s3_environment, bucket, **role)
-    assert fetcher._clients is not None
-    assert fetcher._clients.current.may_wait(), "the role is taken when it is needed"
+    assert fetcher._ranges is not None
+    assert fetcher._ranges.clients.current.may_wait(), "the role is taken when it is needed"
     assert read_all(fetcher.fetch_log_segment(by_key("a b+c.log"), 3, 20)) == DATA[3:20]
-    assert fetcher._clients.current.credentials.get_frozen_credentials().token
-    assert not fetcher._clients.current.may_wait()
+    assert fetcher._ranges.clients.current.credentials.get_frozen_credentials().token
+    assert not fetcher._ranges.clients.current.may_wait()
     fetcher.close()
 
 

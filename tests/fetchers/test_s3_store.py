@@ -13,13 +13,14 @@ from kafka_remote_client.errors import (
     ForbiddenLocationError,
     InvalidStorageResponseError,
     ObjectNotFoundError,
+    RangeNotSatisfiableError,
     RemoteStorageAccessError,
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.plugin import ObjectInfo, VersionedObjectStore
+from kafka_remote_client.plugin import ObjectInfo, StreamingObjectStore, VersionedObjectStore
 from kafka_remote_client.registry import load_store
-from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, texts_of
+from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, read_all, texts_of
 from tests.support.clocks import TickingClock
 from tests.support.locations import ManualClock
 from tests.support.s3_server import S3Server
@@ -51,6 +52,37 @@ def test_reads_objects_and_their_ranges(store: S3Store) -> None:
     assert [store.size(key) for key in ("a.log", "dir/empty")] == [len(DATA), 0]
     with pytest.raises(ValueError, match="not a byte range"):
         store.get_range("a.log", 3, 2)
+
+
+def test_an_open_range_has_all_of_its_bytes_or_is_refused(store: S3Store) -> None:
+    assert isinstance(store, StreamingObjectStore)
+    assert read_all(store.open_range("dir/b c+é.index", 5, len(DATA))) == DATA[5:]
+    for start, end in ((5, len(DATA) + 1), (len(DATA), len(DATA) + 1), (7, 7)):
+        with pytest.raises(RangeNotSatisfiableError):
+            store.open_range("a.log", start, end)
+
+
+def test_ranges_that_are_open_end_with_the_store(store: S3Store) -> None:
+    store.open_range("a.log", 0, 10).close()
+    store.close()
+    with pytest.raises(RemoteStorageUnavailableError):
+        store.open_range("a.log", 0, 10)
+
+
+def test_ranges_go_through_the_proxy_of_the_environment(
+    s3_environment: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedOrigin(otherwise=Answer(status=206, headers={"Content-Range": "bytes 0-2/9"}, body=b"abc")) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "")
+        store = S3Store(f"s3://{bucket}/tier", s3_environment.options)
+        assert read_all(store.open_range("a.log", 0, 3)) == b"abc"
+        store.close()
+        assert proxy.exchanges
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    store = S3Store(f"s3://{bucket}/tier", s3_environment.options)
+    assert read_all(store.open_range("a.log", 0, 3)) == DATA[:3]
+    store.close()
 
 
 def test_the_etag_is_that_of_the_current_version(s3_environment: S3Server, store: S3Store, bucket: str) -> None:
@@ -85,7 +117,12 @@ def test_lists_more_than_one_page(s3_environment: S3Server) -> None:
 
 @pytest.mark.parametrize("key", ["absent.log", "folder"])
 def test_a_missing_object_is_not_found(store: S3Store, key: str) -> None:
-    for ask in (store.get, store.size, lambda key: store.get_range(key, 0, 10)):
+    for ask in (
+        store.get,
+        store.size,
+        lambda key: store.get_range(key, 0, 10),
+        lambda key: store.open_range(key, 0, 10),
+    ):
         with pytest.raises(ObjectNotFoundError) as caught:
             ask(key)
         assert caught.value.key == key
@@ -135,6 +172,7 @@ def test_replaced_credentials_are_read_again(
         store.size("a.log")  # they were read a moment ago
     clock.now += 10
     assert store.size("a.log") == len(DATA)
+    assert read_all(store.open_range("a.log", 3, 8)) == DATA[3:8]
     store.close()
 
 
