@@ -332,9 +332,8 @@ def test_partition_behind_the_local_log_goes_to_the_tier_at_its_position(rig: Ri
 def test_an_offset_that_the_log_has_lost_stays_with_the_broker(rig: Rig) -> None:
     """A further read would make librdkafka report it again, with the policy ``error``."""
     flow = rig.adopted(20)
-    gone = PartitionOffsets(log_start=60, earliest_local=100, latest_tiered=99, high_watermark=150)
+    rig.engine.watched = gone = PartitionOffsets(log_start=60, earliest_local=100, latest_tiered=99, high_watermark=150)
     rig.routing._end(flow, ReadEnd("out-of-range", 20, 4, None, gone, out_of_range=True))
-    rig.engine.watched = gone
     rechecked(rig, 60)
     assert (flow.route, len(rig.engine.read_requests)) == (Route.BROKER, 1)
 
