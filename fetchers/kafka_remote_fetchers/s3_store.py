@@ -45,6 +45,7 @@ __all__ = ["S3Store"]
 
 _T = TypeVar("_T")
 _READ_SECONDS = 60.0
+_CONNECT_TIMEOUT = "fetch.remote.connect.timeout.ms"
 _PIECE = 256 * 1024
 _CONTENT_RANGE = re.compile(r"bytes 0-0/([0-9]{1,18})", re.ASCII)
 
@@ -113,7 +114,7 @@ class S3Store:
     def _opened_ranges(self) -> S3Ranges:
         with self._lock:
             if self._ranges is None:
-                configs = {**self._configs, "fetch.remote.connect.timeout.ms": 1000 * CONNECT_SECONDS}
+                configs = {**self._configs, _CONNECT_TIMEOUT: 1000 * CONNECT_SECONDS}
                 connections = RangeClient(configs, self._clock, allow_private=True)
                 self._ranges = S3Ranges(self._location, self._clients, connections, self._clock)
             return self._ranges

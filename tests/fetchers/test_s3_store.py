@@ -117,12 +117,8 @@ def test_lists_more_than_one_page(s3_environment: S3Server) -> None:
 
 @pytest.mark.parametrize("key", ["absent.log", "folder"])
 def test_a_missing_object_is_not_found(store: S3Store, key: str) -> None:
-    for ask in (
-        store.get,
-        store.size,
-        lambda key: store.get_range(key, 0, 10),
-        lambda key: store.open_range(key, 0, 10),
-    ):
+    ranges = [lambda key: store.get_range(key, 0, 10), lambda key: store.open_range(key, 0, 10)]
+    for ask in (store.get, store.size, *ranges):
         with pytest.raises(ObjectNotFoundError) as caught:
             ask(key)
         assert caught.value.key == key
