@@ -36,7 +36,7 @@ _FIELD = "v"
 def avro_parser(schema: str, references: Iterable[str] = (), *, skipped: int = 0, compiled: bool = True) -> Parse:
     """Returns a parser of values that were written with ``schema``, which is JSON and refers to ``references`` by name.
 
-    ``skipped``: each value has so many bytes before its encoding. ``compiled``: whether pyruhvro may be used. Raises
+    ``skipped``: the number of bytes before the encoding of each value. ``compiled``: whether pyruhvro may be used. Raises
     UnsupportedFormatError for an invalid schema, or one that Arrow cannot represent (avro_types.py).
     """
     try:
