@@ -6,8 +6,10 @@ The names in brackets are those of Jepsen's Kafka checker. See ``docs/testing.md
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import attrgetter
 
 from tests.support.history import Event, History, Key, Opened, Outcome, Produced
 from tests.support.invariants.oracle import Oracle
@@ -17,6 +19,7 @@ from tests.support.invariants.violation import Violation, violation
 __all__ = ["duplicated", "lost", "out_of_order", "skipped", "unrequested"]
 
 _COMMITTED = {Outcome.PLAIN, Outcome.COMMITTED}
+_OFFSET = attrgetter("offset")
 
 
 def lost(history: History, oracle: Oracle) -> list[Violation]:
@@ -28,6 +31,8 @@ def lost(history: History, oracle: Oracle) -> list[Violation]:
     acknowledged: dict[Key, list[Produced]] = {}
     for event in history.of(Produced):
         acknowledged.setdefault((event.topic, event.partition), []).append(event)
+    for events in acknowledged.values():
+        events.sort(key=_OFFSET)
     found = []
     for span in walk(history).spans:
         start, stop = span.first_wanted, span.position
@@ -38,15 +43,18 @@ def lost(history: History, oracle: Oracle) -> list[Violation]:
         wanted = set(oracle.offsets(span.key, start, stop))
         wanted.update(
             event.offset
-            for event in acknowledged.get(span.key, ())
-            if start <= event.offset < stop
-            and (event.outcome in _COMMITTED or (everything and event.outcome is not Outcome.UNKNOWN))
+            for event in _between(acknowledged.get(span.key, []), start, stop)
+            if (event.outcome in _COMMITTED or (everything and event.outcome is not Outcome.UNKNOWN))
         )
         missing = sorted(wanted.difference(delivery.record.offset for delivery in span.deliveries))
         if missing:
             text = f"{len(missing)} committed records never came, though the position is {stop}"
             found.append(violation("I1", text, span.began, span.ended, key=span.key, offsets=missing))
     return found
+
+
+def _between(events: list[Produced], start: int, stop: int) -> list[Produced]:
+    return events[bisect_left(events, start, key=_OFFSET) : bisect_left(events, stop, key=_OFFSET)]
 
 
 def duplicated(history: History, oracle: Oracle) -> list[Violation]:

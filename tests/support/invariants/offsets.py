@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from itertools import pairwise
 
 from tests.support.history import Closed, Committed, Event, History, Key, Moved, Opened, Place, Polled, Positioned, Stored
 from tests.support.invariants.oracle import Oracle
-from tests.support.invariants.spans import Span, walk
+from tests.support.invariants.spans import Span, Walker, walk
 from tests.support.invariants.violation import Violation, violation
 
 __all__ = ["ahead", "unreported"]
@@ -22,7 +23,7 @@ def ahead(history: History, oracle: Oracle) -> list[Violation]:
     """
     groups = {event.consumer: event.group for event in history.of(Opened)}
     spans = walk(history).spans
-    reported = [event for event in history if isinstance(event, Stored | Committed)]
+    requested = _Requested(groups)
     found = []
     for event in history:
         if isinstance(event, Positioned):
@@ -30,17 +31,48 @@ def ahead(history: History, oracle: Oracle) -> list[Violation]:
                 found += _position(event, place, spans, oracle)
         elif isinstance(event, Committed):
             for place in event.places:
-                group = groups.get(event.consumer)
-                mine = [span for span in spans if groups.get(span.consumer) == group and span.key == place.key]
-                asked = [
-                    stored.offset
-                    for other in reported
-                    if other.number < event.number and not (isinstance(other, Committed) and not other.seen)
-                    for stored in other.places
-                    if stored.key == place.key
-                ]
-                found += _commit(history, event, place, mine, asked, oracle)
+                found += _commit(history, event, place, requested, oracle)
+        requested.see(event)
     return found
+
+
+class _Requested:
+    """What consumers have requested and got so far, event by event."""
+
+    def __init__(self, groups: Mapping[str, str]) -> None:
+        self._groups = groups
+        self._walker = Walker()
+        self._spans = 0
+        self._stored: dict[Key, int] = {}
+        self._limits: dict[tuple[str | None, Key], int] = {}
+        self._handed: defaultdict[tuple[str | None, Key], dict[int, int | None]] = defaultdict(dict)
+
+    def see(self, event: Event) -> None:
+        """The next event."""
+        strays = len(self._walker.walk.strays)
+        self._walker.see(event)
+        for span in self._walker.walk.spans[self._spans :]:
+            place = self._groups.get(span.consumer), span.key
+            self._limits[place] = max(self._limits.get(place, -1), span.start or -1)
+        self._spans = len(self._walker.walk.spans)
+        if isinstance(event, Stored) or (isinstance(event, Committed) and event.seen):
+            for one in event.places:
+                self._stored[one.key] = max(self._stored.get(one.key, -1), one.offset)
+        elif isinstance(event, Polled):
+            never = [stray.record for stray in self._walker.walk.strays[strays:] if stray.why != "while paused"]
+            for record in event.records:
+                if record not in never:
+                    place, after = (self._groups.get(event.consumer), record.place), record.offset + 1
+                    self._handed[place][after] = record.leader_epoch
+                    self._limits[place] = max(self._limits[place], after)
+
+    def limit(self, consumer: str, key: Key) -> int:
+        """The highest offset that was stored, seen as committed, a start, or after a delivered record; -1 without any."""
+        return max(self._stored.get(key, -1), self._limits.get((self._groups.get(consumer), key), -1))
+
+    def handed(self, consumer: str, key: Key) -> Mapping[int, int | None]:
+        """The offsets after the delivered records of the consumer's group, with the records' leader epochs."""
+        return self._handed[self._groups.get(consumer), key]
 
 
 def _position(event: Positioned, place: Place, spans: list[Span], oracle: Oracle) -> list[Violation]:
@@ -58,18 +90,10 @@ def _position(event: Positioned, place: Place, spans: list[Span], oracle: Oracle
     return _epoch(event, place, {record.offset + 1: record.leader_epoch for record in handed[-1:]}, "position")
 
 
-def _commit(
-    history: History, event: Committed, place: Place, spans: list[Span], asked: list[int], oracle: Oracle
-) -> list[Violation]:
-    handed: dict[int, int | None] = {}
-    limit = max(asked, default=-1)
-    for span in spans:
-        if span.began.number < event.number:
-            limit = max(limit, span.start or -1)
-            handed |= {d.record.offset + 1: d.record.leader_epoch for d in span.deliveries if d.event.number < event.number}
-    if limit < 0 and not handed:
+def _commit(history: History, event: Committed, place: Place, requested: _Requested, oracle: Oracle) -> list[Violation]:
+    limit, handed = requested.limit(event.consumer, place.key), requested.handed(event.consumer, place.key)
+    if limit < 0:
         return []  # what was committed before this history began
-    limit = max([limit, *handed])
     if place.offset > oracle.reach(place.key, limit) and not _in_progress(history, event):
         text = f"{place.offset} is committed, but only what lies below {limit} was handed out"
         return [violation("I8", text, event, key=place.key, offsets=[place.offset])]
@@ -84,7 +108,7 @@ def _in_progress(history: History, event: Event) -> bool:
     return False
 
 
-def _epoch(event: Event, place: Place, handed: dict[int, int | None], what: str) -> list[Violation]:
+def _epoch(event: Event, place: Place, handed: Mapping[int, int | None], what: str) -> list[Violation]:
     """Without an epoch there is nothing to compare. A missing epoch after a record that has one is a violation."""
     epoch = handed.get(place.offset)
     if epoch is None or epoch < 0 or place.leader_epoch == epoch:

@@ -33,7 +33,7 @@ from tests.support.history import (
     Sought,
 )
 
-__all__ = ["Delivery", "Span", "Stray", "Walk", "walk"]
+__all__ = ["Delivery", "Span", "Stray", "Walk", "Walker", "walk"]
 
 
 @attrs.frozen
@@ -101,7 +101,9 @@ class Walk:
     strays: list[Stray] = attrs.field(factory=list)
 
 
-class _Walker:
+class Walker:
+    """Goes through events one by one: :meth:`see`. ``walk``: what they have shown so far, ``open``: the spans that go on."""
+
     def __init__(self) -> None:
         self.walk = Walk()
         self.open: dict[tuple[str, Key], Span] = {}
@@ -143,6 +145,7 @@ class _Walker:
                 self.begin(event, key, anew, "cut", consumer=consumer)
 
     def see(self, event: Event) -> None:
+        """The next event."""
         match event:
             case Polled():
                 self.polled(event)
@@ -199,7 +202,7 @@ class _Walker:
 
 def walk(history: History) -> Walk:
     """Goes through a history once."""
-    walker = _Walker()
+    walker = Walker()
     for event in history:
         walker.see(event)
     return walker.walk
