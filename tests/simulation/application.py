@@ -14,13 +14,11 @@ from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 from tests.simulation.engine import Engine
-from tests.simulation.judge import ReadJudge, ViolationError, records_of
-from tests.simulation.model_log import LogRecord
-from tests.simulation.tier import Partition, Tier
+from tests.simulation.judge import LogRecord, ReadJudge, ViolationError, records_of
 
 if TYPE_CHECKING:
-    from tests.simulation.brokers import LedPartition
     from tests.simulation.clients import Client
+    from tests.simulation.topic_logs import LedPartition
     from tests.simulation.world import World
 
 __all__ = ["Application"]
@@ -30,7 +28,6 @@ _TRIAL_SECONDS = 2.0
 _LATER_SECONDS = 0.01
 _MOST_STAYS = 7
 """Rechecks after which each stay at the broker is over: one for a trial, six for the longest stay of 60 s."""
-_WORLD_EVENTS_SECONDS = 2.0
 _ENDS = {
     "breaker-open": "breaker-open",
     "end": "ended-bound",
@@ -46,7 +43,7 @@ _BACKOFF_SECONDS = 2.0
 class _Reader:
     """One application's read. ``held``: the block in its hands, with its records at the time of delivery."""
 
-    partition: Partition | LedPartition
+    partition: LedPartition
     read: PartitionRead
     judge: ReadJudge
     held: tuple[RecordBlock, tuple[LogRecord, ...]] | None = None
@@ -54,11 +51,10 @@ class _Reader:
 
 
 class Application:
-    """All applications of a world."""
+    """All reads of one client."""
 
-    def __init__(self, world: World, client: Client | None = None) -> None:
+    def __init__(self, world: World, client: Client) -> None:
         self._world = world
-        self._client = client
         self._engine = Engine(world, self, client)
         world.engines.append(self._engine)
         self._readers: dict[PartitionRead, _Reader] = {}
@@ -67,20 +63,14 @@ class Application:
 
     def start(self) -> None:
         """Opens a read of each partition."""
-        for partition in self._world.tier.partitions:
+        for partition in self._world.brokers.partitions:
             self._open(partition, self._anywhere(partition))
-        if isinstance(self._world.tier, Tier):
-            self._world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)
 
-    def stop(self) -> bool:
-        """Stops all reads for good. Returns True."""
+    def stop(self) -> None:
+        """Stops all reads for good."""
         self._stopped = True
         for reader in list(self._readers.values()):
             self._stop(reader)
-        return True
-
-    def judge_end(self) -> None:
-        """Nothing is left to judge: each block was judged when it came."""
 
     # -- notices ---------------------------------------------------------------------------------------------------------
 
@@ -110,10 +100,10 @@ class Application:
     def _some(self, mean: float) -> float:
         return self._world.chance.expovariate(1 / mean)
 
-    def _anywhere(self, partition: Partition | LedPartition) -> int:
+    def _anywhere(self, partition: LedPartition) -> int:
         return self._world.chance.randrange(partition.log_start, partition.tiered_end)
 
-    def _open(self, partition: Partition | LedPartition, start: int) -> None:
+    def _open(self, partition: LedPartition, start: int) -> None:
         chance, world = self._world.chance, self._world
         level = chance.choice((IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
         end = start + chance.randint(1, 200) if chance.random() < 0.2 else None
@@ -193,7 +183,7 @@ class Application:
         pause = _BACKOFF_SECONDS if end.reason == "breaker-open" else 0.1
         world.after(self._some(pause), partial(self._open_again, partition, offset))
 
-    def _leave(self, partition: Partition | LedPartition, offset: int) -> None:
+    def _leave(self, partition: LedPartition, offset: int) -> None:
         """The broker delivers, which is the faster one, until the store is tried again."""
         world, key = self._world, ("orders", partition.number)
         self._engine.asked.left(partition.number)
@@ -205,7 +195,7 @@ class Application:
                 raise ViolationError("J14", f"{self._on_trial} partitions are on trial at the broker")
         world.after(seconds + _LATER_SECONDS, partial(self._return, partition, offset, seconds, 1))
 
-    def _return(self, partition: Partition | LedPartition, offset: int, seconds: float, times: int) -> None:
+    def _return(self, partition: LedPartition, offset: int, seconds: float, times: int) -> None:
         """The broker has delivered for so many seconds, perhaps beyond the tier. ``times``: how often it is asked to return."""
         world, key = self._world, ("orders", partition.number)
         world.progress()
@@ -228,7 +218,7 @@ class Application:
         if end.reason == "end" and bound is not None and log.is_inside_batch(bound):
             seen.saw("end-inside-batch")
 
-    def _open_again(self, partition: Partition | LedPartition, offset: int) -> None:
+    def _open_again(self, partition: LedPartition, offset: int) -> None:
         if not self._stopped:
             self._open(partition, max(offset, partition.log_start))
 
@@ -247,19 +237,3 @@ class Application:
         self._engine.stopping(reader.read)
         del self._readers[reader.read]
         self._engine.scheduler.stopped(reader.read, world.clock.now)
-
-    # -- the tier --------------------------------------------------------------------------------------------------------
-
-    def _tier_changes(self) -> None:
-        world = self._world
-        if self._stopped:
-            return
-        assert isinstance(world.tier, Tier)
-        partition = world.chance.choice(world.tier.partitions)
-        if world.chance.random() < 0.5 and world.tier.grow(partition):
-            world.seen.saw("tier-grew")
-            world.tell("partition %d: a segment reaches the tier", partition.number)
-        elif world.chance.random() < world.scenario.segments_deleted * 4:
-            world.tier.delete_records(partition)
-            world.tell("partition %d: the log starts at %d", partition.number, partition.log_start)
-        world.after(self._some(_WORLD_EVENTS_SECONDS), self._tier_changes)

@@ -6,37 +6,39 @@ Connections are a model. Its blocking calls run in virtual threads. The judge lo
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_remote_client.clock import Deadline
-from kafka_remote_client.errors import LocationError
+from kafka_remote_client.errors import DirectFetchError, LocationError
 from kafka_remote_client.fetch.commands import LocationBatch
 from kafka_remote_client.fetch.locate import Located, locate
 from kafka_remote_client.fetch.partition_read import Locate
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.cluster_metadata import Address
-from kafka_remote_client.model import SegmentLocation
+from kafka_remote_client.model import PartitionOffsets, SegmentLocation
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from tests.simulation.application import Application
-from tests.simulation.brokers import ADDRESSES, Brokers
 from tests.simulation.judge import ViolationError
+from tests.simulation.location_faults import FaultySource
 from tests.simulation.scenario import LOCATION_SECONDS
-from tests.simulation.shim import Shim
+from tests.simulation.topic_logs import ADDRESSES
 from tests.simulation.virtual_threads import Resume, VirtualLock
 
 if TYPE_CHECKING:
     import asyncio
 
+    from tests.simulation.shim import Shim
     from tests.simulation.world import World
 
-__all__ = ["Client", "Clients"]
+__all__ = ["Bounds", "Client", "Clients"]
 
 _NODES = {address: node for node, address in ADDRESSES.items()}
 _NAMES = ("client A", "client B")
+
+Bounds = Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]
 
 
 class _Connection:
@@ -102,18 +104,18 @@ class _Connection:
 
 
 class Client:
-    """One client with a name, which is its principal. ``asks``: its location requests under way, by partition."""
+    """One process with a name, which is its principal."""
 
-    def __init__(self, world: World, brokers: Brokers, shim: Shim, name: str) -> None:
+    def __init__(self, world: World, name: str) -> None:
         self.world = world
-        self.shim = shim
+        self.shim: Shim = world.shim
         self.name = name
-        self.asks: Counter[int] = Counter()
-        self._brokers = brokers
+        self._brokers = brokers = world.brokers
         self._connections = 0
-        brokers.clients.append(name)
+        brokers.clients[name] = None
         host, port = ADDRESSES[1]
         self._source = BrokerLocationSource(f"{host}:{port}", client_id=name, clock=world.clock)
+        self._asked = FaultySource(world, self._source)
         self._replace_sockets_and_locks()
 
     def _replace_sockets_and_locks(self) -> None:
@@ -138,13 +140,22 @@ class Client:
         """Requests locations. ``then`` gets the answers some time later."""
         self.world.threads.start(partial(self._locate, batch, then, self.world.clock.now))
 
+    def bounds(self, keys: Iterable[tuple[str, int]], then: Callable[[Bounds], object]) -> None:
+        """Requests the bounds of partitions' tiers. ``then`` gets the answers some time later."""
+        self.world.threads.start(partial(self._bounds, list(keys), then))
+
+    def _bounds(self, keys: list[tuple[str, int]], then: Callable[[Bounds], object]) -> None:
+        found: Bounds
+        try:
+            found = self._asked.offsets_of(keys, Deadline(self.world.clock, LOCATION_SECONDS))
+        except DirectFetchError as error:
+            found = dict.fromkeys(keys, error)
+        self.world.after(0.0, partial(then, found))
+
     def _locate(self, batch: LocationBatch, then: Callable[[list[Located]], object], asked_at: float) -> None:
         world = self.world
-        asked = [command.read.partition for command in batch.locates]
-        self.asks.update(asked)
         deadline = Deadline(world.clock, LOCATION_SECONDS)
-        found = locate(self._source, batch.locates, (ORIGINAL_FORMAT,), deadline, world.clock, lambda _one, _deadline: False)
-        self.asks.subtract(asked)
+        found = locate(self._asked, batch.locates, (ORIGINAL_FORMAT,), deadline, world.clock, lambda _one, _deadline: False)
         for command, one in zip(batch.locates, found, strict=True):
             if isinstance(one.answer, SegmentLocation):
                 self._judge(command, one.answer, asked_at)
@@ -166,22 +177,11 @@ class Client:
 class Clients:
     """The applications of two clients, which share the shim. Its methods have the same names as those of application.py."""
 
-    def __init__(self, world: World, brokers: Brokers) -> None:
-        self._brokers = brokers
-        self._shim = Shim(world, brokers)
-        self._clients = [Client(world, brokers, self._shim, name) for name in _NAMES]
-        brokers.watchers = self._clients
-        self._applications = [Application(world, client) for client in self._clients]
-
-    @property
-    def metadata_consumer(self) -> Callable[[object], Any]:
-        """Takes the place of confluent_kafka's Consumer in the follower."""
-        return self._shim.metadata_consumer
+    def __init__(self, world: World) -> None:
+        self._applications = [Application(world, Client(world, name)) for name in _NAMES]
 
     def start(self) -> None:
-        """Starts the follower, the changes of the brokers, and all reads."""
-        self._shim.start()
-        self._brokers.start()
+        """Starts all reads."""
         for application in self._applications:
             application.start()
 
@@ -189,7 +189,6 @@ class Clients:
         """Stops all reads for good. Returns True."""
         for application in self._applications:
             application.stop()
-        self._shim.stop()
         return True
 
     def judge_end(self) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING
 
-from kafka_remote_client.errors import DirectFetchError, LocationError
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
@@ -16,6 +15,7 @@ from kafka_remote_client.records import RecordBlock
 from tests.simulation.engine import Engine
 
 if TYPE_CHECKING:
+    from tests.simulation.clients import Bounds, Client
     from tests.simulation.world import World
 
 __all__ = ["ConsumerEngine", "Watch"]
@@ -24,28 +24,29 @@ _Key = tuple[str, int]
 
 
 class Watch:
-    """OffsetsWatch without its thread: an answer arrives some time after the question."""
+    """OffsetsWatch without its thread: a question is sent at once, and its answer arrives some time later."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, client: Client) -> None:
         self._world = world
+        self._client = client
         self._asked: set[_Key] = set()
         self._answers: dict[_Key, PartitionOffsets | DirectFetchError] = {}
 
     def ask(self, partitions: Iterable[_Key]) -> None:
         """See OffsetsWatch."""
-        for key in partitions:
+        keys = list(partitions)
+        for key in keys:
             self._answers.pop(key, None)
-            if key not in self._asked:
-                self._asked.add(key)
-                self._world.after(self._world.some(self._world.scenario.latency), partial(self._answered, key))
+        new = [key for key in keys if key not in self._asked]
+        if new:
+            self._asked.update(new)
+            self._client.bounds(new, self._answered)
 
-    def _answered(self, key: _Key) -> None:
-        self._asked.discard(key)
-        if self._world.happens(self._world.scenario.locations_fail):
+    def _answered(self, bounds: Bounds) -> None:
+        self._asked.difference_update(bounds)
+        self._answers.update(bounds)
+        if any(isinstance(answer, DirectFetchError) for answer in bounds.values()):
             self._world.seen.saw("bounds-unknown")
-            self._answers[key] = LocationError("no peer answers")
-        else:
-            self._answers[key] = self._world.tier.partitions[key[1]].offsets
 
     def answer(self, key: _Key) -> PartitionOffsets | DirectFetchError | None:
         """See OffsetsWatch."""
@@ -61,14 +62,14 @@ class Watch:
 class ConsumerEngine:
     """See the module."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, client: Client) -> None:
         self._world = world
-        self._engine = Engine(world, self)
+        self._engine = Engine(world, self, client)
         world.engines.append(self._engine)
         self._scheduler = self._engine.scheduler
         self.metrics = self._engine.metrics
         self.preference = self._scheduler.admission.preference
-        self.watch = Watch(world)
+        self.watch = Watch(world, client)
         self._on_ready: dict[PartitionRead, Callable[[], None]] = {}
         self._on_passed: dict[PartitionRead, Callable[[], None]] = {}
 
@@ -83,7 +84,7 @@ class ConsumerEngine:
         if on_passed is not None:
             self._on_passed[read] = on_passed
         self._world.tell("%s opens a read at offset %d", read.name, request.start_offset)
-        self._scheduler.opened(read)
+        self._engine.scheduler.opened(read)
         return RemoteReader(self, read)
 
     def wait(self, seconds: float) -> bool:
@@ -96,15 +97,16 @@ class ConsumerEngine:
         return self._scheduler.has_ready
 
     def close(self) -> None:
-        """Stops all reads."""
-        for read in list(self._scheduler.reads):
+        """Stops all reads, for good."""
+        self._engine.closed = True
+        for read in list(self._engine.scheduler.reads):
             self.stop(read)
 
     # -- for readers -------------------------------------------------------------------------------------------------------
 
     def take(self, read: PartitionRead) -> RecordBlock | ReadEnd | None:
         """See ReadEngine."""
-        item = self._scheduler.taken(read, self._world.clock.now)
+        item = self._engine.scheduler.taken(read, self._world.clock.now)
         if isinstance(item, ReadEnd):
             self._world.seen.saw("handed-over" if item.error is None else "fell-back")
             self._world.tell("%s ends at offset %d: %s", read.name, item.next_offset, item.reason)
@@ -112,7 +114,7 @@ class ConsumerEngine:
 
     def release(self, read: PartitionRead) -> None:
         """See ReadEngine."""
-        self._scheduler.released(read, self._world.clock.now)
+        self._engine.scheduler.released(read, self._world.clock.now)
 
     def passed(self, read: PartitionRead) -> tuple[int, int] | None:
         """See ReadEngine."""
@@ -121,7 +123,7 @@ class ConsumerEngine:
     def stop(self, read: PartitionRead) -> None:
         """See ReadEngine."""
         self._engine.stopping(read)
-        self._scheduler.stopped(read, self._world.clock.now)
+        self._engine.scheduler.stopped(read, self._world.clock.now)
         for told in (self._on_ready, self._on_passed):
             told.pop(read, None)
 

@@ -120,7 +120,7 @@ class Coordinator:
         """Assigns all partitions if no member has any left."""
         if generation != self._generation or not self._members or any(one.owned for one in self._members.values()):
             return
-        names, count = sorted(self._members), len(self._world.tier.partitions)
+        names, count = sorted(self._members), len(self._world.brokers.partitions)
         for place, name in enumerate(names):
             numbers = list(range(count))[place :: len(names)]
             if numbers:

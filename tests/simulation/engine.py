@@ -14,24 +14,22 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import Action, RemoteStorageUnavailableError
 from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work
 from kafka_remote_client.fetch.engine import decode_range
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
-from kafka_remote_client.fetch.locate import Located, locate
+from kafka_remote_client.fetch.locate import Located
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, Scheduler
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import SegmentLocation
-from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from tests.simulation.buffers import Buffers
 from tests.simulation.judge import ViolationError
-from tests.simulation.scenario import LOCATION_SECONDS, OVERDUE_SECONDS
+from tests.simulation.location_faults import RefusedRange
+from tests.simulation.scenario import OVERDUE_SECONDS
 from tests.simulation.store import Outcome
 from tests.simulation.store_judge import StoreJudge
-from tests.simulation.tier import SignedRange, Tier
 
 if TYPE_CHECKING:
     from tests.simulation.clients import Client
@@ -75,8 +73,8 @@ class _Get:
 class Engine:
     """See the module."""
 
-    def __init__(self, world: World, owner: Owner, client: Client | None = None) -> None:
-        """``client``: requests the locations; without one the model of a tier answers."""
+    def __init__(self, world: World, owner: Owner, client: Client) -> None:
+        """``client``: requests the locations."""
         self._world = world
         self._owner = owner
         self._client = client
@@ -84,11 +82,13 @@ class Engine:
         self.buffers = Buffers()
         config = world.scenario.config
         self.metrics = FetchMetrics(world.clock)
-        self.scheduler = Scheduler(config, FetchBudget(config), self.metrics, self.buffers.give_back)
+        self._scheduler = Scheduler(config, FetchBudget(config), self.metrics, self.buffers.give_back)
         self.asked = StoreJudge(config)
+        self.closed = False
         self._busy = 0
-        self._asked = True
-        self._look_at = 0.0
+        self._asked = self._touched = True
+        self.look_at = 0.0
+        """When an idle worker looks for work without an event; infinite: never."""
         self._gets: dict[Fetch, _Get] = {}
         self._locating = 0
         self._decoding: set[PartitionRead] = set()
@@ -98,9 +98,10 @@ class Engine:
         self._in_vain: Counter[PartitionRead] = Counter()
 
     @property
-    def look_at(self) -> float:
-        """When an idle worker looks for work without an event; infinite: never."""
-        return self._look_at if self._busy < self._workers else math.inf
+    def scheduler(self) -> Scheduler:
+        """For the owner of the reads, who changes something."""
+        self._touched = True
+        return self._scheduler
 
     @property
     def is_idle(self) -> bool:
@@ -113,9 +114,11 @@ class Engine:
         self.settle()
 
     def settle(self) -> None:
-        """Called after each event of the world."""
-        self._notify()
-        self._dispatch()
+        """Called after each event of the world. Does nothing if nothing has happened here."""
+        if self._touched or self._is_due:
+            self._touched = False
+            self._notify()
+            self._dispatch()
 
     def stopping(self, read: PartitionRead) -> None:
         """A read is stopped: notes what is under way for it."""
@@ -128,12 +131,12 @@ class Engine:
 
     def judge_end(self) -> None:
         """All reads were stopped, and no worker is busy. Raises ViolationError for memory that is held."""
-        held, outstanding = self.scheduler.budget.memory.held, self.buffers.outstanding
+        held, outstanding = self._scheduler.budget.memory.held, self.buffers.outstanding
         if held or outstanding:
             raise ViolationError("J7", f"at the end {held} bytes are held, and {outstanding} buffers did not come back")
 
     def _notify(self) -> None:
-        for notice in self.scheduler.notices():
+        for notice in self._scheduler.notices():
             if isinstance(notice, Passed):
                 self._owner.passed_markers(notice.read)
             else:
@@ -144,23 +147,26 @@ class Engine:
     @property
     def _workers(self) -> int:
         most = self._scenario.in_flight
-        return most + LOCATION_BATCHES + min(self.scheduler.stuck, most)
+        return most + LOCATION_BATCHES + min(self._scheduler.stuck, most)
 
     def _dispatch(self) -> None:
         """Idle workers take commands as those of the engine do: one that has finished always asks, others when told to."""
-        while self._busy < self._workers:
-            if not (self._asked or self.scheduler.has_work or self._look_at <= self._clock.now):
-                break
+        while self._busy < self._workers and self._is_due:
             self._asked = False
-            command = self.scheduler.next_command(self._clock.now)
+            command = self._scheduler.next_command(self._clock.now)
             self._notify()
             if command is None:
                 break
             self._busy += 1
             self._carry_out(command)
         self._asked = False
-        patience = self.scheduler.patience(self._clock.now, _TICK_SECONDS)
-        self._look_at = math.inf if patience is None else self._clock.now + max(patience, 1e-6)
+        patience = self._scheduler.patience(self._clock.now, _TICK_SECONDS)
+        idle = patience is not None and self._busy < self._workers
+        self.look_at = self._clock.now + max(patience or 0.0, 1e-6) if idle else math.inf
+
+    @property
+    def _is_due(self) -> bool:
+        return self._asked or self._scheduler.has_work or self.look_at <= self._clock.now
 
     def _carry_out(self, command: Work) -> None:
         if isinstance(command, LocationBatch):
@@ -201,17 +207,7 @@ class Engine:
             if locate_one.read in self._relocating and not locate_one.ahead:
                 self._relocating.discard(locate_one.read)
                 self._seen.saw("relocated")
-        if self._client is not None:
-            self._client.locate(batch, partial(self._located, batch))
-            return
-        delay = self._chance.uniform(1.0, 3.0) * self._scenario.latency
-        self._world.after(delay / 2, partial(self._at_peer, batch, delay / 2))
-
-    def _at_peer(self, batch: LocationBatch, back: float) -> None:
-        deadline, tier = Deadline(self._clock, LOCATION_SECONDS), self._world.tier
-        assert isinstance(tier, Tier)
-        found = locate(tier, batch.locates, (ORIGINAL_FORMAT,), deadline, self._clock, lambda _partition, _deadline: False)
-        self._world.after(back, partial(self._located, batch, found))
+        self._client.locate(batch, partial(self._located, batch))
 
     def _located(self, batch: LocationBatch, found: list[Located]) -> None:
         self._locating -= 1
@@ -223,7 +219,7 @@ class Engine:
             self._judge_location(command, one)
             self.asked.located(command, one.answer, self._clock.now)
             self._owner.located(command, one.offset)
-            self.scheduler.located(command, one.answer, one.offset, one.offsets, self._clock.now)
+            self._scheduler.located(command, one.answer, one.offset, one.offsets, self._clock.now)
         self._free()
 
     def _judge_location(self, command: Locate, found: Located) -> None:
@@ -254,9 +250,9 @@ class Engine:
 
     def _judge_get(self, command: Fetch) -> None:
         granted = command.range.granted
-        if isinstance(granted, SignedRange) and granted.refuse:
+        if isinstance(granted, RefusedRange):
             raise ViolationError("J10", f"{command.read.name}: a GET uses a location that had to be refused")
-        memory, lease = self.scheduler.budget.memory, command.lease
+        memory, lease = self._scheduler.budget.memory, command.lease
         assert lease is not None
         first = command.range.attempts == 1 or command.hedges  # a repeated GET has its memory from before
         if first and memory.held > memory.limit:
@@ -279,14 +275,14 @@ class Engine:
     def _first_byte(self, get: _Get) -> None:
         command, outcome = get.command, get.outcome
         if command.overtaken:
-            self._returned(get, partial(self.scheduler.overtaken, command, 0))
+            self._returned(get, partial(self._scheduler.overtaken, command, 0))
             return
         command.answered_at = self._clock.now
         if outcome.error is None or outcome.received:
             if command.lease is None:  # given up before the first byte
                 self._seen.saw("overdue-returned")
                 error = RemoteStorageUnavailableError("no buffer")
-                self._returned(get, partial(self.scheduler.failed, command, 0, error, self._clock.now))
+                self._returned(get, partial(self._scheduler.failed, command, 0, error, self._clock.now))
                 return
             get.buffer = command.lease.buffer = self.buffers.take(command.range.size)
         self._world.after(outcome.last - outcome.first, partial(self._last_byte, get))
@@ -301,11 +297,11 @@ class Engine:
                 self.buffers.lost(get.buffer)
         if command.overtaken:
             part = outcome.received if get.buffer is not None else 0
-            event = partial(self.scheduler.overtaken, command, part)
+            event = partial(self._scheduler.overtaken, command, part)
         elif outcome.error is None:
-            event = partial(self.scheduler.landed, command, now - get.began, now)
+            event = partial(self._scheduler.landed, command, now - get.began, now)
         else:
-            event = partial(self.scheduler.failed, command, outcome.received, outcome.error, now)
+            event = partial(self._scheduler.failed, command, outcome.received, outcome.error, now)
         self._returned(get, event)
 
     def _returned(self, get: _Get, event: Callable[[], None]) -> None:
@@ -360,6 +356,8 @@ class Engine:
         )
         if not any(map(len, blocks)):
             self._seen.saw("nothing-visible")
+        if command.grant.carried:
+            self._seen.saw("range-cuts-batch")
         if error is not None and corrupt:
             self._seen.saw("damaged-twice")
         if error is None and corrupt:
@@ -367,5 +365,5 @@ class Engine:
         if error is None and command.range.error is None:
             del self._in_vain[command.read]
         now = self._clock.now
-        self.scheduler.decoded(command, blocks, error, began=began, now=now, jitter=self._chance.random())
+        self._scheduler.decoded(command, blocks, error, began=began, now=now, jitter=self._chance.random())
         self._free()

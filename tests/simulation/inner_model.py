@@ -3,7 +3,7 @@
 ::
 
     application's call ──► pause, seek, assign: a new version of the partition, so that queued and late records are dropped
-    consume ◄── queue ◄── records, markers, ends, rebalances ◄── fetch, after some time, from the model's log
+    consume ◄── queue ◄── records, markers, ends, rebalances ◄── fetch, after some time, from the leader's log
 
 ========================  ===========================================================================================
 rule of librdkafka        here
@@ -15,6 +15,7 @@ logical offsets           are looked up in the background; a resume meanwhile lo
 stored offsets            only of assigned partitions; committed if they are past the committed offset that it knows
 assignments               giving up a partition commits its stored offset, with ``enable.auto.commit``
 out of range              the partition begins again where ``auto.offset.reset`` says
+no READ                   a fetch brings nothing until the client may read again; librdkafka reports that as well
 ========================  ===========================================================================================
 
 References: ``rd_kafka_toppar_pause_resume``, ``rd_kafka_toppar_seek``, ``rd_kafka_q_serve_rkmessages``, ``rd_kafka_commit``.
@@ -34,6 +35,7 @@ from confluent_kafka import (
     OFFSET_END,
     OFFSET_INVALID,
     OFFSET_STORED,
+    TIMESTAMP_CREATE_TIME,
     KafkaError,
     KafkaException,
     Message,
@@ -45,8 +47,8 @@ from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
 from tests.simulation.coordinator import Coordinator, Rebalance
 
 if TYPE_CHECKING:
-    from tests.simulation.model_log import ModelLog
-    from tests.simulation.tier import Partition
+    from tests.simulation.produced_log import ProducedLog
+    from tests.simulation.topic_logs import LedPartition
     from tests.simulation.world import World
 
 __all__ = ["InnerModel", "failure"]
@@ -72,7 +74,7 @@ class _State(Enum):
 class _Toppar:
     """An assigned partition. ``start``: where a resume continues without a position. ``fetched``: the next offset to fetch."""
 
-    partition: Partition
+    partition: LedPartition
     start: int
     state: _State = _State.STARTING
     version: int = 0
@@ -90,7 +92,7 @@ class _Toppar:
         return self.partition.number
 
     @property
-    def log(self) -> ModelLog:
+    def log(self) -> ProducedLog:
         return self.partition.log
 
 
@@ -108,10 +110,10 @@ class _Op:
 class InnerModel(Consumer):
     """The methods of confluent_kafka's Consumer that the direct consumer calls; a base class of the simulated one."""
 
-    def begin(self, world: World, coordinator: Coordinator, settings: dict[str, Any], name: str) -> None:
+    def begin(self, world: World, coordinator: Coordinator, settings: dict[str, Any], name: str, principal: str) -> None:
         """Takes the place of the constructor. Settings as confluent_kafka's."""
         self._world, self._coordinator = world, coordinator
-        self._name = name
+        self._name, self._principal = name, principal
         self._level = IsolationLevel[str(settings["isolation.level"]).upper()]
         self._reset = _RESETS[settings["auto.offset.reset"]]
         self._auto_commits = bool(settings["enable.auto.commit"])
@@ -164,7 +166,7 @@ class InnerModel(Consumer):
 
     def _start(self, partitions: list[TopicPartition]) -> None:
         for tp in partitions:
-            toppar = self._toppars[tp.partition] = _Toppar(self._world.tier.partitions[tp.partition], tp.offset)
+            toppar = self._toppars[tp.partition] = _Toppar(self._world.brokers.partitions[tp.partition], tp.offset)
             self._world.after(self._world.some(_START_SECONDS), partial(self._started, toppar))
 
     def _started(self, toppar: _Toppar) -> None:
@@ -215,7 +217,7 @@ class InnerModel(Consumer):
             toppar.committed, _ = self._coordinator.committed(toppar.number)
             offset = toppar.committed if toppar.committed >= 0 else self._reset
         if offset < 0:
-            offset = toppar.partition.log_start if offset == OFFSET_BEGINNING else toppar.log.end
+            offset = toppar.partition.log_start if offset == OFFSET_BEGINNING else self._end(toppar)
         self._begin_at(toppar, offset)
 
     def seek(self, partition: TopicPartition) -> None:
@@ -265,12 +267,21 @@ class InnerModel(Consumer):
 
     # -- fetching ----------------------------------------------------------------------------------------------------------
 
+    def log_changed(self) -> None:
+        """Called after logs have grown: fetches that waited at an end are answered."""
+        for toppar in self._toppars.values():
+            self._fetch(toppar)
+
+    def _end(self, toppar: _Toppar) -> int:
+        return toppar.log.stable_end(self._level)
+
     def _delay(self) -> float:
         return self._world.chance.uniform(0.5, 1.5) * self._world.scenario.latency
 
     def _fetch(self, toppar: _Toppar) -> None:
-        """Sends a fetch if one is due. At the end of the log it waits for nothing: the log does not grow."""
-        waits = toppar.fetched >= toppar.log.end and (not self._announces_ends or toppar.end_told_at == toppar.fetched)
+        """Sends a fetch if one is due. At the end of the log it waits until the log grows."""
+        end = self._end(toppar)
+        waits = toppar.fetched >= end and (toppar.fetched > end or toppar.end_told_at == end or not self._announces_ends)
         is_active = toppar.state is _State.ACTIVE and toppar.number not in self._paused
         if is_active and not toppar.fetching and toppar.queued < _QUEUED and not waits:
             toppar.fetching = True
@@ -279,20 +290,25 @@ class InnerModel(Consumer):
     def _arrived(self, toppar: _Toppar, version: int) -> None:
         if not self._has(toppar) or toppar.version != version:
             return
+        if self._principal in self._world.brokers.denied:
+            self._world.seen.saw("broker-denied")
+            self._world.after(self._delay(), partial(self._arrived, toppar, version))
+            return
         toppar.fetching = False
         if toppar.fetched < toppar.partition.log_start:
             self._world.seen.saw("broker-out-of-range")
             self._begin_at(toppar, self._reset)
             return
-        end = min(toppar.fetched + self._world.chance.randint(1, 80), toppar.log.end)
-        for offset, epoch, value in toppar.log.entries(self._level, toppar.fetched, end):
+        log_end = self._end(toppar)
+        end = max(toppar.fetched, min(toppar.fetched + self._world.chance.randint(1, 80), log_end))
+        for offset, entry in toppar.log.readable(self._level, toppar.fetched, end):
             message = None
-            if value is not None:
-                stamp = toppar.log.timestamp
-                message = Message("orders", toppar.number, offset, None, value, None, None, stamp, leader_epoch=epoch)
-            self._queue(_Op(toppar, toppar.version, offset, epoch, message))
+            if entry.value is not None:
+                stamp, epoch = (TIMESTAMP_CREATE_TIME, entry.time_ms), entry.epoch
+                message = Message("orders", toppar.number, offset, None, entry.value, None, None, stamp, leader_epoch=epoch)
+            self._queue(_Op(toppar, toppar.version, offset, entry.epoch, message))
         toppar.fetched = end
-        if end == toppar.log.end and self._announces_ends and toppar.end_told_at != end:
+        if end == log_end and self._announces_ends and toppar.end_told_at != end:
             toppar.end_told_at = end
             told = Message("orders", toppar.number, end, error=KafkaError(KafkaError._PARTITION_EOF, "simulated"))
             self._queue(_Op(toppar, toppar.version, -1, UNKNOWN_EPOCH, told))
@@ -332,7 +348,7 @@ class InnerModel(Consumer):
         return op.message
 
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        held = self._world.tier.partitions[partition.partition]
+        held = self._world.brokers.partitions[partition.partition]
         return held.log_start, held.log.end
 
     # -- offsets -----------------------------------------------------------------------------------------------------------

@@ -26,16 +26,15 @@ J17  the shim's store opens no URL after its expiry, and no other object or rang
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import attrs
 
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import IsolationLevel
 from kafka_remote_client.records import RecordBlock
-from tests.simulation.model_log import LogRecord
 
-__all__ = ["JudgedLog", "ReadJudge", "ViolationError", "records_of"]
+__all__ = ["JudgedLog", "LogRecord", "ReadJudge", "ViolationError", "records_of"]
 
 
 class ViolationError(AssertionError):
@@ -44,6 +43,14 @@ class ViolationError(AssertionError):
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")
         self.rule = rule
+
+
+class LogRecord(NamedTuple):
+    """A record as an application sees it."""
+
+    offset: int
+    leader_epoch: int
+    value: bytes
 
 
 class JudgedLog(Protocol):

@@ -2,15 +2,14 @@
 
 Each application calls one method of its consumer in each turn, mostly poll or consume. Some consumers are members of one group.
 Others have assigned themselves partitions, seek, and share the group's committed offsets. An application may close or crash;
-then a new one starts. All calls are recorded, and the end of the world compares the history with the log, by the invariants I1
-to I12.
+then a new one starts. All calls are recorded. What a call delivers is judged when it returns (delivery_judge.py), and the end
+of the world compares the whole history with the log, by the invariants I1 to I12.
 """
 
 from __future__ import annotations
 
-import functools
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from confluent_kafka import (
     OFFSET_END,
     OFFSET_INVALID,
     OFFSET_STORED,
+    TIMESTAMP_CREATE_TIME,
     KafkaException,
     Message,
     TopicPartition,
@@ -27,24 +27,24 @@ from confluent_kafka import (
 
 from kafka_remote_client.consumer.direct_consumer import DirectConsumer
 from kafka_remote_client.model import IsolationLevel
+from tests.simulation.clients import Client
 from tests.simulation.consumer_engine import ConsumerEngine
 from tests.simulation.coordinator import Coordinator, Rebalance
+from tests.simulation.delivery_judge import DeliveryJudge
 from tests.simulation.inner_model import InnerModel
 from tests.simulation.judge import ViolationError
-from tests.simulation.model_log import ModelLog
 from tests.support.group_judgement import judge
-from tests.support.history import History, Moved, Record, Revoked
+from tests.support.history import History, Moved, Outcome, Produced, Record, Revoked
 from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.recorder import RecordedConsumer
 
 if TYPE_CHECKING:
-    from tests.simulation.tier import Partition
+    from tests.simulation.topic_logs import LedPartition
     from tests.simulation.world import World
 
 __all__ = ["Members"]
 
-_WORLD_EVENTS_SECONDS = 2.0
 _RESTART_SECONDS = 0.5
 _STORE_SECONDS, _DUE_SECONDS = 0.01, 0.1
 """How often the thread of the delivery queue stores offsets, and asks for a poll of librdkafka."""
@@ -67,13 +67,15 @@ class SimulatedConsumer(DirectConsumer, InnerModel):
     engine: ConsumerEngine
 
     @classmethod
-    def made(cls, world: World, coordinator: Coordinator, name: str, settings: dict[str, Any]) -> SimulatedConsumer:
+    def made(
+        cls, world: World, coordinator: Coordinator, name: str, principal: str, settings: dict[str, Any]
+    ) -> SimulatedConsumer:
         """Does what the constructor of Consumer does."""
         consumer = cls.__new__(cls)
-        consumer.engine = engine = ConsumerEngine(world)
+        consumer.engine = engine = ConsumerEngine(world, Client(world, principal))
         composed = consumer._compose(engine, world.scenario.config, settings, world.clock, engine.metrics)  # type: ignore[arg-type]
         consumer._deliveries.queue._thread = _NoThread()  # type: ignore[assignment]
-        consumer.begin(world, coordinator, composed, name)
+        consumer.begin(world, coordinator, composed, name, principal)
         return consumer
 
     def _rebalance(self, event: Rebalance, numbers: list[int]) -> None:
@@ -82,12 +84,11 @@ class SimulatedConsumer(DirectConsumer, InnerModel):
         super()._rebalance(event, numbers)
 
 
-@functools.lru_cache(maxsize=512)
-def _records(log: ModelLog, number: int, level: IsolationLevel) -> tuple[Record, ...]:
-    return tuple(
-        Record("orders", number, one.offset, log.timestamp, one.leader_epoch, None, one.value, None)
-        for one in log.visible[level]
-    )
+def _records(partition: LedPartition, level: IsolationLevel) -> Iterator[Record]:
+    for offset, entry in partition.log.readable(level, 0, partition.log.end):
+        if entry.value is not None:
+            stamp = TIMESTAMP_CREATE_TIME, entry.time_ms
+            yield Record("orders", partition.number, offset, stamp, entry.epoch, None, entry.value, None)
 
 
 @attrs.define(eq=False)
@@ -131,6 +132,9 @@ class Members:
         self._started = 0
         self._draining = False
         self._delivered_at = 0.0
+        self._noted: Counter[int] = Counter()
+        """Up to where the records of each partition are in the history."""
+        self._starts: Counter[int] = Counter()
         chance = world.chance
         self._level = chance.choice((IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED))
         self._settings = {
@@ -141,6 +145,7 @@ class Members:
             "enable.partition.eof": chance.random() < 0.3,
             "auto.commit.interval.ms": chance.choice((50, 1_000, 5_000)),
         }
+        self._deliveries = DeliveryJudge(world.brokers.partitions, self._level)
         self._calls: tuple[Callable[[_Application], None], ...] = (
             self._pause,
             self._resume,
@@ -154,15 +159,17 @@ class Members:
 
     def start(self) -> None:
         """Starts all applications."""
+        self._world.brokers.changed = self._log_changed
+        self._log_changed()
         for slot in range(self._world.scenario.consumers):
             self._start(slot)
-        self._world.after(self._world.some(_WORLD_EVENTS_SECONDS), self._tier_changes)
 
     def stop(self) -> bool:
         """Lets all consumers read to the end, then closes them. Returns whether that is done."""
         if not self._draining:
             self._draining = True
             self._delivered_at = self._world.clock.now
+            self._world.brokers.calm()
             for application in self._running:
                 self._resume_all(application)
         if self._world.clock.now - self._delivered_at < _QUIET_SECONDS:
@@ -172,9 +179,9 @@ class Members:
         return True
 
     def judge_end(self) -> None:
-        """Compares the history with the log. Raises ViolationError."""
-        partitions = self._world.tier.partitions
-        records = {("orders", one.number): _records(one.log, one.number, self._level) for one in partitions}
+        """Compares the whole history with the log. Raises ViolationError."""
+        partitions = self._world.brokers.partitions
+        records = {("orders", one.number): _records(one, self._level) for one in partitions}
         oracle = Oracle(records, {("orders", one.number): one.log.end for one in partitions})
         if self._world.scenario.grouped:
             try:
@@ -191,13 +198,15 @@ class Members:
 
     def _start(self, slot: int) -> None:
         world = self._world
+        world.retire()
         self._started += 1
         self._delivered_at = world.clock.now
         name = f"consumer {slot}.{self._started}"
         world.tell("%s starts", name)
         group = self._group if world.scenario.grouped else self._groups[slot]
         settings = {**self._settings, "group.id": "members" if world.scenario.grouped else f"slot {slot}"}
-        consumer = RecordedConsumer(partial(SimulatedConsumer.made, world, group, name), settings, self._history, name)
+        made = partial(SimulatedConsumer.made, world, group, name, f"client {slot}")
+        consumer = RecordedConsumer(made, settings, self._history, name)
         application = _Application(slot, consumer, world.clock.now, world.clock.now)
         self._applications.append(application)
         if world.scenario.grouped:
@@ -207,16 +216,16 @@ class Members:
         self._next(application)
 
     def _some_partitions(self) -> list[TopicPartition]:
-        partitions = self._world.tier.partitions
+        partitions = self._world.brokers.partitions
         chosen = self._chance.sample(partitions, self._chance.randint(1, len(partitions)))
         return [TopicPartition("orders", one.number, self._start_offset(one)) for one in chosen]
 
-    def _start_offset(self, partition: Partition) -> int:
+    def _start_offset(self, partition: LedPartition) -> int:
         logical = (OFFSET_BEGINNING, OFFSET_STORED, OFFSET_INVALID, OFFSET_END)
         return self._chance.choice(logical) if self._chance.random() < 0.5 else self._anywhere(partition)
 
-    def _anywhere(self, partition: Partition) -> int:
-        return self._chance.randint(partition.log_start, partition.log.end - 1)
+    def _anywhere(self, partition: LedPartition) -> int:
+        return self._chance.randint(partition.log_start, max(partition.log_start, partition.log.end - 1))
 
     # -- turns -------------------------------------------------------------------------------------------------------------
 
@@ -240,6 +249,7 @@ class Members:
                 world.tell("%s: the call fails: %s", application.consumer.name, error)
         else:
             self._poll(application)
+        self._deliveries.judge(self._history.events)
         self._next(application)
 
     def _poll(self, application: _Application) -> None:
@@ -259,9 +269,9 @@ class Members:
 
     # -- other calls -------------------------------------------------------------------------------------------------------
 
-    def _one(self, application: _Application) -> Partition | None:
+    def _one(self, application: _Application) -> LedPartition | None:
         assigned = application.direct.assignment()
-        return self._world.tier.partitions[self._chance.choice(assigned).partition] if assigned else None
+        return self._world.brokers.partitions[self._chance.choice(assigned).partition] if assigned else None
 
     def _pause(self, application: _Application) -> None:
         partition = self._one(application)
@@ -323,18 +333,27 @@ class Members:
         self._group.crashed(application.consumer.name)
         self._history.add(Revoked, application.consumer.name, keys=keys, lost=True)
 
-    # -- the tier ----------------------------------------------------------------------------------------------------------
+    # -- the log -----------------------------------------------------------------------------------------------------------
 
-    def _tier_changes(self) -> None:
-        world = self._world
-        if self._draining:
-            return
-        partition = self._chance.choice(world.tier.partitions)
-        if self._chance.random() < 0.5 and world.tier.grow(partition):
-            world.seen.saw("tier-grew")
-            world.tell("partition %d: a segment reaches the tier", partition.number)
-        elif world.happens(world.scenario.segments_deleted * 4):
-            world.tier.delete_records(partition)
-            self._history.add(Moved, key=("orders", partition.number), log_start=partition.log_start)
-            world.tell("partition %d: the log starts at %d", partition.number, partition.log_start)
-        world.after(world.some(_WORLD_EVENTS_SECONDS), self._tier_changes)
+    def _log_changed(self) -> None:
+        """Adds to the history what can be read from now on, and where the logs begin. Waiting fetches are answered."""
+        for partition in self._world.brokers.partitions:
+            start, log = self._noted[partition.number], partition.log
+            end = self._noted[partition.number] = log.stable_end(self._level)
+            visible = {record.offset for record in log.records(self._level, start, end)}
+            for offset, entry in log.readable(IsolationLevel.READ_UNCOMMITTED, start, end):
+                if entry.value is not None:
+                    self._history.add(
+                        Produced,
+                        topic="orders",
+                        partition=partition.number,
+                        offset=offset,
+                        key=None,
+                        value=entry.value,
+                        outcome=Outcome.PLAIN if offset in visible else Outcome.ABORTED,
+                    )
+            if partition.log_start > self._starts[partition.number]:
+                self._starts[partition.number] = partition.log_start
+                self._history.add(Moved, key=("orders", partition.number), log_start=partition.log_start)
+        for application in self._running:
+            application.direct.log_changed()

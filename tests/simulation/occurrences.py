@@ -53,6 +53,7 @@ SOMETIMES = {
     "handed-over": "a consumer's read ends, and the broker continues",
     "fell-back": "a consumer's read fails, and the broker continues",
     "seek-refused": "librdkafka refuses a seek, because it has not started the partition",
+    "broker-denied": "the broker refuses a fetch of a client that lost READ",
     "broker-out-of-range": "the broker refuses an offset below the log's start",
     "revoked-with-records": "a member gives up its partitions while blocks wait",
     "rebalanced": "members give up partitions in a rebalance",

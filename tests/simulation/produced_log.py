@@ -15,8 +15,7 @@ import attrs
 
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import IsolationLevel
-from tests.simulation.judge import ReadJudge, ViolationError
-from tests.simulation.model_log import LogRecord
+from tests.simulation.judge import LogRecord, ReadJudge, ViolationError
 
 __all__ = ["Entry", "ProducedJudge", "ProducedLog"]
 
@@ -25,13 +24,14 @@ __all__ = ["Entry", "ProducedJudge", "ProducedLog"]
 class Entry:
     """An appended record; a marker has no ``value``. ``number``: no other entry of the world has it.
 
-    ``first``: whether it is the first of its batch. ``aborts``: of markers.
+    ``time_ms``: its timestamp. ``first``: whether it is the first of its batch. ``aborts``: of markers.
     """
 
     number: int
     epoch: int
     value: bytes | None
     producer: int | None
+    time_ms: int = 0
     first: bool = True
     aborts: bool = False
 
@@ -42,6 +42,7 @@ class ProducedLog:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: list[Entry] = []
         self._aborted: set[int] = set()
+        self._aborted_until: dict[tuple[int, int], int] = {}
         self.open: dict[int, int] = {}
         """First offsets of the transactions that have no outcome, by producer."""
         self.replaced_at = math.inf
@@ -58,6 +59,7 @@ class ProducedLog:
         if entry.producer is not None and entry.value is None:
             first = self.open.pop(entry.producer, self.end)
             if entry.aborts:
+                self._aborted_until[entry.producer, first] = self.end
                 self._aborted.update(at for at in range(first, self.end) if self._entries[at].producer == entry.producer)
         elif entry.producer is not None:
             self.open.setdefault(entry.producer, self.end)
@@ -71,6 +73,27 @@ class ProducedLog:
         """Returns the numbers of the entries of ``[start, end)``."""
         return [entry.number for entry in self._entries[start:end]]
 
+    def stable_end(self, level: IsolationLevel) -> int:
+        """The first offset that a consumer of that level does not get yet."""
+        return min(self.open.values(), default=self.end) if level is IsolationLevel.READ_COMMITTED else self.end
+
+    def readable(self, level: IsolationLevel, start: int, end: int) -> list[tuple[int, Entry]]:
+        """Returns what a plain consumer gets of ``[start, end)``, with offsets: the visible records, and the markers."""
+        entries = enumerate(self._entries[start:end], start)
+        return [(at, entry) for at, entry in entries if not self.is_hidden(level, at)]
+
+    def entries(self, start: int, end: int) -> list[Entry]:
+        """Returns the entries of ``[start, end)``."""
+        return self._entries[start:end]
+
+    def is_hidden(self, level: IsolationLevel, offset: int) -> bool:
+        """Whether consumers of that level do not get a record, because its transaction was aborted."""
+        return level is IsolationLevel.READ_COMMITTED and offset in self._aborted
+
+    def aborted_until(self, producer: int, first_offset: int) -> int:
+        """The offset of the marker of an aborted transaction, -1 if the log has no such transaction."""
+        return self._aborted_until.get((producer, first_offset), -1)
+
     def batch_starts(self, start: int) -> list[int]:
         """Returns the offsets from ``start`` on at which a batch begins."""
         return [at for at in range(start, self.end) if self._entries[at].first]
@@ -78,7 +101,7 @@ class ProducedLog:
     def records(self, level: IsolationLevel, start: int, end: int) -> tuple[LogRecord, ...]:
         """Returns the records in ``[start, end)``. Raises ViolationError if one has no outcome yet that must have one."""
         committed = level is IsolationLevel.READ_COMMITTED
-        undecided = min(self.open.values(), default=self.end)
+        undecided = self.stable_end(level)
         if committed and max(start, undecided) < end:
             raise ViolationError("J2", f"offset {undecided} has no outcome yet, and was passed to {end}")
         return tuple(

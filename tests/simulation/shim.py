@@ -142,6 +142,8 @@ class MetadataConsumer:
     def _of_partition(self, number: int, most: int) -> list[Message]:
         if self._world.happens(self._world.scenario.follower_fails / 20):
             return [_told(number, KafkaError.OFFSET_OUT_OF_RANGE, self._next[number])]
+        if self._next[number] == self._end(number) == self._ended.get(number):
+            return []
         batches = [one for segment in self._partitions[number].log.segments for one in segment.batches]
         found = []
         for batch in batches[self._next[number] : self._next[number] + most]:  # each has one record

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+
 import pytest
 
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import IsolationLevel
 from tests.simulation.buffers import Buffers
-from tests.simulation.judge import ReadJudge, ViolationError
-from tests.simulation.model_log import ModelLog, model_log
+from tests.simulation.delivery_judge import DeliveryJudge
+from tests.simulation.judge import LogRecord, ReadJudge, ViolationError
+from tests.simulation.produced_log import Entry, ProducedLog
+from tests.support.history import Assigned, History, Paused, Place, Polled, Record, Revoked, Sought
 
-LOG = model_log(5)
-EVERY = LOG.visible[IsolationLevel.READ_UNCOMMITTED]
-COMMITTED = LOG.visible[IsolationLevel.READ_COMMITTED]
+
+def log_of(seed: int) -> ProducedLog:
+    """A log with two leader epochs and the ended transactions of two producers."""
+    chance, log = random.Random(seed), ProducedLog()
+    for number in range(60):
+        producer, epoch = chance.choice((None, 1, 2)), number // 30
+        if producer in log.open and chance.random() < 0.3:
+            log.add(Entry(number, epoch, None, producer, aborts=chance.random() < 0.5))
+        else:
+            log.add(Entry(number, epoch, b"%d" % number, producer, first=chance.random() < 0.5))
+    for producer in sorted(log.open):
+        log.add(Entry(log.end, 1, None, producer, aborts=True))
+    return log
+
+
+LOG = log_of(5)
+EVERY = LOG.records(IsolationLevel.READ_UNCOMMITTED, 0, LOG.end)
+COMMITTED = LOG.records(IsolationLevel.READ_COMMITTED, 0, LOG.end)
 ABORTED = next(record for record in EVERY if record not in COMMITTED)
 
 
@@ -25,18 +46,17 @@ def broken(rule: str) -> pytest.RaisesExc[ViolationError]:
 
 
 def test_the_log_has_what_the_rules_are_about() -> None:
-    logs = [model_log(seed) for seed in range(20)]
-    assert all(log.visible[IsolationLevel.READ_COMMITTED] for log in logs)
-    assert any(log.aborted for log in logs)
-    assert any(len(segment.metadata.segment_leader_epochs) > 1 for log in logs for segment in log.segments)
-    assert {len(log.segments) for log in logs} >= {2, 3, 4, 5, 6}
+    assert 0 < len(COMMITTED) < len(EVERY) < LOG.end
+    assert {record.leader_epoch for record in EVERY} == {0, 1}
+    assert any(LOG.is_inside_batch(record.offset) for record in EVERY)
 
 
 @pytest.mark.parametrize("level", list(IsolationLevel))
 def test_a_correct_read_breaks_no_rule(level: IsolationLevel) -> None:
     reading = judge(level)
-    for segment in LOG.segments:
-        reading.took(LOG.records(level, segment.start, segment.end), segment.end)
+    for start in range(0, LOG.end, 10):
+        end = min(start + 10, LOG.end)
+        reading.took(LOG.records(level, start, end), end)
     reading.passed(LOG.end, LOG.epoch_before(LOG.end))
     reading.ended(ReadEnd("local", LOG.end))
 
@@ -106,9 +126,79 @@ def test_a_buffer_that_comes_back_twice_is_found() -> None:
         buffers.give_back(buffer)
 
 
-def test_the_log_names_the_transactions_of_an_interval() -> None:
-    log: ModelLog = next(log for log in map(model_log, range(50)) if log.aborted)
-    (transaction, marker), *_ = log.aborted
-    assert transaction in log.aborted_in(marker, marker + 1)
-    assert transaction not in log.aborted_in(marker + 1, log.end)
-    assert transaction not in log.aborted_in(0, transaction.first_offset)
+def test_a_plain_consumer_gets_markers_and_no_aborted_record() -> None:
+    readable = {offset for offset, _ in LOG.readable(IsolationLevel.READ_COMMITTED, 0, LOG.end)}
+    assert readable.issuperset(record.offset for record in COMMITTED)
+    assert ABORTED.offset not in readable
+    assert LOG.end - 1 in readable  # a marker
+
+
+def test_nothing_is_stable_from_an_open_transaction_on() -> None:
+    log = log_of(6)
+    ended = log.end
+    log.add(Entry(100, 1, b"open", 1))
+    log.add(Entry(101, 1, b"plain", None))
+    assert [log.stable_end(level) for level in IsolationLevel] == [ended + 2, ended]
+    log.add(Entry(102, 1, None, 1, aborts=True))
+    assert log.stable_end(IsolationLevel.READ_COMMITTED) == log.end
+    assert log.aborted_until(1, ended) == ended + 2
+    assert log.aborted_until(2, ended) == -1
+
+
+class Consumed:
+    """The history of a consumer of the log, and its judge."""
+
+    def __init__(self, level: IsolationLevel = IsolationLevel.READ_COMMITTED, start: int = 0) -> None:
+        self.history = History(now=lambda: 0.0)
+        self.judge = DeliveryJudge([SimpleNamespace(log=LOG)], level)  # type: ignore[list-item]
+        self.told(Assigned, places=(Place("orders", 0, start),))
+
+    def told(self, kind: type[Assigned | Paused | Revoked | Sought], **fields: object) -> None:
+        self.history.add(kind, "consumer", **fields)
+
+    def gets(self, *records: Record) -> None:
+        self.history.add(Polled, "consumer", began=0.0, records=records)
+        self.judge.judge(self.history.events)
+
+
+def consumed(record: LogRecord) -> Record:
+    return Record("orders", 0, record.offset, (1, 0), record.leader_epoch, None, record.value, None)
+
+
+@pytest.mark.parametrize("level", list(IsolationLevel))
+def test_a_consumer_that_gets_each_record_breaks_no_rule(level: IsolationLevel) -> None:
+    consumer, records = Consumed(level), list(map(consumed, LOG.records(level, 0, LOG.end)))
+    consumer.gets(*records[:5])
+    consumer.gets(*records[5:])
+    consumer.told(Sought, place=Place("orders", 0, 0))
+    consumer.gets(records[0])
+
+
+@pytest.mark.parametrize(
+    ("rule", "wrong"),
+    [
+        ("I3", lambda first, second: (first, second, first)),
+        ("I4", lambda first, second: (second,)),
+        ("I5", lambda first, second: (first, second._replace(value=b"other"))),
+        ("I5", lambda first, second: (first, second._replace(leader_epoch=99))),
+        ("I5", lambda first, second: (first, second._replace(timestamp=(1, 99)))),
+        ("I5", lambda first, second: (first, second._replace(offset=LOG.end))),
+    ],
+)
+def test_a_wrong_delivery_is_found_at_once(rule: str, wrong: Callable[[Record, Record], tuple[Record, ...]]) -> None:
+    consumer = Consumed()
+    with broken(rule):
+        consumer.gets(*wrong(*map(consumed, COMMITTED[:2])))
+
+
+def test_an_aborted_record_for_a_consumer_is_found_at_once() -> None:
+    with broken("I6"):
+        Consumed(start=ABORTED.offset).gets(consumed(ABORTED))
+
+
+@pytest.mark.parametrize("kind", [Paused, Revoked])
+def test_a_record_that_nobody_wants_is_found_at_once(kind: type[Paused | Revoked]) -> None:
+    consumer = Consumed()
+    consumer.told(kind, keys=(("orders", 0),))
+    with broken("I7"):
+        consumer.gets(consumed(COMMITTED[0]))

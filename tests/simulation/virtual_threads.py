@@ -38,7 +38,9 @@ class _Worker:
     """A thread that does one piece of work after the other."""
 
     def __init__(self) -> None:
-        self._goes, self._waits = threading.Semaphore(0), threading.Semaphore(0)
+        self._goes, self._waits = threading.Lock(), threading.Lock()  # held, except for a moment: they pass the turn on
+        self._goes.acquire()
+        self._waits.acquire()
         self.work: Callable[[], None] | None = None
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self._run, name="simulated", daemon=True)

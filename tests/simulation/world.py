@@ -1,4 +1,4 @@
-"""A world in virtual time: the real scheduler of the fetch engine, with a model of workers, store, peer and application.
+"""A world in virtual time: the real client and shim, with models of threads, sockets, store, librdkafka and applications.
 
 ::
 
@@ -6,16 +6,16 @@
     Scheduler, PartitionRead, policy,   | real
     plan, hedging, budget, decoder      |
     FetchEngine: threads, clock, locks  | model (engine.py)
-    store, peer                         | model with faults (store.py, tier.py)
+    store                               | model with faults (store.py)
     reads without a consumer            | model: takes blocks, holds them, seeks, continues at the broker (application.py)
     DirectConsumer with its parts       | real: routes, hand-overs, deliveries, committed offsets, rebalances
     librdkafka, the group's coordinator | models (inner_model.py, coordinator.py)
     application of a consumer           | model: all calls at random, crash and restart (members.py); its history is judged by
                                         | the invariants I1 to I12 (tests/support/invariants)
-    log                                 | model (model_log.py), by which judge.py judges
-    with brokers: grants, look-ups,     | real, in virtual time (shim.py): GrantingBroker, resolver, lineage, indexes, signed
-    follower, location source           | URLs, RemoteLogMetadataFollower, BrokerLocationSource with its leaders (clients.py)
-    with brokers: logs, tier            | ``tiered_cluster`` and ``tiered_kafka`` (brokers.py), judged by produced_log.py
+    grants, look-ups, follower,         | real, in virtual time (shim.py): GrantingBroker, resolver, lineage, indexes, signed
+    location source                     | URLs, RemoteLogMetadataFollower, BrokerLocationSource with its leaders (clients.py),
+                                        | whose answers have faults (location_faults.py)
+    logs, tier                          | ``tiered_cluster`` and ``tiered_kafka`` (brokers.py), judged by produced_log.py
 
 All that is random comes from the scenario's seed, so a scenario always runs in the same way. The judge looks after each event.
 """
@@ -31,7 +31,6 @@ from contextlib import contextmanager
 
 from kafka_remote_client.location import leaders
 from kafka_remote_client.remote_log import follower
-from tests.simulation.application import Application
 from tests.simulation.brokers import Brokers
 from tests.simulation.clients import Clients
 from tests.simulation.engine import Engine
@@ -39,8 +38,8 @@ from tests.simulation.judge import ViolationError
 from tests.simulation.members import Members
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import Scenario
+from tests.simulation.shim import Shim
 from tests.simulation.store import Store
-from tests.simulation.tier import Tier
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.virtual_threads import VirtualClock, VirtualThreads
 from tests.support.event_queue import EventQueue
@@ -48,6 +47,8 @@ from tests.support.event_queue import EventQueue
 __all__ = ["World"]
 
 _STANDSTILL_SECONDS = 200.0
+_LEVELS = {"kafka_remote_client": logging.CRITICAL, "kafka_remote_client.consumer.routing": logging.INFO}
+"""Of loggers. The recorder of histories needs the lines of the second one."""
 
 
 @contextmanager
@@ -75,17 +76,13 @@ class World:
         self.progressed_at = 0.0
         self.threads = self.clock.threads = VirtualThreads(self)
         self.loop = VirtualLoop(self)
-        self.tier: Tier | Brokers
-        self.tier = Brokers(self) if scenario.brokers else Tier(scenario, self.clock, self.chance, self.seen)
-        self.store = Store(scenario, self.tier, self.chance, self.seen)
         self.engines: list[Engine] = []
         self._queue: EventQueue[Callable[[], None]] = EventQueue()
         self._turns: EventQueue[Callable[[], None]] = EventQueue()
-        self._application: Application | Clients | Members
-        if isinstance(self.tier, Brokers):
-            self._application = Clients(self, self.tier)
-        else:
-            self._application = Members(self) if scenario.consumers else Application(self)
+        self.brokers = Brokers(self)
+        self.shim = Shim(self, self.brokers)
+        self.store = Store(scenario, self.brokers, self.chance, self.seen)
+        self._applications: Clients | Members = Members(self) if scenario.consumers else Clients(self)
 
     def run(self) -> int:
         """Runs the scenario. Returns the number of events. Raises ViolationError."""
@@ -100,34 +97,37 @@ class World:
     @contextmanager
     def _without_threads(self) -> Iterator[None]:
         """The product's own threads and librdkafka are replaced, and its warnings about failures are not shown."""
-        if not isinstance(self._application, Clients):
-            yield
-            return
-        log, places = logging.getLogger("kafka_remote_client"), ((leaders, "side_by_side"), (follower, "Consumer"))
-        before, level = [getattr(module, name) for module, name in places], log.level
-        log.setLevel(logging.CRITICAL)
-        new = (self.threads.side_by_side, self._application.metadata_consumer)
+        places = (leaders, "side_by_side"), (follower, "Consumer")
+        before = [getattr(module, name) for module, name in places]
+        levels = [(log, log.level) for log in map(logging.getLogger, _LEVELS)]
+        for log, _ in levels:
+            log.setLevel(_LEVELS[log.name])
+        new = (self.threads.side_by_side, self.shim.metadata_consumer)
         try:
             for (module, name), one in zip(places, new, strict=True):
                 setattr(module, name, one)
             yield
         finally:
-            log.setLevel(level)
+            for log, level in levels:
+                log.setLevel(level)
             for (module, name), one in zip(places, before, strict=True):
                 setattr(module, name, one)
 
     def _run(self) -> None:
-        self._application.start()
+        self.shim.start()
+        self.brokers.start()
+        self._applications.start()
         self._settle()
         while self.events < self.scenario.steps:
             self._step()
-        while not self._application.stop():
+        while not self._applications.stop():
             self._step()
+        self.shim.stop()
         while not all(engine.is_idle for engine in self.engines):
             self._step()
         for engine in self.engines:
             engine.judge_end()
-        self._application.judge_end()
+        self._applications.judge_end()
 
     def after(self, seconds: float, event: Callable[[], None]) -> None:
         """``event`` happens in so many seconds."""
@@ -164,9 +164,15 @@ class World:
         """An application got something."""
         self.progressed_at = self.clock.now
 
+    def retire(self) -> None:
+        """Judges the engines that were closed and have become idle, and forgets them."""
+        for engine in [one for one in self.engines if one.closed and one.is_idle]:
+            engine.judge_end()
+            self.engines.remove(engine)
+
     @property
     def _first_look(self) -> float:
-        return min(engine.look_at for engine in self.engines)
+        return min([engine.look_at for engine in self.engines], default=math.inf)
 
     def _step(self, *, machines: bool = False) -> None:
         """The next event happens; ``machines``: no application gets its turn."""
@@ -175,8 +181,6 @@ class World:
         if look < queue.next_at:
             self.clock.now = max(self.clock.now, look)
             next(engine for engine in self.engines if engine.look_at == look).look()
-        elif queue.next_at == math.inf:
-            raise ViolationError("J9", "nothing will ever happen")
         else:
             at, event = queue.pop()
             self.clock.now = max(self.clock.now, at)
