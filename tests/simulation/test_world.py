@@ -28,7 +28,7 @@ from tests.simulation.world import World
 from tests.support.planting import planted
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = range(8)
+SAMPLE = range(32)
 LOST_RECORDS = Scenario(1, unclean_elections=0.3)
 REGRESSIONS = {
     "a retry waited for memory that its own later ranges held": Scenario(
@@ -106,7 +106,7 @@ def test_a_fixed_sample_breaks_no_rule() -> None:
     seen = Occurrences()
     for scenario in (*map(scenario_of, SAMPLE), *REGRESSIONS.values()):
         World(scenario, seen).run()
-    assert len(seen) > len(SOMETIMES) * 3 // 5, f"not seen: {seen.missing}"
+    assert len(seen) > len(SOMETIMES) * 4 // 5, f"not seen: {seen.missing}"
 
 
 def test_a_scenario_runs_in_the_same_way_in_each_process() -> None:
