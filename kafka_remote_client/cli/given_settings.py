@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["is_secret", "parse_settings", "read_secret", "resolve_secret"]
+__all__ = ["check_consumer_settings", "is_secret", "parse_settings", "read_secret", "resolve_secret"]
 
 _SECRET = re.compile(
     r"(?:^|[._])(?:password|passphrase|secret)$"
@@ -50,6 +50,20 @@ def parse_settings(given: Sequence[str], option: str = "--metadata-consumer") ->
             name, value = _pair(argument, option)
             settings[name] = _secret(name, value, option) if is_secret(name) else value
     return settings
+
+
+def check_consumer_settings(settings: Mapping[str, object]) -> None:
+    """Raises ConfigurationError for settings of a consumer that librdkafka rejects. Connects to nothing.
+
+    Connections of this package use few of them, so a misspelled one would change nothing without a word.
+    """
+    from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 - shells complete options without librdkafka
+
+    local = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
+    try:
+        Consumer({"group.id": "kafka-remote", **local}).close()
+    except KafkaException as error:
+        raise ConfigurationError(f"librdkafka rejects the settings of the consumer: {error.args[0].str()}") from None
 
 
 def read_secret(path: str | None) -> str | None:

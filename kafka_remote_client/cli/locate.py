@@ -20,7 +20,7 @@ import attrs
 import typer
 from typer.core import TyperCommand
 
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings
 from kafka_remote_client.cli.offsets import log_offset_at, parse_time, tiered_offset_at
 from kafka_remote_client.cli.options import (
     DEFAULT_LAYOUT,
@@ -237,10 +237,11 @@ def _locate(
         return
     assert bootstrap_servers is not None
     settings = {"bootstrap.servers": bootstrap_servers, **parse_settings(consumer or [], "--consumer")}
+    inner = split_config(settings)[1]
+    check_consumer_settings(inner)
     with open_source(settings, clock) as source:
         if is_offset:
             show(source, int(place))
             return
-        inner = split_config(settings)[1]
         with closing(open_leaders(inner, clock, min(timeout, DEFAULT_TIMEOUT))) as leaders:
             show(source, log_offset_at(leaders, topic, partition, time_ms, place, clock, timeout))

@@ -23,7 +23,7 @@ from typing import Annotated, TypeVar
 import attrs
 import typer
 
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings
 from kafka_remote_client.cli.options import DEFAULT_TIMEOUT, BootstrapServers, ConsumerSettings, Output, Timeout
 from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -83,7 +83,11 @@ class OffsetsLine:
 
 @contextmanager
 def open_cluster(servers: str, settings: Mapping[str, str], timeout: float) -> Iterator[PartitionLeaders]:
-    """The brokers of a cluster, with a consumer's ``settings`` for TLS and SASL; ``timeout`` in seconds."""
+    """The brokers of a cluster, with a consumer's ``settings`` for TLS and SASL; ``timeout`` in seconds.
+
+    Raises ConfigurationError for settings that librdkafka rejects.
+    """
+    check_consumer_settings(settings)
     named = {**settings, "bootstrap.servers": servers}
     with closing(open_leaders(named, SystemClock(), min(timeout, _LONGEST_CONNECT))) as leaders:
         yield leaders

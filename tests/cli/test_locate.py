@@ -126,6 +126,7 @@ def test_plain_broker_is_not_the_shim(cluster: EmbeddedCluster, capsys: pytest.C
         (["0", "noon", "--bootstrap-servers", f"{HOST}:1"], "OFFSET|TIME is not a time in ISO 8601: 'noon'"),
         (["zero", "1", "--bootstrap-servers", f"{HOST}:1"], "Invalid value for 'PARTITION'"),
         (["0", "1", "--bootstrap-servers", f"{HOST}:1", "--consumer", "fetch.remote.retires=1"], "fetch.remote.retries"),
+        (["0", "1", "--bootstrap-servers", f"{HOST}:1", "--consumer", "ssl.ca=x"], "No such configuration property"),
     ],
 )
 def test_wrong_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:

@@ -87,6 +87,10 @@ def test_broker_that_never_answers_ends_at_the_deadline(capsys: pytest.CaptureFi
     [
         (["--time", "noon"], "kafka-remote: --time is not a time in ISO 8601: 'noon'\n"),
         (["--consumer", "client.id"], "kafka-remote: --consumer must have the form KEY=VALUE\n"),
+        (
+            ["--consumer", "security.protocl=ssl"],
+            "librdkafka rejects the settings of the consumer: No such configuration property",
+        ),
         (["--consumer", "sasl.mechanism=PLAIN", "--consumer", "security.protocol=sasl_plain"], "security.protocol"),
     ],
 )
