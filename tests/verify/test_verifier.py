@@ -65,7 +65,7 @@ def test_the_estimate_equals_the_bytes_read(mode: str) -> None:
     assert summary.bytes_read == summary.bytes_estimated
 
 
-@pytest.mark.parametrize(("mode", "form"), [("local", "layouts"), ("aiven-plain", "aiven_layout")])
+@pytest.mark.parametrize(("mode", "form"), [("local", "layout_inspectors"), ("aiven-plain", "aiven_layout")])
 def test_an_index_that_is_too_large_is_not_read(mode: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tier = GoldenTier.of(mode, "epochs")
     sizes = sorted(segment.sizes.get("offset index", 72) for segment in tier.segments())
