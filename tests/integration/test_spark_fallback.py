@@ -34,7 +34,7 @@ cluster = filled_cluster("orders", COUNT, partitions=(0, 1))
 def _a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Clears the state of earlier tests."""
     close_task_state()
-    monkeypatch.setattr(split_reader._worker_fallbacks, "_told", {})
+    monkeypatch.setattr(split_reader._worker_fallbacks._limit, "_written", {})
     yield
     close_task_state()
 
