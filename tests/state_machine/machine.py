@@ -61,11 +61,12 @@ class ConsumerMachine(RuleBasedStateMachine):
     directly, over all runs in this process.
 
     ``failures``: the differences that were found; :func:`run` makes the list. ``commit_seconds``: how long commits that were
-    not waited for may take, before they are not equal.
+    not waited for may take, before they are not equal. ``delivery_seconds``: how long records may take to come.
     """
 
     world: ClassVar[World]
     commit_seconds: ClassVar[float] = PATIENCE_SECONDS
+    delivery_seconds: ClassVar[float] = PATIENCE_SECONDS
     failures: ClassVar[list[AssertionError]]
     steps: ClassVar[int] = 0
     from_store: ClassVar[int] = 0
@@ -93,7 +94,8 @@ class ConsumerMachine(RuleBasedStateMachine):
         then: int,
     ) -> None:
         self.world.heal()
-        self.pair = Pair(self.world, Options(isolation, reset, stores, commits, announces_ends), f"machine-{uuid4()}")
+        options = Options(isolation, reset, stores, commits, announces_ends)
+        self.pair = Pair(self.world, options, f"machine-{uuid4()}", self.delivery_seconds)
         self.assign(at, then)
 
     def teardown(self) -> None:

@@ -129,9 +129,9 @@ def by_arrow(consumer: RecordedConsumer, wanted: int) -> Sequence[Message]:
 
 
 class Pair:
-    """Both consumers of one run of the machine."""
+    """Both consumers of one run of the machine. ``patience``: seconds that a delivery may take."""
 
-    def __init__(self, world: World, options: Options, group: str) -> None:
+    def __init__(self, world: World, options: Options, group: str, patience: float) -> None:
         self.world = world
         self.options = options
         self.history = History()
@@ -142,6 +142,7 @@ class Pair:
         """What was assigned since the consumers were opened: it keeps its pause, assigned or not."""
         self.tailed: set[Key] = set()
         self._group = group
+        self._patience = patience
         self._opened = 0
         self.open()
 
@@ -400,7 +401,7 @@ class Pair:
         return truth[bisect_left(truth, reading.start, key=lambda record: record.offset) + reading.came :]
 
     def _take(self, side: Side, take: Take, wanted: Callable[[], int]) -> None:
-        deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+        deadline = Deadline(SystemClock(), self._patience)
         while (count := wanted()) > 0:
             assert not deadline.expired(), f"{side.name} still waits for {count} messages: {side.readings}"
             self._note(side, take(side.consumer, count))
