@@ -46,7 +46,8 @@ def cluster() -> Iterator[TieredCluster]:
 
 
 def client(cluster: TieredCluster, more: dict[str, object]) -> Producer:
-    return Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0, "log_level": 0, **more})
+    """Its batches are those of a flush, so that segments and what the cleaner leaves of them are the same in each run."""
+    return Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 10_000, "log_level": 0, **more})
 
 
 @pytest.fixture(scope="module")
