@@ -123,6 +123,8 @@ class TierListing:
     def damaged(self, topic_id_partition: TopicIdPartition) -> list[tuple[ListedSegment, str]]:
         """Those of :meth:`unreadable` that have all objects, by start offset: no copy and no deletion is under way."""
         reasons = self.unreadable(topic_id_partition)
+        if not reasons:
+            return []
         complete = (one for one in self.segments(topic_id_partition) if not one.missing - {ObjectKind.PRODUCER_SNAPSHOT})
         return [(one, reasons[found]) for one in complete if (found := one.remote_log_segment_id) in reasons]
 

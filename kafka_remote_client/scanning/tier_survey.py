@@ -24,6 +24,7 @@ from kafka_remote_client.fallback import Fallback, TierUnavailableError
 from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.model import IsolationLevel, TopicIdPartition, TopicPartition, uuid_to_text
 from kafka_remote_client.protocol.metadata import MetadataTopic
+from kafka_remote_client.remote_log.layout import ListedSegment
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.broker_part import BrokerPart
 from kafka_remote_client.scanning.scan import Scan
@@ -51,8 +52,8 @@ def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> l
     Of the tier alone, a partition ends before the first transaction that is not decided there, under read_committed.
 
     Raises as :func:`partitions_of`, RemoteLogError kinds if metadata or transactions are not known, and the store's
-    raises; TierUnavailableError, if a damaged segment is in front of all others that would be read, or, for a live scan, if the
-    tier's end is not in the leader's log.
+    raises; TierUnavailableError, if a damaged segment is in front of all others that would be read, or behind them, or, for a
+    live scan, if the tier's end is not in the leader's log.
     """
     partitions = partitions_of(tier, scan, brokers)
     times = time_bounds(scan)
@@ -140,6 +141,8 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
     if not segments:
         return _Facts(tip, TieredPartition(partition, 0, 0))
     start, end = segments[0].start, segments[-1].end
+    if not scan.live:
+        _check_end(tier, scan, tip, end)
     if damaged is not None and damaged.offset is not None:
         start = damaged.offset
     undecided = tier.first_undecided_offset(tip) if scan.isolation_level is IsolationLevel.READ_COMMITTED else None
@@ -180,12 +183,29 @@ def _damaged_beginning(
         return None
     for listed, why in tier.damaged(tip):
         if (first is None or listed.start_offset < first) and (end is None or listed.start_offset < end):
-            advice = "" if first is None else f"; a start_offset of {first} leaves it out"
-            return TierUnavailableError(
-                f"cannot read {partition} at offset {listed.start_offset} from the tier: "
-                f"segment {listed.remote_log_segment_id} is damaged: {why}{advice}"
-            ).with_context(topic=tip.topic, partition=tip.partition, offset=listed.start_offset)
+            return _damage(listed, why, "" if first is None else f"; a start_offset of {first} leaves it out")
     return None
+
+
+def _check_end(tier: TierReader, scan: Scan, tip: TopicIdPartition, tiered_end: int) -> None:
+    """Raises TierUnavailableError for a damaged segment behind all others that the scan would read.
+
+    The tier ends before it, and nothing else shows that its records are missing. Brokers cannot replace it: its end is unknown.
+    """
+    end = scan.end_of(TopicPartition(tip.topic, tip.partition))
+    if end is not None and end <= tiered_end:
+        return
+    for listed, why in tier.damaged(tip):
+        if listed.start_offset >= tiered_end and (end is None or listed.start_offset < end):
+            raise _damage(listed, why, f"; an end_offset of {tiered_end} leaves it out")
+
+
+def _damage(listed: ListedSegment, why: str, advice: str) -> TierUnavailableError:
+    tip = listed.remote_log_segment_id.topic_id_partition
+    return TierUnavailableError(
+        f"cannot read {tip.topic}-{tip.partition} at offset {listed.start_offset} from the tier: "
+        f"segment {listed.remote_log_segment_id} is damaged: {why}{advice}"
+    ).with_context(topic=tip.topic, partition=tip.partition, offset=listed.start_offset)
 
 
 def _live(brokers: BrokerPart, facts: _Facts, log_start: int, log_end: int) -> TieredPartition:

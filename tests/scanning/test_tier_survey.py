@@ -108,6 +108,22 @@ def test_a_damaged_beginning_is_not_taken_for_deleted_records(tmp_path: Path) ->
         assert replaced.start == 0
 
 
+def test_a_damaged_end_is_not_taken_for_the_end_of_the_tier(tmp_path: Path) -> None:
+    with open_tier(damaged_tier(tmp_path, -1).as_uri()) as tier:
+        end = tier.segments(tier.partitions("logappend")[0])[-1].end
+        lost = (
+            rf"cannot read logappend-0 at offset {end} from the tier: segment .* is damaged: .*; an end_offset of {end} leaves"
+        )
+        brokers = Scan(topics="logappend", on_fallback="broker")
+        for scan in (Scan(topics="logappend"), Scan(topics="logappend", end_offset=end + 1), brokers):
+            part = BrokerPart(cast("BrokerLog", Log()), scan, tier) if scan.needs_brokers else None
+            with pytest.raises(TierUnavailableError, match=lost) as told:
+                survey(tier, scan, part)
+            assert (told.value.topic, told.value.partition, told.value.offset) == ("logappend", 0, end)
+        (known,) = survey(tier, Scan(topics="logappend", end_offset=end))
+        assert known.end == end
+
+
 def test_a_partition_without_a_readable_segment_is_not_taken_for_empty(tmp_path: Path) -> None:
     with open_tier(damaged_tier(tmp_path).as_uri()) as tier:
         for scan in (Scan(topics="logappend"), Scan(topics="logappend", on_fallback="broker")):
