@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, KafkaError
 
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.fallback import Fallback
@@ -176,6 +176,9 @@ SOUND: dict[str, Callable[[], Written]] = {
         Written().poll(*range(HOLE)).note(Positioned, **commit(HOLE + 1)).note(Committed, **commit(HOLE + 1))
     ),
     "position-at-the-start": lambda: Written(start=4).note(Positioned, **commit(4)),
+    "log-start-moves-after-an-unknown-start": lambda: (
+        Written(start=OFFSET_STORED, reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5)
+    ),
     "log-start-moves": lambda: Written(reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5),
     "cut-back": lambda: Written().give(record(0), record(1, value=b"of the old leader")).note(Moved, "", key=TP, end=1),
     "cut-below-the-position": lambda: cut_back(3).poll(*(n for n in range(3, END) if n != HOLE), end=END),

@@ -84,10 +84,9 @@ class Span:
 
     @property
     def first_wanted(self) -> int | None:
-        """The required start; if that is not known, the first delivered offset."""
-        if self.start is not None:
-            return max(self.start, self.floor)
-        return self.deliveries[0].record.offset if self.deliveries else None
+        """The required start; if that is not known, the first delivered offset. At the log's start at the earliest."""
+        start = self.deliveries[0].record.offset if self.start is None and self.deliveries else self.start
+        return None if start is None else max(start, self.floor)
 
     def __str__(self) -> str:
         return f"{self.consumer}'s read of {self.key[0]}-{self.key[1]} from {self.start}, begun by event {self.began.number}"
