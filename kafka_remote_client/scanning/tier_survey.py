@@ -135,16 +135,10 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
     """``replaced``: the brokers read what the tier cannot give."""
     partition = TopicPartition(tip.topic, tip.partition)
     segments = tier.segments(tip)
-    damaged = None if scan.live else _damaged_beginning(tier, scan, tip, segments)
-    if damaged is not None and not (replaced and segments):
-        raise damaged
+    begins = None if scan.live else _check_damage(tier, scan, tip, segments, replaced=replaced)
     if not segments:
         return _Facts(tip, TieredPartition(partition, 0, 0))
-    start, end = segments[0].start, segments[-1].end
-    if not scan.live:
-        _check_end(tier, scan, tip, end)
-    if damaged is not None and damaged.offset is not None:
-        start = damaged.offset
+    start, end = segments[0].start if begins is None else begins, segments[-1].end
     undecided = tier.first_undecided_offset(tip) if scan.isolation_level is IsolationLevel.READ_COMMITTED else None
     if undecided is not None:
         end = max(start, min(end, undecided))
@@ -168,39 +162,35 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
     return _Facts(tip, known, segments[-1])
 
 
-def _damaged_beginning(
-    tier: TierReader, scan: Scan, tip: TopicIdPartition, segments: Sequence[TieredSegment]
-) -> TierUnavailableError | None:
-    """Returns the error of a damaged segment in front of all others that the scan would read; ``None`` without one.
+def _check_damage(
+    tier: TierReader, scan: Scan, tip: TopicIdPartition, segments: Sequence[TieredSegment], *, replaced: bool
+) -> int | None:
+    """Returns where a damaged segment in front of all others begins, if the brokers read it; ``None`` without one.
 
-    The tier begins behind it, and nothing else shows that its records are missing. A segment that lacks an object is not
-    counted: retention deletes segments in this order, object by object.
+    Raises TierUnavailableError for such a segment that the brokers do not read, and for one behind all others, whose end is not
+    known. The tier begins behind the first and ends before the second, and nothing else shows that their records are missing. A
+    segment that lacks an object is not counted: retention deletes segments in this order, object by object.
     """
     partition = TopicPartition(tip.topic, tip.partition)
-    first = segments[0].start if segments else None
     start, end = scan.start_of(partition) or 0, scan.end_of(partition)
-    if first is not None and start >= first:
-        return None
+    begins: int | None = None
     for listed, why in tier.damaged(tip):
-        if (first is None or listed.start_offset < first) and (end is None or listed.start_offset < end):
-            return _damage(listed, why, "" if first is None else f"; a start_offset of {first} leaves it out")
-    return None
-
-
-def _check_end(tier: TierReader, scan: Scan, tip: TopicIdPartition, tiered_end: int) -> None:
-    """Raises TierUnavailableError for a damaged segment behind all others that the scan would read.
-
-    The tier ends before it, and nothing else shows that its records are missing. Brokers cannot replace it: its end is unknown.
-    """
-    end = scan.end_of(TopicPartition(tip.topic, tip.partition))
-    if end is not None and end <= tiered_end:
-        return
-    for listed, why in tier.damaged(tip):
-        if listed.start_offset >= tiered_end and (end is None or listed.start_offset < end):
+        at = listed.start_offset
+        if end is not None and at >= end:
+            continue
+        if not segments:
+            raise _damage(listed, why)
+        first, tiered_end = segments[0].start, segments[-1].end
+        if at >= tiered_end:
             raise _damage(listed, why, f"; an end_offset of {tiered_end} leaves it out")
+        if at < first and start < first:
+            if not replaced:
+                raise _damage(listed, why, f"; a start_offset of {first} leaves it out")
+            begins = at if begins is None else begins
+    return begins
 
 
-def _damage(listed: ListedSegment, why: str, advice: str) -> TierUnavailableError:
+def _damage(listed: ListedSegment, why: str, advice: str = "") -> TierUnavailableError:
     tip = listed.remote_log_segment_id.topic_id_partition
     return TierUnavailableError(
         f"cannot read {tip.topic}-{tip.partition} at offset {listed.start_offset} from the tier: "
