@@ -164,14 +164,18 @@ def total_bytes(tiled: Iterable[Iterable[Split]]) -> int:
 def joined(splits: Iterable[Split], kind: Callable[[Split], object]) -> Iterator[Split]:
     """Joins neighbours that one read can cover: of the same partition, without a gap between them, and of equal ``kind``."""
     last: Split | None = None
+    last_kind: object = None
     for split in splits:
-        if last is not None:
-            if (last.topic_partition, last.end, kind(last)) == (split.topic_partition, split.start, kind(split)):
-                gets = None if last.gets is None or split.gets is None else last.gets + split.gets
-                last = attrs.evolve(last, end=split.end, size_in_bytes=last.size_in_bytes + split.size_in_bytes, gets=gets)
-                continue
+        split_kind = kind(split)
+        if last is None:
+            last = split
+        elif (last.topic_partition, last.end, last_kind) == (split.topic_partition, split.start, split_kind):
+            gets = None if last.gets is None or split.gets is None else last.gets + split.gets
+            last = attrs.evolve(last, end=split.end, size_in_bytes=last.size_in_bytes + split.size_in_bytes, gets=gets)
+        else:
             yield last
-        last = split
+            last = split
+        last_kind = split_kind
     if last is not None:
         yield last
 
