@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -141,12 +143,8 @@ def is_epoch_possible(epochs: Sequence[tuple[int, int]], epoch: int, first_offse
     """
     if epochs and last_offset < epochs[0][1]:
         return 0 <= epoch <= epochs[0][0]
-    found = UNKNOWN_EPOCH
-    for number, (known, start_offset) in enumerate(epochs):
-        if number and start_offset > first_offset:
-            break
-        found = known
-    return found == epoch
+    at = bisect_right(epochs, first_offset, key=itemgetter(1))
+    return epoch == (epochs[max(at - 1, 0)][0] if epochs else UNKNOWN_EPOCH)
 
 
 @attrs.frozen
