@@ -266,7 +266,7 @@ def completed_fetch(
 
 def _missing(carry: bytes, data: memoryview) -> int:
     """How many bytes of ``data`` complete the batch that ``carry`` begins, by the size in its header; at most all of them."""
-    front = carry + bytes(data[:PREFIX_SIZE])
+    front = carry[:PREFIX_SIZE] + bytes(data[:PREFIX_SIZE])
     if len(front) < PREFIX_SIZE:
         return len(data)
     return min(max(BatchPrefix.read(front).size - len(carry), 0), len(data))
