@@ -18,6 +18,7 @@ import io
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -72,7 +73,7 @@ class S3Store:
 
     def open_range(self, key: str, start: int, end: int) -> ReadableStream:
         wanted, deadline = WantedRange.of(start, end), Deadline(self._clock, _READ_SECONDS)
-        if _has_proxy(self._clients.current.boto.meta.endpoint_url):
+        if self._is_proxied:
             return io.BytesIO(self.get_range(key, start, end))
         try:
             return self._opened_ranges().open(key, wanted, deadline)
@@ -110,6 +111,12 @@ class S3Store:
             if self._ranges is not None:
                 self._ranges.close()
         self._clients.current.boto.close()
+
+    @cached_property
+    def _is_proxied(self) -> bool:
+        """Whether boto3 reaches the endpoint through a proxy of the environment."""
+        parts = urlsplit(self._clients.current.boto.meta.endpoint_url)
+        return parts.scheme in getproxies() and not proxy_bypass(parts.netloc)
 
     def _opened_ranges(self) -> S3Ranges:
         with self._lock:
@@ -168,12 +175,6 @@ class S3Store:
         return s3_guarded(
             client.host, client.boto.list_objects_v2, Bucket=self._location.bucket, Prefix=self._location.prefix + prefix, **at
         )
-
-
-def _has_proxy(endpoint: str) -> bool:
-    """Whether boto3 reaches the endpoint through a proxy of the environment."""
-    parts = urlsplit(endpoint)
-    return parts.scheme in getproxies() and not proxy_bypass(parts.netloc)
 
 
 def _read_all(body: Any, deadline: Deadline) -> bytes:
