@@ -109,14 +109,13 @@ class FallbackLog:
             self._log.info("%s; the broker continues %s", fallback, fallback.place)
             return
         kind = (fallback.cause, fallback.host)
-        left_out = None if warned else self._limit.admit(kind)
         if warned:
             self._limit.leave_out(kind)
-        if left_out is None:
-            self._log.info("%s; the broker continues %s (%s)", fallback, fallback.place, fallback.cause)
+        elif (left_out := self._limit.admit(kind)) is not None:
+            repeated = f"; {left_out} more since the last warning" if left_out else ""
+            self._log.warning("%s; the broker continues %s (%s%s)", fallback, fallback.place, fallback.cause, repeated)
             return
-        repeated = f"; {left_out} more since the last warning" if left_out else ""
-        self._log.warning("%s; the broker continues %s (%s%s)", fallback, fallback.place, fallback.cause, repeated)
+        self._log.info("%s; the broker continues %s (%s)", fallback, fallback.place, fallback.cause)
 
 
 def _is_same(known: tuple[str, str], new: tuple[str, str]) -> bool:
