@@ -28,12 +28,14 @@ def run(arguments: list[str] | None = None) -> None:
     """Runs the command and exits with its status."""
     try:
         status = _status(arguments)
-        sys.stdout.flush()
+        if status != _INTERRUPTED:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         status = _INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
         status = _OUTPUT_CLOSED
+    if status in {_INTERRUPTED, _OUTPUT_CLOSED}:
+        _discard_output()
     sys.exit(status)
 
 
@@ -67,7 +69,10 @@ def _say(message: str, status: int) -> int:
 
 
 def _discard_output() -> None:
-    """Sends the rest of the output to the null device: the interpreter flushes it at its end and would print the failure."""
+    """Sends the rest of the output to the null device.
+
+    The interpreter flushes it at its end. That would print a failure, or wait for ever where nobody reads a full pipe.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
