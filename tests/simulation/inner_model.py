@@ -15,6 +15,7 @@ logical offsets           are looked up in the background; a resume meanwhile lo
 stored offsets            only of assigned partitions; committed if they are past the committed offset that it knows
 assignments               giving up a partition commits its stored offset, with ``enable.auto.commit``
 out of range              the partition begins again where ``auto.offset.reset`` says
+log start                 as the last answered fetch told it, also in a later assignment; asked for without one
 no READ                   a fetch brings nothing until the client may read again; librdkafka reports that as well
 ========================  ===========================================================================================
 
@@ -82,7 +83,6 @@ class _Toppar:
     position: int = OFFSET_INVALID
     position_epoch: int = UNKNOWN_EPOCH
     stored: tuple[int, int] = (OFFSET_INVALID, UNKNOWN_EPOCH)
-    committed: int = OFFSET_INVALID
     queued: int = 0
     fetching: bool = False
     end_told_at: int = OFFSET_INVALID
@@ -123,6 +123,8 @@ class InnerModel(Consumer):
         self._interval = settings["auto.commit.interval.ms"] / 1000
         self._toppars: dict[int, _Toppar] = {}
         self._paused: set[int] = set()
+        self._committed: dict[int, int] = {}
+        self._log_starts: dict[int, int] = {}
         self._ops: deque[_Op] = deque()
         self._callbacks: deque[Callable[[], None]] = deque()
         self._rebalances: tuple[Callable[..., None], ...] = ()
@@ -180,7 +182,13 @@ class InnerModel(Consumer):
         """The stored offsets are committed, if that is automatic, and the partitions are stopped."""
         if self._auto_commits:
             stored = [self._toppars[number] for number in numbers]
-            self._send([_at(one.number, *one.stored) for one in stored if one.stored[0] not in (OFFSET_INVALID, one.committed)])
+            self._send(
+                [
+                    _at(one.number, *one.stored)
+                    for one in stored
+                    if one.stored[0] not in (OFFSET_INVALID, self._known_commit(one))
+                ]
+            )
         for number in numbers:
             toppar = self._toppars.pop(number)
             toppar.version += 1
@@ -214,10 +222,13 @@ class InnerModel(Consumer):
             return
         offset = toppar.start
         if offset in (OFFSET_STORED, OFFSET_INVALID):
-            toppar.committed, _ = self._coordinator.committed(toppar.number)
-            offset = toppar.committed if toppar.committed >= 0 else self._reset
-        if offset < 0:
-            offset = toppar.partition.log_start if offset == OFFSET_BEGINNING else self._end(toppar)
+            committed, _ = self._coordinator.committed(toppar.number)
+            self._committed[toppar.number] = committed
+            offset = committed if committed >= 0 else self._reset
+        if offset == OFFSET_BEGINNING:
+            offset = self._log_starts.get(toppar.number, toppar.partition.log_start)
+        elif offset < 0:
+            offset = self._end(toppar)
         self._begin_at(toppar, offset)
 
     def seek(self, partition: TopicPartition) -> None:
@@ -243,9 +254,10 @@ class InnerModel(Consumer):
     def resume(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
         for tp in partitions:
+            was_paused = tp.partition in self._paused
             self._paused.discard(tp.partition)
             toppar = self._toppars.get(tp.partition)
-            if toppar is not None and toppar.state is not _State.STARTING:
+            if was_paused and toppar is not None and toppar.state is not _State.STARTING:
                 self._drop(toppar)
                 self._begin_at(toppar, toppar.start if toppar.position < 0 else toppar.position)
 
@@ -281,7 +293,8 @@ class InnerModel(Consumer):
     def _fetch(self, toppar: _Toppar) -> None:
         """Sends a fetch if one is due. At the end of the log it waits until the log grows."""
         end = self._end(toppar)
-        waits = toppar.fetched >= end and (toppar.fetched > end or toppar.end_told_at == end or not self._announces_ends)
+        knows_end = toppar.fetched > end or toppar.end_told_at == end or not self._announces_ends
+        waits = end <= toppar.fetched <= toppar.log.end and knows_end
         is_active = toppar.state is _State.ACTIVE and toppar.number not in self._paused
         if is_active and not toppar.fetching and toppar.queued < _QUEUED and not waits:
             toppar.fetching = True
@@ -295,10 +308,12 @@ class InnerModel(Consumer):
             self._world.after(self._delay(), partial(self._arrived, toppar, version))
             return
         toppar.fetching = False
-        if toppar.fetched < toppar.partition.log_start:
+        if not toppar.partition.log_start <= toppar.fetched <= toppar.log.end:
             self._world.seen.saw("broker-out-of-range")
+            self._log_starts.pop(toppar.number, None)
             self._begin_at(toppar, self._reset)
             return
+        self._log_starts[toppar.number] = toppar.partition.log_start
         log_end = self._end(toppar)
         end = max(toppar.fetched, min(toppar.fetched + self._world.chance.randint(1, 80), log_end))
         for offset, entry in toppar.log.readable(self._level, toppar.fetched, end):
@@ -396,7 +411,10 @@ class InnerModel(Consumer):
 
     def _due(self, toppars: Iterable[_Toppar]) -> list[TopicPartition]:
         """The stored offsets that are past the committed ones."""
-        return [_at(toppar.number, *toppar.stored) for toppar in toppars if toppar.stored[0] > toppar.committed]
+        return [_at(toppar.number, *toppar.stored) for toppar in toppars if toppar.stored[0] > self._known_commit(toppar)]
+
+    def _known_commit(self, toppar: _Toppar) -> int:
+        return self._committed.get(toppar.number, OFFSET_INVALID)
 
     def _send(self, places: list[TopicPartition]) -> None:
         """Commits offsets without an application's call."""
@@ -420,10 +438,7 @@ class InnerModel(Consumer):
         elif refused is not None:
             raise failure(refused)
         if refused is None:
-            for tp in places:
-                toppar = self._toppars.get(tp.partition)
-                if toppar is not None:
-                    toppar.committed = tp.offset
+            self._committed.update((tp.partition, tp.offset) for tp in places)
 
     # -- the end -----------------------------------------------------------------------------------------------------------
 
