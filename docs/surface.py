@@ -109,7 +109,9 @@ ENTRIES: dict[str, Entry] = {
         "`None` is taken for a callback", "consumer/test_rebalance.py::test_a_subscribed_consumer_reads_all_partitions"
     ),
     "unassign": _same(_DIRECT + "test_partitions_come_and_go_one_by_one"),
-    "unsubscribe": _same(_ON_BOTH),
+    "unsubscribe": _more(
+        "drops what was read ahead", "consumer/test_rebalance.py::test_what_was_read_ahead_is_dropped_by_unsubscribe"
+    ),
     "metrics": Entry(
         Standing.OURS, "consumer/test_consumer.py::test_off_the_metrics_are_there_and_zero", "which tier served, what it cost"
     ),

@@ -58,7 +58,8 @@ _INNER_SECONDS = 0.1
 
 @attrs.define(eq=False, slots=False)
 class Deliveries:
-    """See the module. Only calls inside the consumer's gate use it, except :attr:`closing` and :meth:`switch`."""
+    """See the module. Only calls inside the consumer's gate use it, except :attr:`closing`, :meth:`switch` and
+    :meth:`serve_first`."""
 
     _inner: InnerConsumer
     _engine: FetchEngine
@@ -458,6 +459,15 @@ class Deliveries:
         self._routing.on = enabled
         self._switched = True
         self.queue.due = True  # poll() returns gathered records without any other check
+
+    def serve_first(self) -> None:
+        """The next call that delivers serves the inner consumer's callbacks before it returns a record. Any thread may call it.
+
+        librdkafka has queued a revocation, and delivers nothing of these partitions any more: rd_kafka_rebalance_op() pauses
+        them. Without the call, records of the store would be delivered until the inner consumer is polled again.
+        """
+        self._serve_at = 0.0
+        self.queue.due = True
 
     def before_close(self) -> None:
         """Called before the inner consumer closes, which commits the offsets that are stored then."""

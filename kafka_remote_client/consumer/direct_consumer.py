@@ -170,10 +170,13 @@ class DirectConsumer(Consumer):
             on_revoke=self._assignment.revoking(on_revoke),
             on_lost=self._assignment.revoking(on_lost or on_revoke, lost=True),
         )
+        self._deliveries.serve_first()
 
     def unsubscribe(self) -> None:
+        """As confluent_kafka's; the next call that delivers revokes the partitions before it returns a record."""
         super().unsubscribe()
         self._assignment.in_group = False
+        self._deliveries.serve_first()
 
     @gated
     def assign(self, partitions: list[TopicPartition]) -> None:

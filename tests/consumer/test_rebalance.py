@@ -16,7 +16,9 @@ from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     Row,
+    Take,
     by_consume,
+    by_poll,
     direct_settings,
     filled_cluster,
     from_store,
@@ -108,6 +110,23 @@ def test_assignment_happens_although_a_callback_raises(cluster: EmbeddedCluster,
 def test_a_callback_that_cannot_be_called_is_refused(cluster: EmbeddedCluster, callback: str) -> None:
     with Consumer(direct_settings(cluster)) as consumer, pytest.raises(TypeError, match=f"{callback} expects a callable"):
         consumer.subscribe([TOPIC], **{callback: 5})
+
+
+@pytest.mark.parametrize("one", [by_poll, by_consume], ids=["poll", "consume"])
+def test_what_was_read_ahead_is_dropped_by_unsubscribe(cluster: EmbeddedCluster, one: Take) -> None:
+    revoked: list[TopicPartition] = []
+    with Consumer(direct_settings(cluster)) as consumer:
+        consumer.subscribe([TOPIC], on_revoke=lambda who, parts: revoked.extend(who.position(parts)))
+        taken = take(consumer, 30, one)
+        assert from_store(consumer) >= 30
+        consumer.unsubscribe()
+        assert one(consumer) == []
+        assert {(tp.partition, tp.offset) for tp in revoked if tp.offset > 0} == positions_after(taken)
+        assert consumer.assignment() == []
+
+
+def positions_after(rows: list[Row]) -> set[tuple[int, int]]:
+    return {(partition, offset + 1) for partition, offset in {r[1]: r[2] for r in rows}.items()}
 
 
 @pytest.mark.fault("F66")
