@@ -16,12 +16,15 @@ References: docs/cli.md; the last two are what shells show for SIGINT and SIGPIP
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
 __all__ = ["run"]
 
 _FAILED, _WRONG_USE, _INTERRUPTED, _OUTPUT_CLOSED = 1, 2, 130, 141
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a file that cannot grow. The verbs report those of all files but standard output."""
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -34,6 +37,11 @@ def run(arguments: list[str] | None = None) -> None:
         status = _INTERRUPTED
     except BrokenPipeError:
         status = _OUTPUT_CLOSED
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _discard_output()
+        status = _say(f"standard output cannot be written: {error.strerror}", _FAILED)
     if status in {_INTERRUPTED, _OUTPUT_CLOSED}:
         _discard_output()
     sys.exit(status)

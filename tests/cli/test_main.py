@@ -79,6 +79,26 @@ def test_output_that_nobody_reads_has_status_141(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("arguments", [["ls", "--help"], ["--version"], ["ls", *_DUMP[1:], "--output", "json"], _DUMP])
+def test_a_full_disk_below_the_output_is_one_line_of_error(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*_MODULE, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "kafka-remote: standard output cannot be written: No space left on device\n",
+    )
+
+
+def test_other_errors_of_the_system_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failed(*_: object) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("kafka_remote_client.cli.main._status", failed)
+    with pytest.raises(PermissionError):
+        run([])
+
+
 def test_interrupted_verb_prints_nothing_and_has_status_130() -> None:
     with subprocess.Popen([*_MODULE, *_DUMP], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
