@@ -11,7 +11,7 @@ engine's checks of the bytes; the engine reports damage with :meth:`CachingFetch
                       │ block by block       │ read time-out; then the store │
 
 The client still requests a location for each range first, so a client without READ gets nothing from the cache.
-A disk error disables the cache and never fails a fetch.
+A disk error leaves a range out of the cache and never fails a fetch.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from kafka_remote_client.errors import RemoteStorageUnavailableError
 from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, DamagedEntryError, identity_of
 from kafka_remote_client.fetch.disk_cache import Claim, DiskCache, OpenEntry
 from kafka_remote_client.fetch.piecewise_stream import PiecewiseStream
+from kafka_remote_client.log_limit import LogLimit
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
@@ -62,6 +63,7 @@ class CachingFetcher:
         self._patience = patience_seconds
         self._closed = threading.Event()
         self._writing: set[tuple[bytes, ByteRange]] = set()
+        self._log_limit: LogLimit[str] = LogLimit(clock)
 
     def configure(self, configs: Mapping[str, object]) -> None:
         self._inner.configure(configs)
@@ -81,7 +83,7 @@ class CachingFetcher:
         try:
             found = self._find_or_claim(identity, wanted)
         except OSError as error:
-            _log.warning("the chunk cache cannot be used: %s", error.strerror)
+            self._warn("used", error)
             found = None
         self._cache.count(hit=isinstance(found, list))
         if isinstance(found, list):
@@ -91,7 +93,7 @@ class CachingFetcher:
         written = identity, wanted
         self._writing.add(written)
         try:
-            return _KeptStream(fetch(), found, wanted.size, lambda: self._writing.discard(written))
+            return _KeptStream(fetch(), found, wanted.size, self._warn, lambda: self._writing.discard(written))
         except BaseException:
             found.abandon()
             self._writing.discard(written)
@@ -108,6 +110,13 @@ class CachingFetcher:
         self._closed.set()
         self._inner.close()
 
+    def _warn(self, action: str, error: OSError) -> None:
+        """Writes a line a minute: a full disk fails each range."""
+        left_out = self._log_limit.admit(action)
+        if left_out is not None:
+            repeated = f"; {left_out} more since the last warning" if left_out else ""
+            _log.warning("the chunk cache cannot be %s: %s%s", action, error.strerror, repeated)
+
     def _find_or_claim(self, identity: bytes, wanted: ByteRange) -> list[OpenEntry] | Claim | None:
         """Returns the entries, or the right to write one; ``None`` if another writer takes too long.
 
@@ -123,10 +132,16 @@ class CachingFetcher:
 
 
 class _KeptStream:
-    """A stream from the store that also writes its bytes to the entry. ``ended`` is called after the last write."""
+    """A stream from the store that also writes its bytes to the entry.
 
-    def __init__(self, stream: ReadableStream, claim: Claim, size: int, ended: Callable[[], None]) -> None:
+    ``warn`` is called where the disk refuses them, ``ended`` after the last write.
+    """
+
+    def __init__(
+        self, stream: ReadableStream, claim: Claim, size: int, warn: Callable[[str, OSError], None], ended: Callable[[], None]
+    ) -> None:
         self._stream = stream
+        self._warn = warn
         self._ended = ended
         self._claim: Claim | None = claim
         self._left = size
@@ -143,7 +158,7 @@ class _KeptStream:
                 claim, self._claim = self._claim, None
                 claim.finish()
         except OSError as error:
-            _log.warning("the chunk cache cannot be written to: %s", error.strerror)
+            self._warn("written to", error)
             self._abandon()
         return count
 

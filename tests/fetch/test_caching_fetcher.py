@@ -274,6 +274,25 @@ def test_a_full_disk_disables_caching_and_fails_no_fetch(
     assert read(rig.fetchers[0]) == DATA
 
 
+@pytest.mark.parametrize(("call", "action"), [("ftruncate", "used"), ("pwrite", "written to")])
+def test_a_disk_that_stays_full_is_a_line_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    clock = ManualClock()
+    rig = Rig(tmp_path / "cache", Store(), clock=clock)
+    monkeypatch.setattr(os, call, full)
+    for _ in range(3):
+        assert read(rig.fetchers[0]) == DATA
+    line = f"the chunk cache cannot be {action}: No space left on device"
+    assert caplog.messages == [line]
+    clock.now += 60
+    assert read(rig.fetchers[0]) == DATA
+    assert caplog.messages == [line, f"{line}; 2 more since the last warning"]
+
+
 def test_settings_and_empty_ranges_pass_through(tmp_path: Path) -> None:
     store = Store()
     (fetcher,) = Rig(tmp_path / "cache", store).fetchers
