@@ -27,8 +27,9 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -130,7 +131,9 @@ class DiskCache:
                 os.close(descriptor)
                 return None
             os.ftruncate(descriptor, 0)
-            self._make_room(CacheEntryHeader.size_for(wanted.size) + wanted.size)
+            size = CacheEntryHeader.size_for(wanted.size) + wanted.size
+            self._make_room(size)
+            claim.abandoned = partial(self._uncount, size)
         except OSError:
             claim.abandon()
             raise
@@ -188,6 +191,11 @@ class DiskCache:
             self._allowance -= size
             self._nbytes += size
 
+    def _uncount(self, size: int) -> None:
+        """An entry is not kept. The allowance stays as it is, because it may be that of a later count of the files."""
+        with self._lock:
+            self._nbytes = max(0, self._nbytes - size)
+
     def _evict(self, size: int) -> None:
         files = sorted(_files(self._directory))
         total = sum(length for _, length, _ in files)
@@ -227,6 +235,8 @@ class Claim:
         self._block = 0
         self._in_block = 0
         self._checksums: list[int] = []
+        self.abandoned: Callable[[], None] | None = None
+        """Called when nothing of the entry is kept."""
 
     def write(self, data: memoryview) -> None:
         """The next bytes."""
@@ -255,6 +265,8 @@ class Claim:
 
     def abandon(self) -> None:
         """Deletes it; a waiting process may claim it."""
+        if self.abandoned is not None:
+            self.abandoned()
         with suppress(FileNotFoundError):
             self._unfinished.unlink()
         os.close(self._descriptor)

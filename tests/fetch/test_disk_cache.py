@@ -48,6 +48,17 @@ def cache(tmp_path: Path) -> DiskCache:
     return DiskCache(tmp_path / "cache", 64 * MIB)
 
 
+def test_bytes_of_abandoned_entries_are_not_counted(cache: DiskCache) -> None:
+    keep(cache, ByteRange(0, 1000))
+    before = cache.statistics().nbytes
+    assert before > 1000
+    for start in range(1000, 5000, 1000):
+        claim = cache.claim(ONE, ByteRange(start, start + 1000))
+        assert claim is not None
+        claim.abandon()
+    assert cache.statistics().nbytes == before
+
+
 @pytest.mark.parametrize("wanted", [ByteRange(0, 10), ByteRange(5, 5 + BLOCK_BYTES), ByteRange(7, 3 * BLOCK_BYTES)], ids=str)
 def test_a_written_range_and_its_parts_are_found(cache: DiskCache, wanted: ByteRange) -> None:
     assert cache.open(ONE, wanted) is None
