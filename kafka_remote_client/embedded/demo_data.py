@@ -171,7 +171,11 @@ def _produce(producer: Producer, topic: str, partitions: int, records: Sequence[
             timestamp=record.timestamp_ms,
             headers=list(record.headers),
         )
-    if producer.flush(_FLUSH_SECONDS):
+    try:
+        waiting = producer.flush(_FLUSH_SECONDS)
+    except SystemError as error:  # confluent_kafka 2.16 loses a Ctrl-C that comes while flush() calls on_delivery
+        raise KeyboardInterrupt from error
+    if waiting:
         raise LocationError("the broker does not accept the demo's records")
     if failed:
         raise KafkaException(failed[0])

@@ -143,6 +143,20 @@ def test_records_that_are_not_delivered_are_an_error(error: object, left: int, k
         demo_data._produce(_Producer(error, left), "t", 1, records, DigestBuilder())
 
 
+class _InterruptedProducer(_Producer):
+    """As confluent_kafka's, which returns NULL without an exception."""
+
+    def flush(self, seconds: float) -> int:
+        super().flush(seconds)
+        raise SystemError("<method 'flush' of 'cimpl.Producer' objects> returned NULL without setting an exception")
+
+
+def test_an_interrupt_that_flush_loses_is_an_interrupt() -> None:
+    records = list(islice(demo_data._records(), 1))
+    with pytest.raises(KeyboardInterrupt):
+        demo_data._produce(_InterruptedProducer(None, 0), "t", 1, records, DigestBuilder())
+
+
 def test_totals_include_all_partitions() -> None:
     data = DemoData("t", {0: PartitionDigest(2, 10, "a"), 1: PartitionDigest(3, 20, "b")})
     assert (data.records, data.bytes) == (5, 30)
