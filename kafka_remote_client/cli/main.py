@@ -79,7 +79,7 @@ def _say(message: str, status: int) -> int:
 def _discard_output() -> None:
     """Sends the rest of the output to the null device.
 
-    The interpreter flushes it at its end. That would print a failure, or wait for ever where nobody reads a full pipe.
+    The interpreter flushes it at its end. That would print a failure, or wait forever for a full pipe that is not read.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
