@@ -59,7 +59,8 @@ GATES = (
         "kafka_remote_client/consumer/route_state.py,kafka_remote_client/remote_log/metadata_cache.py,"
         "kafka_remote_client/remote_log/metadata_keys.py,kafka_remote_client/remote_log/usual_records.py,"
         "kafka_remote_client/remote_log/offset_index.py,kafka_remote_client/restore/restore_plan.py,kafka_remote_client/shim/loop_shares.py,"
-        "kafka_remote_client/remote_log/metadata_snapshot.py,"
+        "kafka_remote_client/remote_log/metadata_snapshot.py,kafka_remote_client/remote_log/packed_segment.py,"
+        "kafka_remote_client/remote_log/leader_epoch_state.py,"
         "kafka_remote_client/scanning/splits.py,kafka_remote_client/scanning/scan_plan.py,"
         "kafka_remote_client/scanning/predicate.py,kafka_remote_client/scanning/pruning.py,kafka_remote_client/spark/planning/filters.py,"
         "kafka_remote_client/spark/planning/job_plan.py",

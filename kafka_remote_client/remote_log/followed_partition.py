@@ -110,6 +110,11 @@ class FollowedPartition:
             )
         return not confirms
 
+    @property
+    def catches_up(self) -> bool:
+        """Whether the last record is the one that makes the partition ready."""
+        return self.next_offset >= self._end and self.state is FollowState.REPLAYING
+
     def applied(self) -> None:
         """Records that the event of the last record was applied."""
         self._reached(self.next_offset)

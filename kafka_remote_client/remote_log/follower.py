@@ -31,12 +31,13 @@ from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import UNKNOWN_EPOCH, TopicIdPartition
 from kafka_remote_client.remote_log.client_log import ClientLog
-from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataSnapshot
+from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataSnapshot
 from kafka_remote_client.remote_log.followed_partition import FollowedPartition, FollowState
 from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, MetadataKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_snapshot import MetadataPosition
 from kafka_remote_client.remote_log.metadata_snapshots import MetadataSnapshots
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.packed_segment import MetadataEvent
 from kafka_remote_client.remote_log.partitioner import metadata_partition
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from kafka_remote_client.settings import default_of
@@ -284,7 +285,7 @@ class RemoteLogMetadataFollower:
         elif partition.state is FollowState.DISTRUSTED:
             return  # it is read from its first offset again
         elif error is None:
-            self._take_record(number, partition, message)
+            self._take_record(number, partition, offset, message)
         elif error.code() == KafkaError._PARTITION_EOF:
             self._take_end(number, partition, offset)
         elif error.code() in _LOST:
@@ -300,14 +301,13 @@ class RemoteLogMetadataFollower:
         except RemoteLogMetadataError as error:
             self._doubt(number, partition, str(error))
 
-    def _take_record(self, number: int, partition: FollowedPartition, message: Message) -> None:
-        offset, key, leader_epoch = message.offset(), message.key(), message.leader_epoch()
-        assert offset is not None  # only a message with an error has none
+    def _take_record(self, number: int, partition: FollowedPartition, offset: int, message: Message) -> None:
+        key, leader_epoch = message.key(), message.leader_epoch()
         keyed = key is not None
         try:
             if partition.record(offset, UNKNOWN_EPOCH if leader_epoch is None else leader_epoch, keyed=keyed):
                 event = self._serde.read(_bytes(key), _bytes(message.value()))
-                if isinstance(event, SegmentKey | EndOffsetKey):
+                if isinstance(event, (SegmentKey, EndOffsetKey)):  # no union: one is made for each record
                     self._remove(number, event)
                 else:
                     self._apply(number, event, keyed=keyed)
@@ -318,10 +318,9 @@ class RemoteLogMetadataFollower:
             _log.exception("applying the record at offset %d of %s-%d failed", offset, self._topic, number)
             self._doubt(number, partition, f"the record at offset {offset}: {type(error).__name__}")
             return
-        with self._changed:
-            before = partition.state
-            partition.applied()
-            if partition.state is not before:
+        if partition.catches_up:  # one record of a million, so the others need no lock
+            with self._changed:
+                partition.applied()
                 self._changed.notify_all()
 
     def _remove(self, number: int, key: MetadataKey) -> None:
@@ -330,7 +329,7 @@ class RemoteLogMetadataFollower:
             raise RemoteLogMetadataError(f"a tombstone of {tip} is in the wrong metadata partition")
         self._store.remove(key)
 
-    def _apply(self, number: int, event: RemoteLogMetadata, *, keyed: bool) -> None:
+    def _apply(self, number: int, event: MetadataEvent, *, keyed: bool) -> None:
         if not isinstance(event, RemoteLogSegmentMetadataSnapshot):
             tip = event.topic_id_partition
             if metadata_partition(tip, len(self._partitions)) != number:

@@ -52,6 +52,7 @@ _SUFFIXES = {
 }
 _KINDS = {suffix: kind for kind, suffix in _SUFFIXES.items()}
 _DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})-(?P<id>[A-Za-z0-9_-]{22})", re.ASCII)
+_HIGHEST_OFFSET = (1 << 63) - 1
 _FILE = re.compile(r"(?P<start>[0-9]{20})-(?P<id>[A-Za-z0-9_-]{22})(?P<suffix>\.[a-z_]+)", re.ASCII)
 
 
@@ -117,6 +118,8 @@ class LocalTieredStorageLayout:
         directory, _, name = info.key.removeprefix(self.prefix).partition("/")
         of_directory, of_file = _DIRECTORY.fullmatch(directory), _FILE.fullmatch(name)
         if of_directory is None or of_file is None or of_file["suffix"] not in _KINDS:
+            return None
+        if int(of_file["start"]) > _HIGHEST_OFFSET:
             return None
         tip = TopicIdPartition(uuid_from_text(of_directory["id"]), of_directory["topic"], int(of_directory["partition"]))
         segment_id = RemoteLogSegmentId(tip, uuid_from_text(of_file["id"]))

@@ -30,13 +30,22 @@ from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import (
     UNKNOWN_EPOCH,
     UNKNOWN_OFFSET,
-    RemoteLogSegmentMetadata,
+    RemoteLogSegmentId,
     RemoteLogSegmentState,
     TopicIdPartition,
     uuid_from_text,
     uuid_to_text,
 )
-from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.packed_segment import (
+    MetadataEvent,
+    PackedEvent,
+    SegmentEvent,
+    SegmentUpdate,
+    broker_leader_epoch,
+    end_offset,
+    segment_id,
+    state,
+)
 
 __all__ = ["EndOffsetKey", "MetadataKey", "SegmentKey", "check_key", "read_key"]
 
@@ -85,22 +94,24 @@ def read_key(key: bytes) -> MetadataKey:
     return _end_offset_key(key)
 
 
-def check_key(key: bytes, event: RemoteLogMetadata) -> None:
+def check_key(key: bytes, event: MetadataEvent) -> None:
     """Raises RemoteLogMetadataError unless ``key`` is the key of ``event`` in one of the schemas.
 
     Compaction removes the wrong records if a key is wrong, so the metadata partition cannot be trusted.
     """
-    if isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate):
-        segment = event.remote_log_segment_id
-        binary, text = _prefixes(segment.topic_id_partition)
-        if key == binary + segment.id.bytes + _STATE_BYTES[event.state]:
-            return
-        if key.startswith(text):
-            end = event.end_offset, event.broker_leader_epoch
-            if key == text + _suffix(*end, update=isinstance(event, RemoteLogSegmentMetadataUpdate)):
-                return
-        raise RemoteLogMetadataError(f"record key {_shown(key)} is not the key of {segment} in state {event.state.name}")
-    raise RemoteLogMetadataError(f"record key {_shown(key)} on a {type(event).__name__}, which has no key")
+    if isinstance(event, SegmentEvent):
+        tip, segment = event
+        own_id, own_state = segment_id(segment), state(segment)
+    elif isinstance(event, SegmentUpdate):
+        tip, own_id, own_state = event.topic_id_partition, event.segment_id, event.state
+    else:
+        raise RemoteLogMetadataError(f"record key {_shown(key)} on a {type(event).__name__}, which has no key")
+    binary, text = _prefixes(tip)
+    if key == binary + own_id + _STATE_BYTES[own_state]:
+        return
+    if not key.startswith(text) or key != text + _suffix(event):
+        shown = RemoteLogSegmentId(tip, UUID(bytes=own_id))
+        raise RemoteLogMetadataError(f"record key {_shown(key)} is not the key of {shown} in state {own_state.name}")
 
 
 @lru_cache(_CACHED_PARTITIONS)
@@ -112,8 +123,11 @@ def _prefixes(tip: TopicIdPartition) -> tuple[bytes, bytes]:
     )
 
 
-def _suffix(end_offset: int, broker_leader_epoch: int, *, update: bool) -> bytes:
-    return b"%d:%d:UPDATE" % (end_offset, broker_leader_epoch) if update else b"%d:%d" % (end_offset, broker_leader_epoch)
+def _suffix(event: PackedEvent) -> bytes:
+    """The last bytes of an end offset key."""
+    if isinstance(event, SegmentUpdate):
+        return b"%d:%d:UPDATE" % (event.end_offset, event.broker_leader_epoch)
+    return b"%d:%d" % (end_offset(event.segment), broker_leader_epoch(event.segment))
 
 
 def _segment_key(key: bytes) -> SegmentKey:

@@ -4,7 +4,7 @@ All numbers are little-endian. Texts are UTF-8. The file is the header, the part
 
     offset | size | type   | field             | note
     0      | 8    | bytes  | magic             | "KRMDSNAP"
-    8      | 2    | uint16 | version           | 1
+    8      | 2    | uint16 | version           | 2
     10     | 8    | int64  | written at        | ms since the Unix epoch
     18     | 16   | uuid   | topic id          | of the metadata topic
     34     | 4    | uint32 | partition count   | of the metadata topic
@@ -23,20 +23,17 @@ A user partition, which is decoded when it is first needed::
     16     | 4    | int32  | partition         |
     20     | 4    | uint32 | topic size        | then the topic's name
     …      | 4    | uint32 | segment count     |
-    …      | 4    | uint32 | entry count       | epoch entries of all segments
     …      | 4    | uint32 | epoch count       | leader epochs of the partition
     …      | 4    | uint32 | listed count      | readable segments of all these epochs
-    …      | 4    | uint32 | custom size       | custom metadata of all segments
-    …      | 70 n |        | segments          | {id uuid, start offset, end offset, max timestamp, event timestamp int64,
-                                                 broker id, size, broker leader epoch int32, state, flags uint8,
-                                                 entries, custom size uint32}
-    …      | 12 n |        | epoch entries     | {leader epoch int32, start offset int64}, segment by segment
+    …      | 4    | uint32 | segments size     |
+    …      |      | bytes  | segments          | one after another, see ``packed_segment``
     …      | 16 n |        | leader epochs     | {leader epoch int32, highest offset int64, listed uint32}
     …      | 12 n |        | listed segments   | {start offset int64, segment uint32}, epoch by epoch
-    …      |      | bytes  | custom metadata   | segment by segment
 
-Flags: 1 = TxnIndexEmpty, 2 = there is custom metadata. The leader epochs are stored, and not derived from the segments, because
-they depend on the order of events and on segments that are gone.
+The leader epochs are stored, and not derived from the segments, because they depend on the order of events and on segments that
+are gone.
+
+Version 1 had the fields of segments in another order, and sizes of 32 bits.
 
 References: KIP-405; Kafka's RemoteLogMetadataCache, RemoteLogLeaderEpochState.
 """
@@ -53,19 +50,21 @@ from uuid import UUID
 import attrs
 
 from kafka_remote_client.errors import RemoteLogMetadataError
-from kafka_remote_client.model import (
-    EpochEntry,
-    RemoteLogSegmentId,
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentState,
-    TopicIdPartition,
-)
+from kafka_remote_client.model import RemoteLogSegmentState, TopicIdPartition
 from kafka_remote_client.remote_log.metadata_cache import CacheContents, EpochContents
+from kafka_remote_client.remote_log.packed_segment import (
+    PackedSegment,
+    end_offset,
+    epoch_entries,
+    read_packed,
+    segment_id,
+    state,
+)
 
 __all__ = ["MetadataPosition", "MetadataSnapshot", "SnapshotOrigin", "decode", "encode", "pack", "packed_segments", "unpack"]
 
 _MAGIC = b"KRMDSNAP"
-_VERSION = 1
+_VERSION = 2
 _START = Struct("<8sH")
 _FIXED = Struct("<q16sIII")
 _SIZE = Struct("<H")
@@ -74,15 +73,10 @@ _LENGTH = Struct("<I")
 _DIGEST_BYTES = 32
 
 _TIP = Struct("<16siI")
-_COUNTS = Struct("<5I")
-_SEGMENT = Struct("<16sqqqqiiiBBII")
-_ENTRY = Struct("<iq")
+_COUNTS = Struct("<4I")
 _EPOCH = Struct("<iqI")
 _LISTED = Struct("<qI")
-_TXN_INDEX_EMPTY = 1
-_HAS_CUSTOM = 2
 
-_STATES = {int(state): state for state in RemoteLogSegmentState}
 _FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 
 
@@ -175,38 +169,14 @@ def pack(contents: CacheContents) -> bytes:
     """The user partition as bytes. The inverse of :func:`unpack`."""
     tip = contents.topic_id_partition
     topic = tip.topic.encode()
-    rows, entries, custom = [], [], []
-    place = {}
-    for index, one in enumerate(contents.segments):
-        segment_id = one.remote_log_segment_id.id
-        place[segment_id.int] = index
-        flags = (_TXN_INDEX_EMPTY if one.txn_index_empty else 0) | (0 if one.custom_metadata is None else _HAS_CUSTOM)
-        own = one.custom_metadata or b""
-        rows.append(
-            _SEGMENT.pack(
-                segment_id.bytes,
-                one.start_offset,
-                one.end_offset,
-                one.max_timestamp_ms,
-                one.event_timestamp_ms,
-                one.broker_id,
-                one.segment_size_in_bytes,
-                one.broker_leader_epoch,
-                one.state,
-                flags,
-                len(one.segment_leader_epochs),
-                len(own),
-            )
-        )
-        entries += [_ENTRY.pack(entry.epoch, entry.start_offset) for entry in one.segment_leader_epochs]
-        custom.append(own)
+    place = {segment_id(one): index for index, one in enumerate(contents.segments)}
     epochs, listed = [], []
     for epoch in contents.epochs:
         epochs.append(_EPOCH.pack(epoch.leader_epoch, epoch.highest_offset, len(epoch.starts)))
-        listed += [_LISTED.pack(start, place[i.id.int]) for start, i in zip(epoch.starts, epoch.segment_ids, strict=True)]
-    counts = _COUNTS.pack(len(rows), len(entries), len(epochs), len(listed), sum(map(len, custom)))
+        listed += [_LISTED.pack(start, place[own_id]) for start, own_id in zip(epoch.starts, epoch.segment_ids, strict=True)]
+    counts = _COUNTS.pack(len(contents.segments), len(epochs), len(listed), sum(map(len, contents.segments)))
     head = _TIP.pack(tip.topic_id.bytes, tip.partition, len(topic)) + topic + counts
-    return b"".join((head, *rows, *entries, *epochs, *listed, *custom))
+    return b"".join((head, *contents.segments, *epochs, *listed))
 
 
 def packed_segments(packed: bytes) -> int:
@@ -220,49 +190,34 @@ def unpack(packed: bytes) -> CacheContents:
     """The contents of a user partition. Raises RemoteLogMetadataError for anything but what :func:`pack` gives."""
     reader = _Part(memoryview(packed))
     tip = _tip(reader)
-    segment_count, entry_count, epoch_count, listed_count, custom_size = reader.take(_COUNTS)
-    rows = reader.rows(_SEGMENT, segment_count)
-    entries = [EpochEntry(*entry) for entry in reader.rows(_ENTRY, entry_count)]
+    segment_count, epoch_count, listed_count, segments_size = reader.take(_COUNTS)
+    segments = _segments(tip, bytes(reader.raw(segments_size)), segment_count)
     epoch_rows = list(reader.rows(_EPOCH, epoch_count))
     listed = list(reader.rows(_LISTED, listed_count))
-    custom = bytes(reader.raw(custom_size))
     reader.expect_end()
-    segments: list[RemoteLogSegmentMetadata] = []
-    at = custom_at = 0
-    for segment_id, start, end, max_ts, event_ts, broker_id, size, copied_in, state, flags, own_entries, own_custom in rows:
-        own = tuple(entries[at : at + own_entries])
-        at += own_entries
-        value = custom[custom_at : custom_at + own_custom] if flags & _HAS_CUSTOM else None
-        custom_at += own_custom
-        if state not in _STATES or not 0 <= start <= end or size < 0 or len(own) != own_entries or not _rises(own):
-            raise RemoteLogMetadataError(f"segment {len(segments)} of {tip} in the snapshot is invalid")
-        segments.append(
-            RemoteLogSegmentMetadata(
-                remote_log_segment_id=RemoteLogSegmentId(tip, UUID(bytes=segment_id)),
-                start_offset=start,
-                end_offset=end,
-                max_timestamp_ms=max_ts,
-                broker_id=broker_id,
-                event_timestamp_ms=event_ts,
-                segment_leader_epochs=own,
-                segment_size_in_bytes=size,
-                custom_metadata=value,
-                state=_STATES[state],
-                txn_index_empty=bool(flags & _TXN_INDEX_EMPTY),
-                broker_leader_epoch=copied_in,
-            )
-        )
-    if at != entry_count or custom_at != custom_size:
-        raise RemoteLogMetadataError(f"the sizes of {tip} in the snapshot do not add up")
     epochs = list(_epochs(tip, segments, epoch_rows, listed))
-    if not {entry.epoch for entry in entries} <= {epoch.leader_epoch for epoch in epochs}:
+    if not {epoch for one in segments for epoch, _ in epoch_entries(one)} <= {one.leader_epoch for one in epochs}:
         raise RemoteLogMetadataError(f"{tip} in the snapshot lacks a leader epoch of its segments")
     return CacheContents(tip, segments, epochs)
 
 
+def _segments(tip: TopicIdPartition, data: bytes, count: int) -> list[PackedSegment]:
+    segments: list[PackedSegment] = []
+    at = 0
+    while at < len(data):
+        try:
+            segments.append(read_packed(data, at))
+        except RemoteLogMetadataError as error:
+            raise RemoteLogMetadataError(f"segment {len(segments)} of {tip} in the snapshot is invalid: {error}") from None
+        at += len(segments[-1])
+    if len(segments) != count:
+        raise RemoteLogMetadataError(f"{tip} in the snapshot has {len(segments)} segments, not {count}")
+    return segments
+
+
 def _epochs(
     tip: TopicIdPartition,
-    segments: list[RemoteLogSegmentMetadata],
+    segments: list[PackedSegment],
     epoch_rows: list[tuple[Any, ...]],
     listed: list[tuple[Any, ...]],
 ) -> Iterator[EpochContents]:
@@ -275,22 +230,15 @@ def _epochs(
         for start, index in own:
             if index >= len(segments) or not _lists(segments[index], leader_epoch, start):
                 raise RemoteLogMetadataError(f"leader epoch {leader_epoch} of {tip} in the snapshot lists a wrong segment")
-        ids = [segments[index].remote_log_segment_id for _, index in own]
-        ends = [segments[index].end_offset for _, index in own]
+        ids = [segment_id(segments[index]) for _, index in own]
+        ends = [end_offset(segments[index]) for _, index in own]
         yield EpochContents(leader_epoch, highest, [start for start, _ in own], ids, ends)
     if at != len(listed):
         raise RemoteLogMetadataError(f"the leader epochs of {tip} in the snapshot do not add up")
 
 
-def _lists(segment: RemoteLogSegmentMetadata, leader_epoch: int, start: int) -> bool:
-    if segment.state is not _FINISHED:
-        return False
-    return any(entry.epoch == leader_epoch and entry.start_offset == start for entry in segment.segment_leader_epochs)
-
-
-def _rises(entries: tuple[EpochEntry, ...]) -> bool:
-    rising = all(a.epoch < b.epoch and a.start_offset <= b.start_offset for a, b in pairwise(entries))
-    return bool(entries) and rising
+def _lists(segment: PackedSegment, leader_epoch: int, start: int) -> bool:
+    return state(segment) is _FINISHED and (leader_epoch, start) in epoch_entries(segment)
 
 
 def _tip(reader: _Part) -> TopicIdPartition:

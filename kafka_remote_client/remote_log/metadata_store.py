@@ -21,6 +21,7 @@ from kafka_remote_client.remote_log.events import (
 from kafka_remote_client.remote_log.metadata_cache import CacheContents, RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_keys import MetadataKey, SegmentKey
 from kafka_remote_client.remote_log.metadata_snapshot import unpack
+from kafka_remote_client.remote_log.packed_segment import MetadataEvent, SegmentEvent, SegmentUpdate, packed_event
 
 __all__ = ["RemoteLogMetadataStore"]
 
@@ -51,19 +52,20 @@ class RemoteLogMetadataStore:
         self._damaged: set[TopicIdPartition] = set()
         self.dropped_events = 0
 
-    def apply(self, event: RemoteLogMetadata, *, keyed: bool = False) -> bool:
+    def apply(self, event: MetadataEvent | RemoteLogMetadata, *, keyed: bool = False) -> bool:
         """Applies one event; False when it was dropped. ``keyed``: its record has a key (``metadata_keys``).
 
         Raises RemoteLogMetadataError for an event that no broker writes; its partition must then be read again.
         """
-        if isinstance(event, RemoteLogSegmentMetadata):
-            tip = event.remote_log_segment_id.topic_id_partition
-            applied = self._cache_for(tip).add_copy_in_progress_segment(event, keyed=keyed)
-        elif isinstance(event, RemoteLogSegmentMetadataUpdate):
-            cache = self.cache(event.remote_log_segment_id.topic_id_partition)
-            applied = cache is not None and cache.update_remote_log_segment_metadata(event, keyed=keyed)
+        if isinstance(event, SegmentEvent):
+            applied = self._cache_for(event.topic_id_partition).add(event.segment, keyed=keyed)
+        elif isinstance(event, SegmentUpdate):
+            cache = self.cache(event.topic_id_partition)
+            applied = cache is not None and cache.update(event, keyed=keyed)
         elif isinstance(event, RemotePartitionDeleteMetadata):
             applied = self._delete(event)
+        elif isinstance(event, RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate):
+            return self.apply(packed_event(event), keyed=keyed)
         else:
             raise RemoteLogMetadataError("a snapshot record is outside a snapshot file")
         if not applied:

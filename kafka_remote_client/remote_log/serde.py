@@ -54,6 +54,7 @@ from kafka_remote_client.remote_log.events import (
     RemotePartitionDeleteState,
 )
 from kafka_remote_client.remote_log.metadata_keys import MetadataKey, check_key, read_key
+from kafka_remote_client.remote_log.packed_segment import MetadataEvent, packed_event
 from kafka_remote_client.remote_log.usual_records import partition_of, usual_record
 from kafka_remote_client.wire import NO_TAGS, Reader, TaggedFields, Writer
 
@@ -79,22 +80,21 @@ class RemoteLogMetadataSerde:
         Raises RemoteLogMetadataError for no value, an unknown frame, key or version, a field out of its bounds, or bytes
         that remain.
         """
-        if not value:
-            raise RemoteLogMetadataError("a metadata record has no value")
-        usual = usual_record(value)
-        return self._deserialize(value) if usual is None else usual
+        present = _present(value)
+        usual = usual_record(present)
+        return self._deserialize(present) if usual is None else usual.unpacked()
 
-    def read(self, key: bytes | None, value: bytes | None) -> RemoteLogMetadata | MetadataKey:
-        """The event of one record with its key, if it has one; for a tombstone its key.
+    def read(self, key: bytes | None, value: bytes | None) -> MetadataEvent | MetadataKey:
+        """The event of one record with its key, if it has one; for a tombstone its key. Segments and updates are packed.
 
         Raises RemoteLogMetadataError as :meth:`deserialize` does, and for a key that fits no schema or not the value.
         """
-        if key is None:
-            return self.deserialize(value)
-        if value is None:
+        if value is None and key is not None:
             return read_key(key)
-        event = self.deserialize(value)
-        check_key(key, event)
+        present = _present(value)
+        event = usual_record(present) or packed_event(self._deserialize(present))
+        if key is not None:
+            check_key(key, event)
         return event
 
     @staticmethod
@@ -119,6 +119,12 @@ class RemoteLogMetadataSerde:
             writer.uvarint(number)
         write(writer, event)
         return writer.getvalue()
+
+
+def _present(value: bytes | None) -> bytes:
+    if not value:
+        raise RemoteLogMetadataError("a metadata record has no value")
+    return value
 
 
 def _read_tip(reader: Reader) -> TopicIdPartition:

@@ -8,7 +8,7 @@ raises the error for invalid ones. A test compares both for any bytes.
 
     01 | api key 0, 1 | version 0, 1 | name's length + 1 | name | topic id 16 | partition 4 | 00 | segment id 16 | 00 | body
 
-A shim reads up to a million of these when it starts, so constructors skip checks that were already made.
+A shim reads up to a million of these when it starts, so no objects are made that only a look-up needs (``packed_segment``).
 
 References: ``serde``.
 """
@@ -17,27 +17,17 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import TypeAlias
-from uuid import UUID, SafeUUID
+from uuid import UUID
 
-from kafka_remote_client.model import (
-    UNKNOWN_EPOCH,
-    UNKNOWN_OFFSET,
-    EpochEntry,
-    RemoteLogSegmentId,
-    RemoteLogSegmentMetadata,
-    RemoteLogSegmentState,
-    TopicIdPartition,
-)
-from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, RemoteLogSegmentState, TopicIdPartition
+from kafka_remote_client.remote_log.packed_segment import PackedEvent, SegmentEvent, SegmentUpdate, pack_one_epoch
 
 __all__ = ["partition_of", "usual_record"]
-
-_Record: TypeAlias = RemoteLogSegmentMetadata | RemoteLogSegmentMetadataUpdate
 
 _CACHED_PARTITIONS = 1 << 16
 _LONGEST = 127
 _STATES = tuple(RemoteLogSegmentState)
+_STATE_COUNT = len(_STATES)
 _ONE_EPOCH = 2
 _NULL = 1
 _BODY_AT = 21 + 17
@@ -54,7 +44,6 @@ _BROKER_EPOCH = struct.Struct(">BBi")
 _BROKER_EPOCH_AND_END = struct.Struct(">BBBiBBq")
 """Two tags: 0, size, BrokerLeaderEpoch; 1, size, EndOffset."""
 _PARTITION = struct.Struct(">16siB")
-_NEW, _SET = object.__new__, object.__setattr__
 
 
 @lru_cache(_CACHED_PARTITIONS)
@@ -63,7 +52,7 @@ def partition_of(topic: str, topic_id: UUID, partition: int) -> TopicIdPartition
     return TopicIdPartition(topic_id, topic, partition)
 
 
-def usual_record(value: bytes) -> _Record | None:
+def usual_record(value: bytes) -> PackedEvent | None:
     """Decodes a record; None for a record that the fast path does not cover, valid or not."""
     if len(value) < _BODY_AT or value[0] != 1 or value[1] > 1 or value[2] > 1 or not 1 < value[3] <= _LONGEST:
         return None
@@ -88,52 +77,54 @@ def _partition(raw: bytes) -> TopicIdPartition | None:
         return None
 
 
-def _segment(value: bytes, at: int, tip: TopicIdPartition) -> RemoteLogSegmentMetadata | None:
+def _segment(value: bytes, at: int, tip: TopicIdPartition) -> SegmentEvent | None:
     fields = _SEGMENT.unpack_from(value, at)
     segment_id, tags, start, end, broker, max_timestamp, timestamp, count, epoch, epoch_start, epoch_tags, size, custom_size = (
         fields
     )
     if tags or epoch_tags or count != _ONE_EPOCH or not 0 <= start <= end or size < 0 or custom_size > _LONGEST:
         return None
-    at += _SEGMENT.size
-    custom, at = _custom(value, at, custom_size)
-    if value[at] >= len(_STATES):
+    custom, at = _custom(value, at + _SEGMENT.size, custom_size)
+    state = value[at]
+    if state >= _STATE_COUNT:
         return None
-    broker_epoch = UNKNOWN_EPOCH
+    broker_epoch, txn_index_empty = UNKNOWN_EPOCH, False
     section = value[at + 1 :]
-    state_at = at
-    txn_index_empty = section == _ONLY_EMPTY
-    if not txn_index_empty and section != _NO_TAGS:
-        *head, broker_epoch = _BROKER_EPOCH.unpack(section[-_BROKER_EPOCH.size :])
-        before = section[: -_BROKER_EPOCH.size]
-        txn_index_empty = before == _EMPTY_BEFORE
-        if head != [1, 4] or (before != _ONE_TAG and not txn_index_empty):
-            return None
-    return RemoteLogSegmentMetadata(
-        RemoteLogSegmentId(tip, _uuid(segment_id)),
+    if section != _NO_TAGS:
+        txn_index_empty = section == _ONLY_EMPTY
+        if not txn_index_empty:
+            *head, broker_epoch = _BROKER_EPOCH.unpack(section[-_BROKER_EPOCH.size :])
+            before = section[: -_BROKER_EPOCH.size]
+            txn_index_empty = before == _EMPTY_BEFORE
+            if head != [1, 4] or (before != _ONE_TAG and not txn_index_empty):
+                return None
+    segment = pack_one_epoch(
+        segment_id,
         start,
         end,
-        max_timestamp,
-        broker,
-        timestamp,
-        (EpochEntry(epoch, epoch_start),),
         size,
-        custom,
-        _STATES[value[state_at]],
-        txn_index_empty,
+        max_timestamp,
+        timestamp,
+        broker,
         broker_epoch,
+        state,
+        epoch,
+        epoch_start,
+        custom,
+        txn_index_empty=txn_index_empty,
     )
+    return SegmentEvent(tip, segment)
 
 
-def _update(value: bytes, at: int, tip: TopicIdPartition) -> RemoteLogSegmentMetadataUpdate | None:
+def _update(value: bytes, at: int, tip: TopicIdPartition) -> SegmentUpdate | None:
     segment_id, tags, broker, timestamp, custom_size = _UPDATE.unpack_from(value, at)
     if tags or custom_size > _LONGEST:
         return None
-    at += _UPDATE.size
-    custom, at = _custom(value, at, custom_size)
-    if value[at] >= len(_STATES):
+    custom, at = _custom(value, at + _UPDATE.size, custom_size)
+    state = value[at]
+    if state >= _STATE_COUNT:
         return None
-    state_at, broker_epoch, end = at, UNKNOWN_EPOCH, UNKNOWN_OFFSET
+    broker_epoch, end = UNKNOWN_EPOCH, UNKNOWN_OFFSET
     if value[at + 1]:
         number, first, first_size, broker_epoch, second, second_size, end = _BROKER_EPOCH_AND_END.unpack_from(value, at + 1)
         if (number, first, first_size, second, second_size) != (2, 0, 4, 1, 8):
@@ -141,19 +132,9 @@ def _update(value: bytes, at: int, tip: TopicIdPartition) -> RemoteLogSegmentMet
         at += _BROKER_EPOCH_AND_END.size - 1
     if len(value) != at + 2:
         return None
-    return RemoteLogSegmentMetadataUpdate(
-        RemoteLogSegmentId(tip, _uuid(segment_id)), broker, timestamp, _STATES[value[state_at]], custom, broker_epoch, end
-    )
+    return SegmentUpdate(tip, segment_id, broker, timestamp, _STATES[state], custom, broker_epoch, end)
 
 
 def _custom(value: bytes, at: int, size: int) -> tuple[bytes | None, int]:
     """CustomMetadata of length ``size`` - 1 (0: null), and the position after it."""
     return (value[at : at + size - _NULL], at + size - _NULL) if size else (None, at)
-
-
-def _uuid(raw: bytes) -> UUID:
-    """``UUID(bytes=raw)`` without the checks of its arguments, which take most of its time."""
-    made = _NEW(UUID)
-    _SET(made, "int", int.from_bytes(raw, "big"))
-    _SET(made, "is_safe", SafeUUID.unknown)
-    return made

@@ -10,10 +10,11 @@ from confluent_kafka import KafkaException
 
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentState, TopicIdPartition
-from kafka_remote_client.remote_log.events import RemoteLogMetadata, RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.events import RemoteLogMetadata
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC, RemoteLogMetadataFollower
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.packed_segment import MetadataEvent, SegmentUpdate, packed_event
 
 __all__ = ["DeletionTrackingStore", "KnownMetadata", "MetadataTopicReader"]
 
@@ -42,12 +43,12 @@ class DeletionTrackingStore(RemoteLogMetadataStore):
         self._deleted: set[RemoteLogSegmentId] = set()
         self._guard = threading.Lock()
 
-    def apply(self, event: RemoteLogMetadata, *, keyed: bool = False) -> bool:
+    def apply(self, event: MetadataEvent | RemoteLogMetadata, *, keyed: bool = False) -> bool:
         applied = super().apply(event, keyed=keyed)
-        gone = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
-        if applied and isinstance(event, RemoteLogSegmentMetadataUpdate) and event.state is gone:
+        packed = packed_event(event)
+        if applied and isinstance(packed, SegmentUpdate) and packed.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED:
             with self._guard:
-                self._deleted.add(event.remote_log_segment_id)
+                self._deleted.add(packed.unpacked().remote_log_segment_id)
         return applied
 
     def deleted(self, segment_id: RemoteLogSegmentId) -> bool:

@@ -34,6 +34,8 @@ def test_reads_an_empty_checkpoint():
         b"0\n2\n4 0\n4 5\n",
         b"0\n2\n4 9\n5 5\n",
         b"\xff\n1\n0 0\n",
+        b"0\n1\n2147483648 0\n",
+        b"0\n1\n0 9223372036854775808\n",
         b"0\n1\n0 " + b"9" * 20 + b"\n",
     ],
 )

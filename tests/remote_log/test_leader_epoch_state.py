@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
-from kafka_remote_client.model import UNKNOWN_OFFSET, RemoteLogSegmentId
+from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.remote_log.leader_epoch_state import RemoteLogLeaderEpochState
-from tests.support.tier import TIP
 
-A, B, C, D = (RemoteLogSegmentId(TIP, UUID(int=n)) for n in range(1, 5))
+A, B, C, D = (bytes([n]) * 16 for n in range(1, 5))
 
 
 @pytest.fixture
@@ -101,3 +98,20 @@ def test_a_delete_leaves_the_segment_that_took_the_place(state):
     state.delete_started(10, A)
     assert referenced(state) == [(10, B)]
     assert state.floor(50) == B
+
+
+def test_the_newest_of_equal_ends_is_the_one_that_starts_first(state):
+    finish(state, A, 10, 100)
+    finish(state, B, 20, 100)
+    assert state.newest() == A
+    finish(state, C, 30, 60)
+    assert state.newest() == A
+    state.delete_started(10, A)
+    assert state.newest() == B
+
+
+def test_a_delete_of_a_start_that_is_not_referenced_changes_nothing(state):
+    finish(state, A, 10, 100)
+    state.delete_started(5, B)
+    state.delete_started(11, B)
+    assert referenced(state) == [(10, A)]

@@ -87,6 +87,7 @@ def test_names_are_parsed_from_the_right(store, directory, topic, partition):
         f"{DIRECTORY}/{FILE}.other",
         f"{DIRECTORY}/{FILE}",
         f"{DIRECTORY}/0-knnxbs3FSRyKdPcSAOQC-w.log",
+        f"{DIRECTORY}/09223372036854775808-knnxbs3FSRyKdPcSAOQC-w.log",
         f"{DIRECTORY}/deeper/{FILE}.log",
         f"elsewhere/tieredTopic-0-jF8s79t9SrG_PNqlwv7bAA/{FILE}.log",
     ],

@@ -315,9 +315,7 @@ def test_the_newest_segment_and_epochs_equal_those_of_a_search(events):
     for number, (state, start, length, epoch) in enumerate(events, 1):
         epochs = [(epoch, start), (epoch + 1, start + length)] if length else [(epoch, start)]
         put_into(cache, state, metadata(start, start + length + 3, number=number, epochs=epochs))
-        readable = {
-            e: [cache._segments[i.id.int] for i in s.contents()[2]] for e, s in cache._epochs.items() if s.contents()[2]
-        }
+        readable = {e: [cache._unpacked(i) for i in s.contents()[2]] for e, s in cache._epochs.items() if s.contents()[2]}
         assert cache.leader_epochs() == sorted(readable)
         newest = max(readable[max(readable)], key=lambda m: m.end_offset) if readable else None
         assert cache.newest_segment() == newest

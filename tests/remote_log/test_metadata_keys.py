@@ -14,6 +14,7 @@ from kafka_remote_client.errors import RemoteLogMetadataError
 from kafka_remote_client.model import RemoteLogSegmentState
 from kafka_remote_client.remote_log.events import RemotePartitionDeleteMetadata, RemotePartitionDeleteState
 from kafka_remote_client.remote_log.metadata_keys import EndOffsetKey, SegmentKey, check_key, read_key
+from kafka_remote_client.remote_log.packed_segment import packed_event
 from kafka_remote_client.remote_log.serde import RemoteLogMetadataSerde
 from tests.support.metadata_keys import write_key
 from tests.support.tier import TIP, metadata, update
@@ -78,8 +79,7 @@ def test_a_key_that_fits_no_schema_is_refused_with_the_reason(raw, reason):
 )
 def test_a_record_is_read_with_the_key_of_either_schema_or_without(key, event):
     value = serde.serialize(event)
-    assert serde.read(key, value) == event
-    assert serde.read(None, value) == event
+    assert serde.read(key, value) == serde.read(None, value) == packed_event(event)
     assert serde.read(key, None) == KEYS[key]
 
 
@@ -98,7 +98,7 @@ def test_a_record_is_read_with_the_key_of_either_schema_or_without(key, event):
 )
 def test_a_key_of_another_value_is_refused(key, event):
     with pytest.raises(RemoteLogMetadataError, match=r"is not the key of|has no key"):
-        check_key(key, event)
+        check_key(key, packed_event(event))
 
 
 def test_a_record_without_key_and_value_is_refused():

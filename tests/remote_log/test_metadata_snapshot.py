@@ -24,6 +24,7 @@ from kafka_remote_client.remote_log.metadata_snapshot import (
     unpack,
 )
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.packed_segment import pack_segment
 from tests.support.golden_metadata import golden_metadata
 from tests.support.tier import TIP, metadata, update
 
@@ -122,7 +123,7 @@ def test_a_snapshot_comes_back_as_it_was():
 
 def test_the_header_has_the_documented_layout():
     data = snapshot(positions={2: MetadataPosition(9, 1)})
-    head = b"KRMDSNAP" + struct.pack("<HqQQIII", 1, 1_700_000_000_000, 0, 7 << 56, 4, 1, 0)
+    head = b"KRMDSNAP" + struct.pack("<HqQQIII", 2, 1_700_000_000_000, 0, 7 << 56, 4, 1, 0)
     names = struct.pack("<H", 10) + "cluster-é".encode() + struct.pack("<H", 21) + b"__remote_log_metadata"
     expected = head + names + struct.pack("<Iqi", 2, 9, 1)
     assert data == expected + hashlib.sha256(expected).digest()
@@ -146,8 +147,8 @@ def test_each_changed_or_missing_byte_of_a_snapshot_is_noticed():
 
 def test_another_version_is_named():
     data = snapshot()
-    with pytest.raises(RemoteLogMetadataError, match="version 2, not 1"):
-        decode(signed(data[:8] + b"\2\0" + data[10:]))
+    with pytest.raises(RemoteLogMetadataError, match="version 1, not 2"):
+        decode(signed(data[:8] + b"\1\0" + data[10:]))
 
 
 TWICE = snapshot(some_packed(), some_packed())
@@ -183,16 +184,17 @@ def of(segments, epochs):
             cache.contents().epochs[0],
             leader_epoch=epoch,
             starts=[start for start, _ in entries],
-            segment_ids=[segments[at].remote_log_segment_id for _, at in entries],
+            segment_ids=[segments[at].remote_log_segment_id.id.bytes for _, at in entries],
             segment_ends=[0] * len(entries),
         )
         for epoch, entries in epochs.items()
     ]
-    return pack(attrs.evolve(contents, segments=segments, epochs=listed))
+    return pack(attrs.evolve(contents, segments=[*map(pack_segment, segments)], epochs=listed))
 
 
 FIRST, SECOND = (attrs.evolve(one, state=COPIED) for one in SEGMENTS[:2])
-STATE_AT = 20 + 4 + len("orders") + 20 + 16 + 44  # of the first segment
+SEGMENTS_AT = 20 + 4 + len("orders") + 16
+STATE_AT = SEGMENTS_AT + 64  # of the first segment
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_an_unknown_state_is_refused():
 
 def test_listed_segments_of_no_epoch_are_refused():
     packed = bytearray(of([FIRST], {0: [(0, 0)]}))
-    listed_at = STATE_AT - 60 + 70 + 12 + 12
+    listed_at = SEGMENTS_AT + 74 + 12 + 12
     assert packed[listed_at : listed_at + 4] == b"\1\0\0\0"
     packed[listed_at] = 0
     with pytest.raises(RemoteLogMetadataError, match="do not add up"):

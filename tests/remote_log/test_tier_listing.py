@@ -108,6 +108,7 @@ def test_a_segment_without_producer_snapshot_is_used(tier):
         (ObjectKind.TIME_INDEX, b"\0" * 13),
         (ObjectKind.LEADER_EPOCH, b"nonsense"),
         (ObjectKind.LEADER_EPOCH, checkpoint()),
+        (ObjectKind.LEADER_EPOCH, checkpoint((2**31, 10))),
         (ObjectKind.LEADER_EPOCH, checkpoint((0, 11))),
     ],
 )

@@ -22,6 +22,7 @@ from kafka_remote_client.remote_log.aiven.chunk_index import chunk_count, decode
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.tiered_kafka.aiven_files import encode_sizes
 from tests.support.damaged_tier import GoldenTier, headers, replace
+from tests.support.tier import change_segment
 
 TXN, EPOCHS = 259, 550  # segments with many batches: of transactions, and between others of one epoch
 OTHER = UUID(int=0x1234567890ABCDEF1234567890ABCDEF)
@@ -187,7 +188,7 @@ def told_otherwise(at: int = EPOCHS, /, **changes: object) -> Callable[[GoldenTi
 
     def damage(tier: GoldenTier) -> None:
         cache, segment_id = tier.cache(at)
-        cache._segments[segment_id.id.int] = attrs.evolve(cache._segments[segment_id.id.int], **changes)
+        change_segment(cache, segment_id, **changes)
 
     return damage
 

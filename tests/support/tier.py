@@ -23,6 +23,7 @@ from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
+from kafka_remote_client.remote_log.packed_segment import pack_segment, unpack_segment
 
 TIP = TopicIdPartition(UUID(int=0x00112233445566778899AABBCCDDEEFF), "orders", 7)
 LAYOUT = LocalTieredStorageLayout()
@@ -152,6 +153,12 @@ def metadata(start: int, end: int, *, number: int = 1, epochs: Sequence[tuple[in
 
 def update(segment: RemoteLogSegmentMetadata, state: RemoteLogSegmentState, custom: bytes | None = None):
     return RemoteLogSegmentMetadataUpdate(segment.remote_log_segment_id, 2, 6000, state, custom)
+
+
+def change_segment(cache: RemoteLogMetadataCache, segment_id: RemoteLogSegmentId, **changes: object) -> None:
+    """Changes what the metadata say about a segment, without an event."""
+    known = unpack_segment(cache.topic_id_partition, cache._segments[segment_id.id.bytes])
+    cache._segments[segment_id.id.bytes] = pack_segment(attrs.evolve(known, **changes))
 
 
 def finish(cache: RemoteLogMetadataCache, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:

@@ -2,17 +2,20 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.model import RemoteLogSegmentState
+from kafka_remote_client.remote_log.packed_segment import packed_event
 from kafka_remote_client.verify.known_metadata import DeletionTrackingStore, MetadataTopicReader
 from tests.support.ports import free_ports
 from tests.support.tier import TIP, metadata, update
 
 
-def test_deleted_segments_are_remembered() -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_deleted_segments_are_remembered(packed: bool) -> None:
     store, segment = DeletionTrackingStore(), metadata(0, 9)
-    store.apply(segment)
+    store.apply(packed_event(segment) if packed else segment)
     for state in list(RemoteLogSegmentState)[1:]:
         assert not store.deleted(segment.remote_log_segment_id)
-        assert store.apply(update(segment, state))
+        event = update(segment, state)
+        assert store.apply(packed_event(event) if packed else event)
     assert store.deleted(segment.remote_log_segment_id)
     cache = store.cache(TIP)
     assert cache is not None

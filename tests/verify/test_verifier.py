@@ -20,7 +20,7 @@ from kafka_remote_client.verify.verifier import TierVerifier, VerifyRequest
 from tests.support.batches import legacy_message
 from tests.support.damaged_tier import GoldenTier
 from tests.support.golden import AIVEN_MODES
-from tests.support.tier import Tier
+from tests.support.tier import Tier, change_segment
 
 MODES = ("local", *AIVEN_MODES)
 
@@ -143,7 +143,7 @@ def test_a_segment_being_copied_is_not_a_finding() -> None:
     tier = GoldenTier.of("local", "epochs")
     cache, segment_id = tier.cache(880)
     started = RemoteLogSegmentState.COPY_SEGMENT_STARTED
-    cache._segments[segment_id.id.int] = attrs.evolve(cache._segments[segment_id.id.int], state=started)
+    change_segment(cache, segment_id, state=started)
     del tier.store.objects[tier.key(880, "producer snapshot")]
     assert tier.verify(metadata=True).kinds == {"half-copied"}
     verdict = tier.verify(metadata=True, grace_ms=10**12)
@@ -218,10 +218,10 @@ def test_custom_metadata_without_an_object_are_a_finding() -> None:
     cache, segment_id = tier.cache(0)
     for key in tier.segments()[0].keys.values():
         del tier.store.objects[key]
-    cache._segments[segment_id.id.int] = attrs.evolve(cache._segments[segment_id.id.int], custom_metadata=b"\xff")
+    change_segment(cache, segment_id, custom_metadata=b"\xff")
     assert tier.verify(metadata=True).kinds == {"metadata-mismatch"}
     empty = AivenCustomMetadata().encode()
-    cache._segments[segment_id.id.int] = attrs.evolve(cache._segments[segment_id.id.int], custom_metadata=empty)
+    change_segment(cache, segment_id, custom_metadata=empty)
     assert tier.verify(metadata=True).kinds == {"missing-segment"}
 
 
