@@ -302,11 +302,12 @@ class RemoteLogMetadataFollower:
             self._doubt(number, partition, str(error))
 
     def _take_record(self, number: int, partition: FollowedPartition, offset: int, message: Message) -> None:
-        key, leader_epoch = message.key(), message.leader_epoch()
-        keyed = key is not None
+        key: Any = message.key()  # bytes, as the value: this consumer has no deserializers
+        value: Any = message.value()
+        leader_epoch, keyed = message.leader_epoch(), key is not None
         try:
             if partition.record(offset, UNKNOWN_EPOCH if leader_epoch is None else leader_epoch, keyed=keyed):
-                event = self._serde.read(_bytes(key), _bytes(message.value()))
+                event = self._serde.read(key, value)
                 if isinstance(event, (SegmentKey, EndOffsetKey)):  # no union: one is made for each record
                     self._remove(number, event)
                 else:
@@ -345,10 +346,6 @@ class RemoteLogMetadataFollower:
             self.bad_records += 1
             partition.doubt()
             self._changed.notify_all()
-
-
-def _bytes(data: bytes | str | None) -> bytes | None:
-    return data if isinstance(data, bytes) else None
 
 
 def _close(consumer: Consumer) -> None:

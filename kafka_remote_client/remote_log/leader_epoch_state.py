@@ -4,9 +4,9 @@ Theory of operation. Two leaders may upload the same offsets (the new one does n
 epoch each offset has one segment, so a segment that was finished later and covers more *evicts* the earlier ones: they are
 never read. Only readable segments are here. Kafka also lists the others, to delete them.
 
-Each event updates lists in the order of start offsets, and one in the order of the segments' ends. So a look-up is a binary
-search. A partition may have a hundred thousand segments, and each grant needs a look-up. Segments usually arrive in order, and
-are appended.
+Each event updates lists in the order of start offsets, and one in the order of the segments' ends once that is needed. So a
+look-up is a binary search. A partition may have a hundred thousand segments, and each grant needs a look-up. Segments usually
+arrive in order, and are appended.
 
 A segment is known here by the bytes of its id.
 
@@ -31,7 +31,7 @@ class RemoteLogLeaderEpochState:
         self._starts: list[int] = []
         self._ids: list[bytes] = []  # of the segments, in the order of their starts
         self._ends: list[int] = []  # of the segments, in the same order
-        self._by_end: list[tuple[int, int]] = []  # (end of the segment, -start)
+        self._by_end: list[tuple[int, int]] | None = None  # (end of the segment, -start); made when it is first needed
         self._highest = UNKNOWN_OFFSET
 
     @classmethod
@@ -41,7 +41,6 @@ class RemoteLogLeaderEpochState:
         state._starts = starts
         state._ids = ids
         state._ends = ends
-        state._by_end = sorted((end, -start) for start, end in zip(starts, ends, strict=True))
         state._highest = highest_offset
         return state
 
@@ -71,11 +70,13 @@ class RemoteLogLeaderEpochState:
 
     def newest(self) -> bytes | None:
         """The readable segment with the highest end offset; of equal ones the one that starts first."""
+        if self._by_end is None:
+            self._by_end = sorted((end, -start) for start, end in zip(self._starts, self._ends, strict=True))
         return self._ids[bisect_left(self._starts, -self._by_end[-1][1])] if self._by_end else None
 
     def copy_finished(self, start_offset: int, segment_id: bytes, end_offset: int, segment_end: int | None = None) -> None:
         """Adds a segment with the offsets ``[start_offset, end_offset]`` of this epoch. ``segment_end``: its own end offset."""
-        starts, by_end = self._starts, self._by_end
+        starts = self._starts
         while starts and starts[-1] > start_offset and self._highest <= end_offset:
             self._remove(len(starts) - 1)
         end = end_offset if segment_end is None else segment_end
@@ -87,11 +88,8 @@ class RemoteLogLeaderEpochState:
         starts.insert(at, start_offset)
         self._ids.insert(at, segment_id)
         self._ends.insert(at, end)
-        entry = end, -start_offset
-        if by_end and by_end[-1] > entry:
-            insort(by_end, entry)
-        else:
-            by_end.append(entry)
+        if self._by_end is not None:
+            insort(self._by_end, (end, -start_offset))
         self._highest = max(self._highest, end_offset)
 
     def delete_started(self, start_offset: int, segment_id: bytes) -> None:
@@ -102,4 +100,5 @@ class RemoteLogLeaderEpochState:
     def _remove(self, at: int) -> None:
         start, end = self._starts.pop(at), self._ends.pop(at)
         del self._ids[at]
-        del self._by_end[bisect_left(self._by_end, (end, -start))]
+        if self._by_end is not None:
+            del self._by_end[bisect_left(self._by_end, (end, -start))]

@@ -37,11 +37,11 @@ from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.leader_epoch_state import RemoteLogLeaderEpochState
 from kafka_remote_client.remote_log.packed_segment import (
     PackedSegment,
+    SegmentEvent,
     SegmentUpdate,
     broker_leader_epoch,
     end_offset,
     epoch_entries,
-    pack_segment,
     segment_id,
     state,
     unpack_segment,
@@ -129,15 +129,15 @@ class RemoteLogMetadataCache:
 
     def add_copy_in_progress_segment(self, metadata: RemoteLogSegmentMetadata, *, keyed: bool = False) -> bool:
         """The same as :meth:`add` for metadata that are not packed."""
-        return self.add(pack_segment(metadata), keyed=keyed)
+        return self.add(SegmentEvent.of(metadata), keyed=keyed)
 
-    def add(self, segment: PackedSegment, *, keyed: bool = False) -> bool:
+    def add(self, event: SegmentEvent, *, keyed: bool = False) -> bool:
         """Adds a segment whose copy begins. False = dropped, because the segment is already past that state.
 
         ``keyed``: the event has a key, so the segment may have any state. Raises RemoteLogMetadataError for any state but
         COPY_SEGMENT_STARTED without a key.
         """
-        entered, own_id = state(segment), segment_id(segment)
+        _, own_id, entered, segment = event
         if entered is not _COPYING and not keyed:
             raise RemoteLogMetadataError(
                 f"segment {self._named(own_id)} has the first state {entered.name}, not COPY_SEGMENT_STARTED"
@@ -154,7 +154,7 @@ class RemoteLogMetadataCache:
                     self._by_end.setdefault(end_offset(segment), set()).add(own_id)
                 known = segment
             if entered is not _COPYING:
-                self._enter(known, entered)
+                self._enter(own_id, known, entered)
             if entered is not _DELETED:
                 self._segments[own_id] = segment
             self._version += 1
@@ -179,7 +179,7 @@ class RemoteLogMetadataCache:
             known = self._segments.get(own_id)
             if known is None:
                 return False
-            self._enter(known, _DELETED)
+            self._enter(own_id, known, _DELETED)
             self._version += 1
             return True
 
@@ -199,15 +199,15 @@ class RemoteLogMetadataCache:
             known = self._segments.get(own_id)
             if known is None or entered not in (COMPACTED_TRANSITIONS if keyed else TRANSITIONS)[state(known)]:
                 return False
-            self._enter(known, entered)
+            self._enter(own_id, known, entered)
             if entered is not _DELETED:
                 self._segments[own_id] = with_update(known, update)
             self._version += 1
             return True
 
-    def _enter(self, known: PackedSegment, entered: RemoteLogSegmentState) -> None:
+    def _enter(self, own_id: bytes, known: PackedSegment, entered: RemoteLogSegmentState) -> None:
         """Updates the epochs of a segment whose copy is over, and forgets a deleted segment."""
-        own_id, entries, last = segment_id(known), epoch_entries(known), end_offset(known)
+        entries, last = epoch_entries(known), end_offset(known)
         for index, (epoch, start) in enumerate(entries):
             of_epoch = self._epochs[epoch]
             was_readable = of_epoch.is_readable

@@ -43,8 +43,6 @@ from kafka_remote_client.remote_log.packed_segment import (
     SegmentUpdate,
     broker_leader_epoch,
     end_offset,
-    segment_id,
-    state,
 )
 
 __all__ = ["EndOffsetKey", "MetadataKey", "SegmentKey", "check_key", "read_key"]
@@ -99,19 +97,14 @@ def check_key(key: bytes, event: MetadataEvent) -> None:
 
     Compaction removes the wrong records if a key is wrong, so the metadata partition cannot be trusted.
     """
-    if isinstance(event, SegmentEvent):
-        tip, segment = event
-        own_id, own_state = segment_id(segment), state(segment)
-    elif isinstance(event, SegmentUpdate):
-        tip, own_id, own_state = event.topic_id_partition, event.segment_id, event.state
-    else:
+    if not isinstance(event, (SegmentEvent, SegmentUpdate)):  # no union: one is made for each record
         raise RemoteLogMetadataError(f"record key {_shown(key)} on a {type(event).__name__}, which has no key")
-    binary, text = _prefixes(tip)
-    if key == binary + own_id + _STATE_BYTES[own_state]:
+    binary, text = _prefixes(event.topic_id_partition)
+    if key == binary + event.segment_id + _STATE_BYTES[event.state]:
         return
     if not key.startswith(text) or key != text + _suffix(event):
-        shown = RemoteLogSegmentId(tip, UUID(bytes=own_id))
-        raise RemoteLogMetadataError(f"record key {_shown(key)} is not the key of {shown} in state {own_state.name}")
+        segment = RemoteLogSegmentId(event.topic_id_partition, UUID(bytes=event.segment_id))
+        raise RemoteLogMetadataError(f"record key {_shown(key)} is not the key of {segment} in state {event.state.name}")
 
 
 @lru_cache(_CACHED_PARTITIONS)

@@ -58,7 +58,8 @@ class RemoteLogMetadataStore:
         Raises RemoteLogMetadataError for an event that no broker writes; its partition must then be read again.
         """
         if isinstance(event, SegmentEvent):
-            applied = self._cache_for(event.topic_id_partition).add(event.segment, keyed=keyed)
+            tip = event.topic_id_partition
+            applied = (self.cache(tip) or self._added(tip)).add(event, keyed=keyed)
         elif isinstance(event, SegmentUpdate):
             cache = self.cache(event.topic_id_partition)
             applied = cache is not None and cache.update(event, keyed=keyed)
@@ -153,14 +154,12 @@ class RemoteLogMetadataStore:
                 self._caches[tip] = packed.cache
         return packed.cache
 
-    def _cache_for(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
-        cache = self.cache(tip)
-        if cache is not None:
-            return cache
+    def _added(self, tip: TopicIdPartition) -> RemoteLogMetadataCache:
+        """Adds the cache of a partition that has none, unless another thread has added it."""
         with self._lock:
             self._by_id[tip.topic_id, tip.partition] = tip
             self._caches.setdefault(tip, RemoteLogMetadataCache(tip))
-        return self._cache_for(tip)
+        return self.cache(tip) or self._added(tip)
 
     def _delete(self, event: RemotePartitionDeleteMetadata) -> bool:
         if event.state is RemotePartitionDeleteState.DELETE_PARTITION_FINISHED:

@@ -3,21 +3,21 @@
 A follower knows up to a million segments, and few of them are ever looked up. As bytes, a segment takes less memory than as
 objects and is made from a record in one step, and Python's garbage collector has nothing to visit. A look-up unpacks it.
 
-All numbers are little-endian::
+All numbers are little-endian. First comes what an update replaces, then what stays, and custom metadata at the end::
 
     offset | size | type   | field               | note
-    0      | 16   | uuid   | id                  |
-    16     | 8    | int64  | start offset        |
-    24     | 8    | int64  | end offset          | inclusive
-    32     | 8    | int64  | size                | bytes
-    40     | 8    | int64  | max timestamp       | ms since the Unix epoch, as the next field
-    48     | 8    | int64  | event timestamp     |
-    56     | 4    | int32  | broker id           |
-    60     | 4    | int32  | broker leader epoch | -1 = unknown
-    64     | 1    | uint8  | state               |
-    65     | 1    | uint8  | flags               | 1 = TxnIndexEmpty, 2 = there is custom metadata
-    66     | 4    | uint32 | entries             |
-    70     | 4    | uint32 | custom size         |
+    0      | 8    | int64  | event timestamp     | ms since the Unix epoch
+    8      | 4    | int32  | broker id           |
+    12     | 1    | uint8  | state               |
+    13     | 4    | int32  | custom size         | -1 = no custom metadata
+    17     | 16   | uuid   | id                  |
+    33     | 8    | int64  | start offset        |
+    41     | 8    | int64  | end offset          | inclusive
+    49     | 8    | int64  | size                | bytes
+    57     | 8    | int64  | max timestamp       | ms since the Unix epoch
+    65     | 4    | int32  | broker leader epoch | -1 = unknown
+    69     | 1    | uint8  | TxnIndexEmpty       | 0 or 1
+    70     | 4    | uint32 | entries             |
     74     | 12 n |        | epoch entries       | {leader epoch int32, start offset int64}
     …      |      | bytes  | custom metadata     |
 
@@ -72,20 +72,22 @@ __all__ = [
 PackedSegment = NewType("PackedSegment", bytes)
 """Bytes of the table above."""
 
-_FIXED = Struct("<16sqqqqqiiBBII")
+_REPLACED = Struct("<qiBi")
+"""The fields that an update replaces."""
+_FIXED = Struct("<qiBi16sqqqqiBI")
+"""All fields before the epoch entries."""
 _ENTRY = Struct("<iq")
-_ONE_EPOCH = Struct("<16sqqqqqiiBBIIiq")
-"""The fixed fields and one epoch entry."""
-_ID_SIZE = 16
-_OFFSET = Struct("<q")
-_END_AT = 24
-_EPOCH = Struct("<i")
-_BROKER_LEADER_EPOCH_AT = 60
-_STATE_AT = 64
+_ONE_EPOCH = Struct("<qiBi16sqqqqiBIiq")
+"""All fields before the epoch entries, and one entry."""
+_STATE_AT = 12
+_ID_AT = slice(17, 33)
+_END = Struct("<q")
+_END_AT = 41
+_BROKER_LEADER_EPOCH = Struct("<i")
+_BROKER_LEADER_EPOCH_AT = 65
 _COUNT = Struct("<I")
-_ENTRIES_AT = 66
-_TXN_INDEX_EMPTY = 1
-_HAS_CUSTOM = 2
+_ENTRIES_AT = 70
+_NO_CUSTOM = -1
 _STATES = tuple(RemoteLogSegmentState)
 _NEW, _SET = object.__new__, object.__setattr__
 
@@ -94,11 +96,14 @@ class SegmentEvent(NamedTuple):
     """A record with all fields of a segment."""
 
     topic_id_partition: TopicIdPartition
+    segment_id: bytes
+    state: RemoteLogSegmentState
     segment: PackedSegment
 
     @classmethod
     def of(cls, metadata: RemoteLogSegmentMetadata) -> SegmentEvent:
-        return cls(metadata.remote_log_segment_id.topic_id_partition, pack_segment(metadata))
+        segment = metadata.remote_log_segment_id
+        return cls(segment.topic_id_partition, segment.id.bytes, metadata.state, pack_segment(metadata))
 
     def unpacked(self) -> RemoteLogSegmentMetadata:
         return unpack_segment(self.topic_id_partition, self.segment)
@@ -109,9 +114,9 @@ class SegmentUpdate(NamedTuple):
 
     topic_id_partition: TopicIdPartition
     segment_id: bytes
+    state: RemoteLogSegmentState
     broker_id: int
     event_timestamp_ms: int
-    state: RemoteLogSegmentState
     custom_metadata: bytes | None = None
     broker_leader_epoch: int = UNKNOWN_EPOCH
     end_offset: int = UNKNOWN_OFFSET
@@ -122,9 +127,9 @@ class SegmentUpdate(NamedTuple):
         return cls(
             segment.topic_id_partition,
             segment.id.bytes,
+            update.state,
             update.broker_id,
             update.event_timestamp_ms,
-            update.state,
             update.custom_metadata,
             update.broker_leader_epoch,
             update.end_offset,
@@ -132,7 +137,7 @@ class SegmentUpdate(NamedTuple):
 
     def unpacked(self) -> RemoteLogSegmentMetadataUpdate:
         segment = RemoteLogSegmentId(self.topic_id_partition, uuid_of(self.segment_id))
-        return RemoteLogSegmentMetadataUpdate(segment, *self[2:])
+        return RemoteLogSegmentMetadataUpdate(segment, self.broker_id, self.event_timestamp_ms, self.state, *self[5:])
 
 
 PackedEvent: TypeAlias = SegmentEvent | SegmentUpdate
@@ -159,50 +164,61 @@ def _packed(metadata: RemoteLogSegmentMetadata) -> PackedSegment:
     custom = metadata.custom_metadata
     entries = metadata.segment_leader_epochs
     fixed = _FIXED.pack(
+        metadata.event_timestamp_ms,
+        metadata.broker_id,
+        metadata.state,
+        _NO_CUSTOM if custom is None else len(custom),
         metadata.remote_log_segment_id.id.bytes,
         metadata.start_offset,
         metadata.end_offset,
         metadata.segment_size_in_bytes,
         metadata.max_timestamp_ms,
-        metadata.event_timestamp_ms,
-        metadata.broker_id,
         metadata.broker_leader_epoch,
-        metadata.state,
-        _flags(custom, txn_index_empty=metadata.txn_index_empty),
+        metadata.txn_index_empty,
         len(entries),
-        len(custom or b""),
     )
     return PackedSegment(b"".join((fixed, *(_ENTRY.pack(one.epoch, one.start_offset) for one in entries), custom or b"")))
 
 
 def pack_one_epoch(
-    segment: bytes,
+    event_timestamp_ms: int,
+    broker_id: int,
+    segment_state: int,
+    own_id: bytes,
     start: int,
     end: int,
     size: int,
     max_timestamp_ms: int,
-    event_timestamp_ms: int,
-    broker_id: int,
     copied_in: int,
-    segment_state: int,
+    txn_index_empty: bool,
     epoch: int,
     epoch_start: int,
     custom: bytes | None,
-    *,
-    txn_index_empty: bool,
 ) -> PackedSegment:
-    """A segment with one epoch entry, which most have, from the fields of its record."""
-    flags = _flags(custom, txn_index_empty=txn_index_empty)
-    fields = segment, start, end, size, max_timestamp_ms, event_timestamp_ms, broker_id, copied_in, segment_state, flags, 1
-    if not custom:
-        return PackedSegment(_ONE_EPOCH.pack(*fields, 0, epoch, epoch_start))
-    return PackedSegment(_ONE_EPOCH.pack(*fields, len(custom), epoch, epoch_start) + custom)
+    """A segment with one epoch entry, which most have, from the fields of its record in the order of the table."""
+    packed = _ONE_EPOCH.pack(
+        event_timestamp_ms,
+        broker_id,
+        segment_state,
+        _NO_CUSTOM if custom is None else len(custom),
+        own_id,
+        start,
+        end,
+        size,
+        max_timestamp_ms,
+        copied_in,
+        txn_index_empty,
+        1,
+        epoch,
+        epoch_start,
+    )
+    return PackedSegment(packed + custom if custom else packed)
 
 
 def unpack_segment(tip: TopicIdPartition, packed: PackedSegment) -> RemoteLogSegmentMetadata:
     """The metadata of a segment of partition ``tip``."""
-    own_id, start, end, size, max_timestamp, timestamp, broker, copied_in, number, flags, _, custom_size = _FIXED.unpack_from(
-        packed
+    timestamp, broker, number, custom_size, own_id, start, end, size, max_timestamp, copied_in, txn_index_empty, _ = (
+        _FIXED.unpack_from(packed)
     )
     return RemoteLogSegmentMetadata(
         RemoteLogSegmentId(tip, uuid_of(own_id)),
@@ -213,62 +229,53 @@ def unpack_segment(tip: TopicIdPartition, packed: PackedSegment) -> RemoteLogSeg
         timestamp,
         tuple(EpochEntry(*entry) for entry in epoch_entries(packed)),
         size,
-        packed[len(packed) - custom_size :] if flags & _HAS_CUSTOM else None,
+        None if custom_size == _NO_CUSTOM else packed[len(packed) - custom_size :],
         _STATES[number],
-        bool(flags & _TXN_INDEX_EMPTY),
+        bool(txn_index_empty),
         copied_in,
     )
 
 
 def with_update(packed: PackedSegment, update: SegmentUpdate) -> PackedSegment:
     """The segment after ``update``: its broker, time, state and custom metadata replace those of the segment."""
-    own_id, start, end, size, max_timestamp, _, _, copied_in, _, flags, entries, custom_size = _FIXED.unpack_from(packed)
+    *_, custom_size = _REPLACED.unpack_from(packed)
+    stays = packed[_REPLACED.size : len(packed) - custom_size] if custom_size > 0 else packed[_REPLACED.size :]
     custom = update.custom_metadata
-    fixed = _FIXED.pack(
-        own_id,
-        start,
-        end,
-        size,
-        max_timestamp,
-        update.event_timestamp_ms,
-        update.broker_id,
-        copied_in,
-        update.state,
-        _flags(custom, txn_index_empty=flags & _TXN_INDEX_EMPTY != 0),
-        entries,
-        len(custom) if custom else 0,
+    if custom is None:
+        return PackedSegment(_REPLACED.pack(update.event_timestamp_ms, update.broker_id, update.state, _NO_CUSTOM) + stays)
+    return PackedSegment(
+        _REPLACED.pack(update.event_timestamp_ms, update.broker_id, update.state, len(custom)) + stays + custom
     )
-    kept = fixed + packed[_FIXED.size : len(packed) - custom_size]
-    return PackedSegment(kept + custom if custom else kept)
 
 
 def read_packed(data: bytes, at: int) -> PackedSegment:
     """The packed segment at ``at`` of ``data``, which may be any bytes. Raises RemoteLogMetadataError for an invalid one."""
     if _FIXED.size > len(data) - at:
         raise RemoteLogMetadataError(f"a packed segment is truncated at offset {at}")
-    _, start, end, size, _, _, _, _, number, _, entries, custom_size = _FIXED.unpack_from(data, at)
-    whole = _FIXED.size + entries * _ENTRY.size + custom_size
+    _, _, number, custom_size, _, start, end, size, _, _, txn_index_empty, entries = _FIXED.unpack_from(data, at)
+    whole = _FIXED.size + entries * _ENTRY.size + max(custom_size, 0)
     if whole > len(data) - at:
         raise RemoteLogMetadataError(f"a packed segment is truncated at offset {at}")
     packed = PackedSegment(data[at : at + whole])
-    if number >= len(_STATES) or not 0 <= start <= end or size < 0 or not _rises(epoch_entries(packed)):
+    known = number < len(_STATES) and custom_size >= _NO_CUSTOM and txn_index_empty <= 1
+    if not known or not 0 <= start <= end or size < 0 or not _rises(epoch_entries(packed)):
         raise RemoteLogMetadataError(f"a packed segment is invalid at offset {at}")
     return packed
 
 
 def segment_id(packed: PackedSegment) -> bytes:
     """The bytes of the segment's id."""
-    return packed[:_ID_SIZE]
+    return packed[_ID_AT]
 
 
 def end_offset(packed: PackedSegment) -> int:
     """The last offset of the segment (inclusive)."""
-    return int(_OFFSET.unpack_from(packed, _END_AT)[0])
+    return int(_END.unpack_from(packed, _END_AT)[0])
 
 
 def broker_leader_epoch(packed: PackedSegment) -> int:
     """The epoch of the leader that copies the segment; UNKNOWN_EPOCH in today's records."""
-    return int(_EPOCH.unpack_from(packed, _BROKER_LEADER_EPOCH_AT)[0])
+    return int(_BROKER_LEADER_EPOCH.unpack_from(packed, _BROKER_LEADER_EPOCH_AT)[0])
 
 
 def state(packed: PackedSegment) -> RemoteLogSegmentState:
@@ -288,10 +295,6 @@ def uuid_of(raw: bytes) -> UUID:
     _SET(made, "int", int.from_bytes(raw, "big"))
     _SET(made, "is_safe", SafeUUID.unknown)
     return made
-
-
-def _flags(custom: bytes | None, *, txn_index_empty: bool) -> int:
-    return (_TXN_INDEX_EMPTY if txn_index_empty else 0) | (0 if custom is None else _HAS_CUSTOM)
 
 
 def _rises(entries: list[tuple[int, int]]) -> bool:

@@ -85,8 +85,8 @@ def _segment(value: bytes, at: int, tip: TopicIdPartition) -> SegmentEvent | Non
     if tags or epoch_tags or count != _ONE_EPOCH or not 0 <= start <= end or size < 0 or custom_size > _LONGEST:
         return None
     custom, at = _custom(value, at + _SEGMENT.size, custom_size)
-    state = value[at]
-    if state >= _STATE_COUNT:
+    number = value[at]
+    if number >= _STATE_COUNT:
         return None
     broker_epoch, txn_index_empty = UNKNOWN_EPOCH, False
     section = value[at + 1 :]
@@ -99,21 +99,21 @@ def _segment(value: bytes, at: int, tip: TopicIdPartition) -> SegmentEvent | Non
             if head != [1, 4] or (before != _ONE_TAG and not txn_index_empty):
                 return None
     segment = pack_one_epoch(
+        timestamp,
+        broker,
+        number,
         segment_id,
         start,
         end,
         size,
         max_timestamp,
-        timestamp,
-        broker,
         broker_epoch,
-        state,
+        txn_index_empty,
         epoch,
         epoch_start,
         custom,
-        txn_index_empty=txn_index_empty,
     )
-    return SegmentEvent(tip, segment)
+    return SegmentEvent(tip, segment_id, _STATES[number], segment)
 
 
 def _update(value: bytes, at: int, tip: TopicIdPartition) -> SegmentUpdate | None:
@@ -132,7 +132,7 @@ def _update(value: bytes, at: int, tip: TopicIdPartition) -> SegmentUpdate | Non
         at += _BROKER_EPOCH_AND_END.size - 1
     if len(value) != at + 2:
         return None
-    return SegmentUpdate(tip, segment_id, broker, timestamp, _STATES[state], custom, broker_epoch, end)
+    return SegmentUpdate(tip, segment_id, _STATES[state], broker, timestamp, custom, broker_epoch, end)
 
 
 def _custom(value: bytes, at: int, size: int) -> tuple[bytes | None, int]:

@@ -290,6 +290,7 @@ def test_look_ups_take_as_many_steps_in_10000_segments_as_in_100(epochs):
         cache = filled(segments, epochs(segments))
         last = epochs(segments) - 1
         log = TieredLog(cache, LeaderEpochLineage([EpochEntry(n, n * 10 * (segments // (last + 1))) for n in range(last + 1)]))
+        cache.newest_segment()  # the first call puts the segments of the epoch in the order of their ends
         middle = segments * 5
         epoch = log.lineage.epoch_for_offset(middle)
         steps[segments] = {

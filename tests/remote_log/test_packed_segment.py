@@ -60,8 +60,9 @@ def test_an_update_replaces_its_own_fields_alone(segment, custom):
 
 def test_the_bytes_have_the_documented_layout():
     segment = metadata(1, 9, number=7, custom_metadata=b"xy", epochs=[(2, 1)], broker_leader_epoch=4, txn_index_empty=True)
-    fixed = UUID(int=7).bytes + struct.pack("<qqqqqiiBBII", 1, 9, 1000, 1009, 5000, 1, 4, 0, 3, 1, 2)
-    assert pack_segment(segment) == fixed + struct.pack("<iq", 2, 1) + b"xy"
+    replaced = struct.pack("<qiBi", 5000, 1, 0, 2)
+    stays = UUID(int=7).bytes + struct.pack("<qqqqiBI", 1, 9, 1000, 1009, 4, 1, 1)
+    assert pack_segment(segment) == replaced + stays + struct.pack("<iq", 2, 1) + b"xy"
 
 
 @pytest.mark.parametrize("changes", [{"end": 2**63}, {"broker_id": 2**31}, {"epochs": [(2**31, 0)]}])
