@@ -157,11 +157,12 @@ class PartitionLog:
     def truncated(self, end_offset: int) -> PartitionLog:
         """The log of a replica that has no record from ``end_offset`` on, which lies at a batch's boundary or beyond the end.
 
-        Its producers are those of the segment's beginning, with the batches that are left.
+        A segment that begins there stays, empty. The producers are those before the last segment, with its batches that are
+        left: a transaction whose marker is lost is open again. Below the first segment none is known (truncateFullyAndStartAt).
         """
         if end_offset >= self.end_offset:
             return self
-        kept = [segment for segment in self.segments if segment.base_offset < end_offset] or [Segment(end_offset)]
+        kept = [segment for segment in self.segments if segment.base_offset <= end_offset] or [Segment(end_offset)]
         active, producers = attrs.evolve(kept[-1], batches=(), aborted=()), kept[-1].began_with
         for batch in kept[-1].batches:
             if batch.last_offset < end_offset:

@@ -43,6 +43,20 @@ REGRESSIONS = {
     ),
     "batches below a segment's first leader epoch looked damaged": Scenario(1, elections=0.2, segments_deleted=0.2),
     "a location was granted of records that an unclean election had lost": LOST_RECORDS,
+    "a log cut at a segment's first offset forgot its open transactions": Scenario(
+        4116,
+        partitions=1,
+        memory=4 << 10,
+        grant_bytes=4 << 10,
+        range_bytes=2 << 10,
+        hedge_percent=0,
+        breaker_failures=2,
+        takes_seconds=0.1,
+        unclean_elections=0.2,
+        leader_crashes=0.2,
+        recreations=0.2,
+        follower_fails=0.2,
+    ),
 }
 """Scenarios that have failed once."""
 BUG = "reader: two threads decode ranges of one partition"

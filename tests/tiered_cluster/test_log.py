@@ -91,7 +91,7 @@ def test_a_clean_election_keeps_what_was_replicated() -> None:
 
 def test_an_unclean_election_loses_replicated_records() -> None:
     follower = filled(5).truncated(20).elected(1)
-    assert (bases(follower), follower.end_offset, follower.high_watermark) == ([0], 20, 20)
+    assert (bases(follower), follower.end_offset, follower.high_watermark) == ([0, 20], 20, 20)
     assert follower.lineage == (EpochEntry(0, 0), EpochEntry(1, 20))
     other = follower.appended([data(3)], 0)
     assert [record.offset for record in records_of(other.segments[-1].batches[-1])] == [20, 21, 22]
@@ -112,6 +112,16 @@ def test_truncation_opens_a_transaction_again() -> None:
     assert log.truncated(20).last_stable_offset == 0
     cut = log.truncated(21)
     assert (cut.last_stable_offset, cut.segments[-1].aborted) == (21, log.segments[1].aborted)
+
+
+def test_truncation_to_a_segments_base_keeps_open_transactions() -> None:
+    log = new_log().appended([data(producer=7), data(), data(), marker(Marker.ABORT, 7)], 0).replicated()
+    first_left = attrs.evolve(log, segments=log.segments[1:])
+    for whole in (log, first_left):
+        cut = whole.truncated(20)
+        assert (bases(cut), cut.last_stable_offset) == (bases(whole), 0)
+        ended = cut.elected(1).appended([marker(Marker.ABORT, 7)], 0)
+        assert [(one.first_offset, one.last_offset) for one in ended.segments[-1].aborted] == [(0, 20)]
 
 
 # What removes records.
