@@ -57,7 +57,7 @@ class Segment:
 
     @property
     def size(self) -> int:
-        return sum(batch.size for batch in self.batches)
+        return sum([len(batch.data) for batch in self.batches])
 
     @property
     def max_timestamp(self) -> int:

@@ -16,7 +16,8 @@ References: KIP-405; Kafka's RemoteLogMetadataCache, RemoteLogLeaderEpochState, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator
 from types import MappingProxyType
 from typing import TypeVar
 from uuid import UUID
@@ -40,11 +41,11 @@ ALLOWED = {
 """The module's table: the states that may follow each state."""
 
 
-def _with(mapping: Mapping[_K, _V], key: _K, value: _V) -> Mapping[_K, _V]:
-    return MappingProxyType({**mapping, key: value})
+def _with(mapping: MappingProxyType[_K, _V], key: _K, value: _V) -> MappingProxyType[_K, _V]:
+    return MappingProxyType(mapping | {key: value})  # copies without hashing the keys again
 
 
-def _without(mapping: Mapping[_K, _V], key: _K) -> Mapping[_K, _V]:
+def _without(mapping: MappingProxyType[_K, _V], key: _K) -> MappingProxyType[_K, _V]:
     return MappingProxyType({kept: value for kept, value in mapping.items() if kept != key})
 
 
@@ -52,7 +53,7 @@ def _without(mapping: Mapping[_K, _V], key: _K) -> Mapping[_K, _V]:
 class _Epoch:
     """``serving``: segment ids by the first offset of the epoch in them, rising. ``highest``: the last offset ever finished."""
 
-    serving: Mapping[int, UUID] = MappingProxyType({})
+    serving: MappingProxyType[int, UUID] = MappingProxyType({})
     unreferenced: frozenset[UUID] = frozenset()
     highest: int = -1
 
@@ -80,8 +81,8 @@ class _Epoch:
 class RemoteSegments:
     """The segments of a partition that are not deleted, of all copies and leaders."""
 
-    segments: Mapping[UUID, RemoteLogSegmentMetadata] = MappingProxyType({})
-    _epochs: Mapping[int, _Epoch] = MappingProxyType({})
+    segments: MappingProxyType[UUID, RemoteLogSegmentMetadata] = MappingProxyType({})
+    _epochs: MappingProxyType[int, _Epoch] = MappingProxyType({})
 
     def applied(self, event: MetadataEvent) -> RemoteSegments:
         """The segments after an event. An event that is not allowed changes nothing, as in Kafka, which logs it."""
@@ -111,11 +112,11 @@ class RemoteSegments:
                 epochs[entry.epoch] = epoch.without(segment_id)
         return self._changed(segment, epochs)
 
-    def _changed(self, segment: RemoteLogSegmentMetadata, epochs: Mapping[int, _Epoch]) -> RemoteSegments:
+    def _changed(self, segment: RemoteLogSegmentMetadata, epochs: dict[int, _Epoch]) -> RemoteSegments:
         segment_id = segment.remote_log_segment_id.id
         gone = segment.state is _DELETED
         segments = _without(self.segments, segment_id) if gone else _with(self.segments, segment_id, segment)
-        return RemoteSegments(segments, MappingProxyType({**self._epochs, **epochs}))
+        return RemoteSegments(segments, MappingProxyType(self._epochs | epochs))
 
     def _epoch(self, epoch: int) -> _Epoch:
         return self._epochs.get(epoch, _Epoch())
@@ -123,10 +124,11 @@ class RemoteSegments:
     def serving(self, epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
         """The finished segment that has ``offset`` as one of ``epoch``."""
         serving = self._epoch(epoch).serving
-        start = max((start for start in serving if start <= offset), default=None)
-        if start is None:
+        starts = list(serving)
+        before = bisect_right(starts, offset)
+        if not before:
             return None
-        found = self.segments[serving[start]]
+        found = self.segments[serving[starts[before - 1]]]
         (end,) = (found.epoch_end(n) for n, entry in enumerate(found.segment_leader_epochs) if entry.epoch == epoch)
         return found if offset <= end else None
 
