@@ -18,6 +18,7 @@ from tests.simulation.judge import LogRecord, ReadJudge, ViolationError, records
 
 if TYPE_CHECKING:
     from tests.simulation.clients import Client
+    from tests.simulation.known_locations import NearClient
     from tests.simulation.topic_logs import LedPartition
     from tests.simulation.world import World
 
@@ -53,7 +54,7 @@ class _Reader:
 class Application:
     """All reads of one client."""
 
-    def __init__(self, world: World, client: Client) -> None:
+    def __init__(self, world: World, client: Client | NearClient) -> None:
         self._world = world
         self._engine = Engine(world, self, client)
         world.engines.append(self._engine)

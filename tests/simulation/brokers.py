@@ -26,7 +26,8 @@ from kafka_remote_client.tiered_kafka.requests import Requests
 from kafka_remote_client.tiered_kafka.topics import CrashPoint
 from tests.simulation.judge import ViolationError
 from tests.simulation.produced_log import ProducedLog
-from tests.simulation.topic_logs import ADDRESSES, TOPIC, TOPICS, LedPartition, begun
+from tests.simulation.scenario import MOST_PARTITIONS
+from tests.simulation.topic_logs import ADDRESSES, SETTLED_TOPICS, TOPIC, TOPICS, LedPartition, begun
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -36,6 +37,9 @@ __all__ = ["Brokers", "StoredObjects"]
 STORE_URL = "http://127.0.0.1:9000"
 _SECRET = b"the key of the simulated store"
 _LATENCIES_PER_EVENT = 4
+_DELETION_SECONDS = 0.1
+"""The mean time between deletions of logs to which nothing is appended, if they are as frequent as possible."""
+_MOST_DELETED = 40
 
 
 class StoredObjects:
@@ -70,8 +74,15 @@ class Brokers:
         self.changed: Callable[[], None] = lambda: None
         self._chance = world.chance
         self._calm = False
-        self._logs = logs = begun(world.chance.randrange(TOPICS), world.scenario.partitions).copied(world.chance, world.clock)
-        self.topics, self.store, self.objects, self.partitions = logs.topics, logs.store, logs.objects, logs.partitions
+        scenario, chance = world.scenario, world.chance
+        if scenario.settled:
+            logs = begun(chance.randrange(SETTLED_TOPICS), MOST_PARTITIONS, settled=True)
+        else:
+            logs = begun(chance.randrange(TOPICS), scenario.partitions)
+        self._logs = logs = logs.copied(chance, world.clock)
+        self.topics, self.store, self.objects = logs.topics, logs.store, logs.objects
+        self.partitions = logs.partitions[: scenario.partitions]
+        self.spans = logs.spans
         self.signer = UrlSigner(_SECRET, STORE_URL, world.clock)
         fetches = Fetches(self.topics, logs.changes, world.clock)
         self.requests = Requests(self.topics, ADDRESSES, world.clock, fetches)
@@ -82,7 +93,10 @@ class Brokers:
 
     def start(self) -> None:
         """From now on something happens."""
-        self.world.after(self._pause, self._happen)
+        if not self.world.scenario.settled:
+            self.world.after(self._pause, self._happen)
+        elif self.world.scenario.segments_deleted:
+            self.world.after(self._until_deletion, self._delete_a_little)
 
     def calm(self) -> None:
         """From now on nothing happens: all transactions have ended, and all clients may read."""
@@ -145,13 +159,25 @@ class Brokers:
         if world.happens(scenario.leader_crashes):
             self._crash(partition)
         if world.happens(scenario.segments_deleted * 2):
-            self._delete_records(partition)
+            log = self._logs.topic.partitions[partition.number].log
+            self._delete_records(partition, chance.randint(log.log_start, log.high_watermark))
         if world.happens(scenario.recreations / 4) and not scenario.consumers:
             self._recreate()
         for client in self.clients:
             self._permit(client)
         self.changed()
         world.after(self._pause, self._happen)
+
+    @property
+    def _until_deletion(self) -> float:
+        return self.world.some(_DELETION_SECONDS / self.world.scenario.segments_deleted)
+
+    def _delete_a_little(self) -> None:
+        """A log to which nothing is appended keeps its second half."""
+        partition = self._chance.choice(self.partitions)
+        before = min(partition.log_start + self._chance.randint(1, _MOST_DELETED), partition.log.end // 2)
+        self._delete_records(partition, max(before, partition.log_start))
+        self.world.after(self._until_deletion, self._delete_a_little)
 
     def _permit(self, client: str) -> None:
         """A client loses READ, or gets it again."""
@@ -189,9 +215,8 @@ class Brokers:
         self.world.seen.saw("leader-crashed")
         self.world.tell("the leader of partition %d crashes: %s", partition.number, point.value)
 
-    def _delete_records(self, partition: LedPartition) -> None:
-        log = self._logs.topic.partitions[partition.number].log
-        self.topics.delete_records(self._logs.topic, partition.number, self._chance.randint(log.log_start, log.high_watermark))
+    def _delete_records(self, partition: LedPartition, before: int) -> None:
+        self.topics.delete_records(self._logs.topic, partition.number, before)
         self.world.tell("partition %d: the log starts at %d", partition.number, partition.log_start)
         if self._chance.random() < 0.7:
             self.topics.expire([self._logs.topic], None)

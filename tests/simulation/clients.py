@@ -22,6 +22,7 @@ from kafka_remote_client.model import PartitionOffsets, SegmentLocation
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from tests.simulation.application import Application
 from tests.simulation.judge import ViolationError
+from tests.simulation.known_locations import NearClient
 from tests.simulation.location_faults import FaultySource
 from tests.simulation.scenario import LOCATION_SECONDS
 from tests.simulation.topic_logs import ADDRESSES
@@ -175,10 +176,16 @@ class Client:
 
 
 class Clients:
-    """The applications of two clients, which share the shim. Its methods have the same names as those of application.py."""
+    """The applications of two clients, which share the shim, or of one that needs none.
+
+    Its methods have the same names as those of application.py.
+    """
 
     def __init__(self, world: World) -> None:
-        self._applications = [Application(world, Client(world, name)) for name in _NAMES]
+        if world.scenario.settled:
+            self._applications = [Application(world, NearClient(world, _NAMES[0]))]
+        else:
+            self._applications = [Application(world, Client(world, name)) for name in _NAMES]
 
     def start(self) -> None:
         """Starts all reads."""

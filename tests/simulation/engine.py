@@ -33,6 +33,7 @@ from tests.simulation.store_judge import StoreJudge
 
 if TYPE_CHECKING:
     from tests.simulation.clients import Client
+    from tests.simulation.known_locations import NearClient
     from tests.simulation.world import World
 
 __all__ = ["Engine", "Owner"]
@@ -73,7 +74,7 @@ class _Get:
 class Engine:
     """See the module."""
 
-    def __init__(self, world: World, owner: Owner, client: Client) -> None:
+    def __init__(self, world: World, owner: Owner, client: Client | NearClient) -> None:
         """``client``: requests the locations."""
         self._world = world
         self._owner = owner
@@ -341,6 +342,10 @@ class Engine:
         if isinstance(get.outcome.error, RemoteStorageUnavailableError) and getattr(get.outcome.error, "retry_after", None):
             self._seen.saw("retry-after")
 
+    def _judge_damage(self, command: Decode) -> None:
+        if self._scenario.settled and command.grant not in self._world.store.damaged:
+            raise ViolationError("J18", f"{command.read.name}: bytes {command.range.granted.range} look damaged, and are not")
+
     # -- decoding --------------------------------------------------------------------------------------------------------
 
     def _decoded(self, command: Decode, began: float) -> None:
@@ -358,6 +363,9 @@ class Engine:
             self._seen.saw("nothing-visible")
         if command.grant.carried:
             self._seen.saw("range-cuts-batch")
+        if error is not None:
+            self._judge_damage(command)
+            self.asked.damaged(command.range)
         if error is not None and corrupt:
             self._seen.saw("damaged-twice")
         if error is None and corrupt:

@@ -21,6 +21,7 @@ J14  a partition leaves the store for the broker only after a range slower than 
 J15  a location names only records that were the leader's while it was requested, none below the log's start
 J16  a client without READ gets no location
 J17  the shim's store opens no URL after its expiry, and no other object or range than it was signed for
+J18  bytes that are those of the segment never look damaged while the log keeps its leaders
 ===  ============================================================================================================
 """
 
@@ -38,7 +39,7 @@ __all__ = ["JudgedLog", "LogRecord", "ReadJudge", "ViolationError", "records_of"
 
 
 class ViolationError(AssertionError):
-    """``rule``: J1 to J17, I1 to I12 (tests/support/invariants), or "group" (tests/support/group_judgement.py)."""
+    """``rule``: J1 to J18, I1 to I12 (tests/support/invariants), or "group" (tests/support/group_judgement.py)."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +39,17 @@ class RefusedRange(GrantedRange):
 
 
 class FaultySource:
-    """A LocationSource over ``inner``, with the faults of the world's scenario. Notes what a location shows."""
+    """A LocationSource over ``inner``, with the faults of the world's scenario. Notes what a location shows.
 
-    def __init__(self, world: World, inner: LocationSource) -> None:
+    ``ranged`` gives another range of the segment that a granted range is of: its start and its end.
+    """
+
+    def __init__(
+        self, world: World, inner: LocationSource, ranged: Callable[[GrantedRange, int, int], GrantedRange] | None = None
+    ) -> None:
         self._world = world
         self._inner = inner
+        self._ranged = self._signed if ranged is None else ranged
         self._pending_until: dict[int, float] = {}
 
     def locate(self, questions: Sequence[LocationQuestion], deadline: Deadline) -> Mapping[LocationQuestion, LocationAnswer]:
@@ -111,7 +117,7 @@ class FaultySource:
         cuts, end = [first.range.start], location.ranges[-1].range.end
         while end - cuts[-1] > size:
             cuts.append(cuts[-1] + self._world.chance.randint(size // 2 + 1, size))
-        return attrs.evolve(location, ranges=tuple(self._signed(first, *cut) for cut in pairwise([*cuts, end])))
+        return attrs.evolve(location, ranges=tuple(self._ranged(first, *cut) for cut in pairwise([*cuts, end])))
 
     def _signed(self, like: GrantedRange, start: int, end: int) -> GrantedRange:
         place, signer = LocationMetadata.decode(like.custom_metadata), self._world.brokers.signer
@@ -122,7 +128,6 @@ class FaultySource:
 
     def _spoiled(self, question: LocationQuestion, location: SegmentLocation) -> SegmentLocation:
         self._world.seen.saw("location-bad")
-        fields = [attrs.asdict(one, recurse=False) for one in location.ranges]
         wrong: list[dict[str, Any]] = [
             {"expires_at": self._world.clock.now},
             {"fetch_offset": location.fetch_offset + 1},
@@ -132,5 +137,5 @@ class FaultySource:
         ]
         if question.isolation_level is IsolationLevel.READ_COMMITTED:
             wrong.append({"aborted_transactions": None})
-        ranges = tuple(RefusedRange(**one) for one in fields)
+        ranges = tuple(RefusedRange(one.range, one.custom_metadata, one.first_offset) for one in location.ranges)
         return attrs.evolve(location, ranges=ranges, **self._world.chance.choice(wrong))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from kafka_remote_client.fetch.read_end import ReadEnd
-from kafka_remote_client.model import IsolationLevel
+from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from tests.simulation.judge import LogRecord, ReadJudge, ViolationError
 
 __all__ = ["Entry", "ProducedJudge", "ProducedLog"]
@@ -93,6 +93,13 @@ class ProducedLog:
     def aborted_until(self, producer: int, first_offset: int) -> int:
         """The offset of the marker of an aborted transaction, -1 if the log has no such transaction."""
         return self._aborted_until.get((producer, first_offset), -1)
+
+    def aborted_between(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
+        """Returns the aborted transactions that have records in ``[start, end)``, or could have."""
+        found = sorted(
+            (first, producer) for (producer, first), marker in self._aborted_until.items() if first < end and marker >= start
+        )
+        return tuple(AbortedTransaction(producer, first) for first, producer in found)
 
     def batch_starts(self, start: int) -> list[int]:
         """Returns the offsets from ``start`` on at which a batch begins."""

@@ -14,6 +14,7 @@ __all__ = [
     "CONSUMER_FAULTS",
     "FAULTS",
     "LOCATION_SECONDS",
+    "MOST_PARTITIONS",
     "OVERDUE_SECONDS",
     "READ_SECONDS",
     "Scenario",
@@ -27,7 +28,9 @@ _GRACE_SECONDS = 0.5
 OVERDUE_SECONDS = READ_SECONDS + _CONNECT_SECONDS + _GRACE_SECONDS
 """After which the scheduler gives up a GET whose fetcher does not return."""
 
+MOST_PARTITIONS = 4
 _SHARE_WITH_BROKER_FAULTS = 0.5
+_SHARE_SETTLED = 0.75
 
 FAULTS = (
     "slow",
@@ -59,7 +62,8 @@ class Scenario:
 
     ``grant_bytes``, ``range_bytes``: the largest window and the largest range that the peer grants. ``takes_seconds``: mean
     time for which the application uses a block. ``consumers``: with 0 there are only reads. ``grouped``: the consumers are
-    members of a group. ``calls``: how often an application calls something else than poll.
+    members of a group. ``calls``: how often an application calls something else than poll. ``settled``: nothing is appended to
+    the logs, and locations need no shim. Such worlds have no consumers, and no faults of brokers.
     """
 
     seed: int
@@ -90,6 +94,7 @@ class Scenario:
     urls_expire: float = 0.0
     segments_deleted: float = 0.0
     seeks: float = 0.0
+    settled: bool = False
     consumers: int = 0
     grouped: bool = False
     coordinator_fails: float = 0.0
@@ -142,6 +147,8 @@ class Scenario:
 def scenario_of(seed: int) -> Scenario:
     """Draws a scenario: a few faults at a time, because many at once end each read before it becomes interesting."""
     chance = random.Random(seed)
+    if chance.random() < _SHARE_SETTLED:
+        return _settled(seed, chance)
     faults = {name: chance.choice((0.01, 0.03, 0.15)) for name in chance.sample(FAULTS, chance.randint(0, 4))}
     drawn = Scenario(
         seed,
@@ -167,3 +174,24 @@ def scenario_of(seed: int) -> Scenario:
         return drawn
     of_brokers = {name: chance.choice((0.05, 0.2)) for name in chance.sample(BROKER_FAULTS, chance.randint(1, 4))}
     return attrs.evolve(drawn, **of_brokers)
+
+
+def _settled(seed: int, chance: random.Random) -> Scenario:
+    """Draws a scenario of reads only, with more faults: a read that ends begins again soon, and few events are of others."""
+    faults = {name: chance.choice((0.03, 0.1, 0.3)) for name in chance.sample(FAULTS, chance.randint(1, 4))}
+    return Scenario(
+        seed,
+        settled=True,
+        partitions=chance.choice((1, 2, 4)),
+        in_flight=chance.choice((1, 2, 4, 8)),
+        memory=chance.choice((4 << 10, 16 << 10, 64 << 10, 1 << 20)),
+        grant_bytes=chance.choice((4 << 10, 16 << 10, 64 << 10)),
+        range_bytes=chance.choice((700, 2 << 10, 8 << 10)),
+        retries=chance.choice((0, 2, 4)),
+        hedge_percent=chance.choice((0, 5, 50)),
+        breaker_failures=chance.choice((2, 50, 50)),
+        latency=chance.choice((0.001, 0.02, 0.1)),
+        takes_seconds=chance.choice((0.0001, 0.005, 0.1)),
+        url_seconds=chance.choice((2.0, 600.0)),
+        **faults,
+    )

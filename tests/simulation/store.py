@@ -15,6 +15,7 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
+from kafka_remote_client.fetch.grant_read import GrantRead
 from kafka_remote_client.fetch.partition_read import Fetch
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import OVERDUE_SECONDS, READ_SECONDS, Scenario
@@ -52,6 +53,8 @@ class Store:
         self._tier = tier
         self._chance = chance
         self._seen = seen
+        self.damaged: set[GrantRead] = set()
+        """Grants with a range that came with other bytes than the object's."""
 
     def answer(self, command: Fetch, now: float) -> Outcome:
         """Decides the outcome of a GET at its start."""
@@ -87,6 +90,7 @@ class Store:
             return Outcome(first, last, part, data[:part], RemoteStorageUnavailableError("connection reset"))
         if self._happens("damaged"):
             data = self._damaged(data)
+            self.damaged.add(command.grant)
         return Outcome(first, last, len(data), data)
 
     def _happens(self, fault: str) -> bool:

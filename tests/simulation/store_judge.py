@@ -35,10 +35,15 @@ _COUNTED = (RemoteStorageUnavailableError, RemoteStorageAccessError, RemoteStora
 
 @attrs.define
 class _Range:
-    """The GETs of a range without hedges, how often it came, the last failure of all its GETs, and until when it must wait."""
+    """The GETs of a range without hedges, how often it came, the last failure of all its GETs, and until when it must wait.
+
+    ``damages``: how often what came of it was damaged. ``damaged``: whether it was after its last GET.
+    """
 
     gets: int = 0
     came: int = 0
+    damages: int = 0
+    damaged: bool = False
     error: RemoteStorageError | None = None
     not_before: float = 0.0
 
@@ -96,6 +101,11 @@ class StoreJudge:
         if not any(not one.overtaken and now - at < OVERDUE_SECONDS for one, at in racing):
             of_range.error, of_range.not_before = error, now + (getattr(error, "retry_after", None) or 0.0)
 
+    def damaged(self, one: RangeRead) -> None:
+        """What has come of a range, perhaps only its beginning, is damaged."""
+        self._ranges[one].damages += 1
+        self._ranges[one].damaged = True
+
     def _failed(self, now: float) -> None:
         self._failures.append(now)
         while self._failures[0] < now - _FAILURE_WINDOW_SECONDS:
@@ -115,8 +125,12 @@ class StoreJudge:
 
     def _first_or_repeated(self, command: Fetch, now: float) -> None:
         of_range, name = self._ranges.setdefault(command.range, _Range()), command.read.name
+        damaged, of_range.damaged = of_range.damaged, False
         if of_range.gets == 0:
             self._gets += 1
+        elif damaged:
+            if of_range.damages > 1:
+                raise ViolationError("J12", f"{name}: a range that was damaged {of_range.damages} times is requested again")
         elif of_range.error is None:
             if of_range.came > 1:
                 raise ViolationError("J12", f"{name}: a range that came {of_range.came} times is requested again")

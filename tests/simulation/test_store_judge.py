@@ -94,6 +94,25 @@ def test_a_get_before_a_long_retry_after_is_found(requests: Requests) -> None:
     requests.get(requests.range(), 5.0)
 
 
+def test_a_range_whose_part_is_damaged_comes_once_more(requests: Requests) -> None:
+    wanted = requests.range()
+    for number in range(3):
+        requests.got(wanted, number * 6.0, UNAVAILABLE)
+    requests.judge.damaged(wanted)
+    requests.got(wanted, 18.0, UNAVAILABLE)
+    with broken("J12"):
+        requests.get(wanted, 24.0)
+
+
+def test_a_range_that_is_damaged_twice_is_not_requested_again(requests: Requests) -> None:
+    wanted = requests.range()
+    for _ in range(2):
+        requests.got(wanted, 0.0, UNAVAILABLE)
+        requests.judge.damaged(wanted)
+    with broken("J12"):
+        requests.get(wanted, 0.0)
+
+
 def test_a_repeated_get_before_a_short_retry_after_is_found(requests: Requests) -> None:
     wanted = requests.range()
     requests.got(wanted, 0.0, RemoteStorageThrottledError("503", 0.2))

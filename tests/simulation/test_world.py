@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.partition_read import PartitionRead
 from kafka_remote_client.model import ByteRange
@@ -28,7 +29,7 @@ from tests.simulation.world import World
 from tests.support.planting import planted
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = range(32)
+SAMPLE = range(64)
 LOST_RECORDS = Scenario(1, unclean_elections=0.3)
 REGRESSIONS = {
     "a retry waited for memory that its own later ranges held": Scenario(
@@ -107,6 +108,15 @@ def loses_a_record(original: Callable[..., None]) -> Callable[..., None]:
     return wrong
 
 
+def finds_damage(_original: Callable[..., object]) -> Callable[..., object]:
+    """A bug: all bytes look damaged."""
+
+    def wrong(*_: object) -> None:
+        raise CorruptRecordError("planted")
+
+    return wrong
+
+
 def fails(_original: Callable[..., None]) -> Callable[..., None]:
     """A bug: an unexpected exception."""
 
@@ -126,7 +136,8 @@ def test_a_fixed_sample_breaks_no_rule() -> None:
 def test_a_scenario_runs_in_the_same_way_in_each_process() -> None:
     code = (
         "from tests.simulation.world import World; from tests.simulation.scenario import Scenario\n"
-        "for one in (Scenario(3, steps=300, unclean_elections=0.3), Scenario(3, steps=300, consumers=2, grouped=True)):\n"
+        "kinds = {'unclean_elections': 0.3}, {'settled': True, 'cut': 0.3}, {'consumers': 2, 'grouped': True}\n"
+        "for one in (Scenario(3, steps=300, **kind) for kind in kinds):\n"
         "    world = World(one); world.run(); print(world.story)"
     )
     told = [
@@ -147,7 +158,7 @@ def test_a_planted_bug_is_found_shrunk_and_told() -> None:
     assert small.rule == failure.rule
     assert small.events <= failure.events
     assert not any(getattr(small.scenario, fault) for fault in FAULTS), "the bug needs no fault"
-    text = story_of(small)
+    text = story_of(small, lines=1_000)
     assert "opens a read at offset" in text
     assert text.endswith(small.text)
 
@@ -163,10 +174,11 @@ _STAGES = [
     *((fault, Scenario(11, steps=200)) for fault in FAULTS),
     *((fault, Scenario(11, steps=200, consumers=2, grouped=True)) for fault in CONSUMER_FAULTS),
     *((fault, Scenario(11, steps=200)) for fault in BROKER_FAULTS),
+    *((fault, Scenario(11, steps=200, settled=True)) for fault in FAULTS),
 ]
 
 
-@pytest.mark.parametrize(("fault", "plain"), _STAGES, ids=[fault for fault, _ in _STAGES])
+@pytest.mark.parametrize(("fault", "plain"), _STAGES, ids=[f"{fault}{'-settled' * one.settled}" for fault, one in _STAGES])
 def test_each_fault_makes_a_difference(fault: str, plain: Scenario) -> None:
     stories = []
     for scenario in (plain, attrs.evolve(plain, **{fault: 0.3})):
@@ -189,6 +201,22 @@ def test_a_location_of_lost_records_is_found(place: str, bug: Callable[..., Any]
     assert plant.ran
     assert failure is not None
     assert failure.rule == "J15"
+
+
+def test_good_bytes_that_look_damaged_are_found() -> None:
+    with planted("kafka_remote_client.fetch.grant_read:GrantRead._feed", finds_damage) as plant:
+        failure = failure_of(Scenario(1, settled=True))
+    assert plant.ran
+    assert failure is not None
+    assert failure.rule == "J18"
+
+
+def test_a_settled_world_needs_no_shim() -> None:
+    world = World(Scenario(1, settled=True, segments_deleted=0.3))
+    world.run()
+    assert world.seen["aborted-across-grants"] > 0
+    assert world.seen["log-start-passed"] > 0
+    assert not any(world.shim.counters.snapshot().values())
 
 
 def test_a_location_for_a_client_without_read_is_found() -> None:
@@ -231,6 +259,14 @@ def test_a_world_in_which_no_client_goes_on_is_found() -> None:
         engine.scheduler.next_command = lambda _now: None  # type: ignore[method-assign]
         engine.scheduler.patience = lambda _now, _longest: None  # type: ignore[method-assign]
     with pytest.raises(ViolationError, match="J9: nothing "):
+        world.run()
+
+
+def test_an_engine_that_looks_for_work_without_a_pause_is_found() -> None:
+    world = World(Scenario(1, settled=True))
+    for engine in world.engines:
+        engine.scheduler.patience = lambda _now, _longest: 0.0  # type: ignore[method-assign]
+    with pytest.raises(ViolationError, match="J9: idle workers look for work 10000 times in a row"):
         world.run()
 
 

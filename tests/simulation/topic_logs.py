@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -19,6 +19,7 @@ from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLo
 from kafka_remote_client.tiered_cluster import offset_lookup
 from kafka_remote_client.tiered_cluster.batches import Batch, Codec, Marker, Producer, Record, new_batch, new_marker
 from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
+from kafka_remote_client.tiered_cluster.partition import Partition
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
 from kafka_remote_client.tiered_kafka.changes import Changes
 from kafka_remote_client.tiered_kafka.plain_files import PlainFiles
@@ -28,7 +29,7 @@ from kafka_remote_client.tiered_kafka.topics import Topic, Topics
 from tests.simulation.produced_log import Entry, ProducedJudge, ProducedLog
 from tests.support.locations import ManualClock
 
-__all__ = ["ADDRESSES", "TOPIC", "TOPICS", "LedPartition", "TopicLogs", "begun"]
+__all__ = ["ADDRESSES", "SETTLED_TOPICS", "TOPIC", "TOPICS", "LedPartition", "TopicLogs", "begun"]
 
 TOPIC = "orders"
 ADDRESSES = {node: ("127.0.0.1", 9000 + node) for node in (1, 2, 3)}
@@ -38,9 +39,12 @@ _LOCAL_BYTES = (0, 8_000)
 _CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.ZSTD)
 _PRODUCERS = 3
 _FIRST_APPENDS = (30, 90)
+_LAST_APPENDS = 4
 TOPICS = 32
 """How many topics there are to begin with, for each number of partitions."""
-_KEPT = 128
+SETTLED_TOPICS = 8
+"""How many topics there are to which nothing is appended any more, each with the most partitions."""
+_KEPT = 256
 
 
 class _Files:
@@ -94,6 +98,8 @@ class LedPartition:
     logs: TopicLogs
     number: int
     versions: list[ProducedLog] = attrs.field(factory=lambda: [ProducedLog()])
+    _offsets: PartitionOffsets = attrs.field(factory=PartitionOffsets)
+    _offsets_of: Partition | None = None
 
     @property
     def log(self) -> ProducedLog:
@@ -112,7 +118,7 @@ class LedPartition:
     @property
     def tiered_end(self) -> int:
         """The first offset that is not in the tier, at least the one after the log's start."""
-        return max(self._latest_tiered + 1, self.log_start + 1)
+        return max(self.offsets.latest_tiered, self.log_start) + 1
 
     @property
     def _latest_tiered(self) -> int:
@@ -121,8 +127,17 @@ class LedPartition:
     @property
     def offsets(self) -> PartitionOffsets:
         """The bounds as the brokers tell them."""
-        led = self._led
-        return PartitionOffsets(led.log_start, led.local_log_start, self._latest_tiered, led.high_watermark)
+        state, led = self.logs.topic.partitions[self.number], self._led
+        if self._offsets_of is not state:
+            self._offsets_of = state
+            self._offsets = PartitionOffsets(led.log_start, led.local_log_start, self._latest_tiered, led.high_watermark)
+        return self._offsets
+
+    def tiered_segment(self, offset: int) -> RemoteLogSegmentMetadata | None:
+        """The segment of the tier that holds a record of the leader's log."""
+        epoch = next((entry.epoch for entry in reversed(self._led.lineage) if entry.start_offset <= offset), None)
+        remote = self.logs.topic.partitions[self.number].remote
+        return None if epoch is None else remote.serving(epoch, offset)
 
     def judge(self, name: str, level: IsolationLevel, position: int, end: int | None) -> ProducedJudge:
         """Returns the judge of a read of it."""
@@ -142,9 +157,12 @@ class TopicLogs:
         self.chance = chance
         self.clock = clock
         self.config = config
+        self.settled = False
         self.numbers = 0
         """How many entries were appended."""
         self.objects: dict[str, bytes] = {}
+        self.spans: dict[UUID, tuple[str, Sequence[tuple[int, int, int]]]] = {}
+        """Keys and batches of segments, for known_locations.py. Copies of these logs share it."""
         self.store = _Store(cast("Path", _Files(self.objects)), PlainFiles(), logs=self)
         self.changes = Changes()
         self.topics = Topics(
@@ -167,19 +185,20 @@ class TopicLogs:
         return found
 
     def copied(self, chance: random.Random, clock: ManualClock) -> TopicLogs:
-        """Returns a topic of its own with the same contents, to which ``chance`` appends more."""
+        """Returns a topic of its own with the same contents, to which ``chance`` appends more unless it is settled."""
         copy = TopicLogs(chance, clock, len(self.partitions), self.config)
         copy.numbers = self.numbers
         copy.objects.update(self.objects)
+        copy.spans = self.spans
         copy.store.copies.update(self.store.copies)
         copy.topics._topics = {one.name: attrs.evolve(one, partitions=list(one.partitions)) for one in self.topics.all()}
         for mine, other in zip(copy.partitions, self.partitions, strict=True):
-            mine.versions = [other.log.until(other.log.end)]
+            mine.versions = [other.log if self.settled else other.log.until(other.log.end)]
         return copy
 
-    def create(self) -> None:
+    def create(self, *, uncleanly: bool = True) -> None:
         """Creates the topic, appends to it, and copies to the tier. Leaders change meanwhile, cleanly or not, or never."""
-        clean, unclean = self.chance.choice(((0.0, 0.0), (0.1, 0.0), (0.05, 0.03)))
+        clean, unclean = self.chance.choice(((0.0, 0.0), (0.1, 0.0), (0.05, 0.03 if uncleanly else 0.0)))
         self.topics.create(TOPIC)
         for partition in self.partitions:
             for _ in range(self.chance.randint(*_FIRST_APPENDS)):
@@ -189,6 +208,17 @@ class TopicLogs:
                 if self.chance.random() < unclean:
                     self.cut(partition)
             self.topics.tier([self.topic], roll=self.chance.random() < 0.5)
+
+    def settle(self) -> None:
+        """All transactions end, and all but the end of each log is in the tier. From now on nothing is appended."""
+        for partition in self.partitions:
+            for producer in sorted(partition.log.open):
+                self.mark(partition, producer)
+        self.topics.tier([self.topic], roll=True)
+        for partition in self.partitions:
+            for _ in range(_LAST_APPENDS):
+                self.append(partition)
+        self.settled = True
 
     def cut(self, partition: LedPartition) -> int | None:
         """An unclean election: the new leader's log ends earlier. Returns its end, ``None`` if no batch may be lost."""
@@ -245,12 +275,17 @@ class TopicLogs:
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def begun(number: int, count: int) -> TopicLogs:
-    """Returns a topic with records and a tier, made from a number. For :meth:`TopicLogs.copied` only."""
+def begun(number: int, count: int, *, settled: bool = False) -> TopicLogs:
+    """Returns a topic with records and a tier, made from a number. For :meth:`TopicLogs.copied` only.
+
+    ``settled``: see :meth:`TopicLogs.settle`.
+    """
     chance = random.Random(number)
     config = TopicConfig(
         segment_bytes=chance.choice(_SEGMENT_BYTES), local_retention_bytes=chance.choice(_LOCAL_BYTES), index_interval_bytes=500
     )
     logs = TopicLogs(chance, ManualClock(0.0), count, config)
-    logs.create()
+    logs.create(uncleanly=not settled)
+    if settled:
+        logs.settle()
     return logs

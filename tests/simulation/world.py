@@ -15,6 +15,7 @@
     grants, look-ups, follower,         | real, in virtual time (shim.py): GrantingBroker, resolver, lineage, indexes, signed
     location source                     | URLs, RemoteLogMetadataFollower, BrokerLocationSource with its leaders (clients.py),
                                         | whose answers have faults (location_faults.py)
+    both of these in settled worlds     | model: known_locations.py, so that most events are those of reads
     logs, tier                          | ``tiered_cluster`` and ``tiered_kafka`` (brokers.py), judged by produced_log.py
 
 All that is random comes from the scenario's seed, so a scenario always runs in the same way. The judge looks after each event.
@@ -35,6 +36,7 @@ from tests.simulation.brokers import Brokers
 from tests.simulation.clients import Clients
 from tests.simulation.engine import Engine
 from tests.simulation.judge import ViolationError
+from tests.simulation.known_locations import KnownLocations
 from tests.simulation.members import Members
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import Scenario
@@ -47,6 +49,8 @@ from tests.support.event_queue import EventQueue
 __all__ = ["World"]
 
 _STANDSTILL_SECONDS = 200.0
+_MOST_LOOKS = 10_000
+"""In a row. An engine that is idle looks four times a second."""
 _LEVELS = {"kafka_remote_client": logging.CRITICAL, "kafka_remote_client.consumer.routing": logging.INFO}
 """Of loggers. The recorder of histories needs the lines of the second one."""
 
@@ -74,6 +78,8 @@ class World:
         self.events = 0
         self.story: list[tuple[float, str, tuple[object, ...]]] = []
         self.progressed_at = 0.0
+        self._looks = 0
+        """How often idle workers have looked for work since the last event."""
         self.threads = self.clock.threads = VirtualThreads(self)
         self.loop = VirtualLoop(self)
         self.engines: list[Engine] = []
@@ -81,7 +87,8 @@ class World:
         self._turns: EventQueue[Callable[[], None]] = EventQueue()
         self.brokers = Brokers(self)
         self.shim = Shim(self, self.brokers)
-        self.store = Store(scenario, self.brokers, self.chance, self.seen)
+        self.known = KnownLocations(self)
+        self.store = Store(scenario, self.known if scenario.settled else self.brokers, self.chance, self.seen)
         self._applications: Clients | Members = Members(self) if scenario.consumers else Clients(self)
 
     def run(self) -> int:
@@ -114,7 +121,8 @@ class World:
                 setattr(module, name, one)
 
     def _run(self) -> None:
-        self.shim.start()
+        if not self.scenario.settled:
+            self.shim.start()
         self.brokers.start()
         self._applications.start()
         self._settle()
@@ -179,12 +187,16 @@ class World:
         look = self._first_look
         queue = self._queue if machines or self._queue.next_at <= self._turns.next_at else self._turns
         if look < queue.next_at:
+            self._looks += 1
+            if self._looks > _MOST_LOOKS:
+                raise ViolationError("J9", f"idle workers look for work {_MOST_LOOKS} times in a row")
             self.clock.now = max(self.clock.now, look)
             next(engine for engine in self.engines if engine.look_at == look).look()
         else:
             at, event = queue.pop()
             self.clock.now = max(self.clock.now, at)
             self.events += 1
+            self._looks = 0
             event()
             self._settle()
         if self.clock.now - self.progressed_at > _STANDSTILL_SECONDS:
