@@ -180,6 +180,15 @@ SOUND: dict[str, Callable[[], Written]] = {
         Written(start=OFFSET_STORED, reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5)
     ),
     "log-start-moves": lambda: Written(reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5),
+    "commit-past-what-was-removed": lambda: (
+        Written().poll(0, 1).note(Moved, "", key=TP, log_start=HOLE).note(Committed, **commit(HOLE + 1))
+    ),
+    "nothing-left-to-wait-for": lambda: (
+        Written(announces_ends=False).poll(0).note(Moved, "", key=TP, log_start=END).poll(took=61.0)
+    ),
+    "nothing-left-to-wait-for-at-the-start": lambda: (
+        Written(start=50, announces_ends=False).note(Moved, "", key=TP, log_start=END).assign().poll(took=61.0)
+    ),
     "cut-back": lambda: Written().give(record(0), record(1, value=b"of the old leader")).note(Moved, "", key=TP, end=1),
     "cut-below-the-position": lambda: cut_back(3).poll(*(n for n in range(3, END) if n != HOLE), end=END),
     "cut-below-the-position-as-an-error": lambda: cut_back(3, reset="error").poll(9, 10),
@@ -262,6 +271,10 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
     "before-the-seek": ("I7", lambda: Written().poll(0).note(Sought, place=Place(*TP, 5)).poll(1)),
     "position-ahead": ("I8", lambda: Written().poll(0).note(Positioned, **commit(2))),
     "commit-ahead": ("I8", lambda: Written().poll(0).note(Committed, **commit(2))),
+    "commit-ahead-of-the-log-start": (
+        "I8",
+        lambda: Written().poll(0).note(Moved, "", key=TP, log_start=5).note(Committed, **commit(HOLE)),
+    ),
     "commit-past-a-record-behind-a-marker": ("I8", lambda: Written().poll(*range(HOLE)).note(Committed, **commit(HOLE + 2))),
     "position-past-the-end": ("I8", lambda: Written(start=11).poll(11).note(Positioned, **commit(END + 1))),
     "commit-seen-ahead": ("I8", lambda: Written().poll(0).note(Committed, seen=True, **commit(2))),
@@ -270,6 +283,7 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
     "stalled": ("I9", lambda: Written().poll(0).poll(took=30.0).poll(1, took=31.0)),
     "stalled-for-good": ("I9", lambda: Written().poll(0).poll(took=30.0).poll(took=31.0).note(Closed)),
     "end-never-reported": ("I9", lambda: Written(start=11).poll(11).poll(took=61.0)),
+    "stalled-at-the-log-start": ("I9", lambda: Written().poll(0).note(Moved, "", key=TP, log_start=5).poll(took=61.0)),
     "stalled-after-an-outage": (
         "I9",
         lambda: Written().note(Outage, "").poll(took=90.0).note(Outage, "", over=True).poll(took=61.0),

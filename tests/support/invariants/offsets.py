@@ -70,6 +70,10 @@ class _Requested:
         """The highest offset that was stored, seen as committed, a start, or after a delivered record; -1 without any."""
         return max(self._stored.get(key, -1), self._limits.get((self._groups.get(consumer), key), -1))
 
+    def log_start(self, key: Key) -> int:
+        """The offset below which the log has no records any more."""
+        return self._walker.floors.get(key, 0)
+
     def handed(self, consumer: str, key: Key) -> Mapping[int, int | None]:
         """The offsets after the delivered records of the consumer's group, with the records' leader epochs."""
         return self._handed[self._groups.get(consumer), key]
@@ -94,7 +98,8 @@ def _commit(history: History, event: Committed, place: Place, requested: _Reques
     limit, handed = requested.limit(event.consumer, place.key), requested.handed(event.consumer, place.key)
     if limit < 0:
         return []  # what was committed before this history began
-    if place.offset > oracle.reach(place.key, limit) and not _in_progress(history, event):
+    reach = oracle.reach(place.key, max(limit, requested.log_start(place.key)))
+    if place.offset > reach and not _in_progress(history, event):
         text = f"{place.offset} is committed, but only what lies below {limit} was handed out"
         return [violation("I8", text, event, key=place.key, offsets=[place.offset])]
     return _epoch(event, place, handed, "commit")

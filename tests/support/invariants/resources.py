@@ -8,7 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from tests.support.history import Closed, Event, History, Key, Measured, Opened, Outage, Paused, Polled, Produced, Resumed
+from tests.support.history import (
+    Closed,
+    Event,
+    History,
+    Key,
+    Measured,
+    Moved,
+    Opened,
+    Outage,
+    Paused,
+    Polled,
+    Produced,
+    Resumed,
+)
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.spans import Span, walk
 from tests.support.invariants.violation import Violation, violation
@@ -33,14 +46,16 @@ class Wait:
 def waits(history: History, oracle: Oracle) -> list[Wait]:
     """Returns the time that each partition made its consumer wait although the oracle had a next record (or the end).
 
-    It counts from the first call that could have returned it, except while the partition is paused or the broker is out.
+    It counts from the first call that could have returned it, except while the partition is paused or the broker is out. A
+    record below the log's start is not waited for.
     """
     produced: dict[Key, dict[int, int]] = {}
     for event in history.of(Produced):
         produced.setdefault((event.topic, event.partition), {})[event.offset] = event.number
     concern: dict[str, list[Event]] = {name: [] for name in history.consumers()}
     for event in history:
-        for events in concern.values() if isinstance(event, Outage) else [concern[event.consumer]] if event.consumer else []:
+        of_all = isinstance(event, Outage | Moved)
+        for events in concern.values() if of_all else [concern[event.consumer]] if event.consumer else []:
             events.append(event)
     return [
         wait
@@ -50,7 +65,10 @@ def waits(history: History, oracle: Oracle) -> list[Wait]:
 
 
 def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracle, made: Mapping[int, int]) -> Iterator[Wait]:
-    """``concern``: the events of the consumer, and outages. ``made``: the events about the partition's records, by offset."""
+    """``concern``: the events of the consumer, of the logs, and outages.
+
+    ``made``: the events about the partition's records, by offset.
+    """
     announces = any(event.announces_ends for event in history.of(Opened, span.consumer))
     at, reported = span.start, False
     since: Event | None = None
@@ -60,9 +78,12 @@ def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracl
     before = concern[:first]
     out = next((not event.over for event in reversed(before) if isinstance(event, Outage)), False)
     paused = _paused(before, span)
-    for event in concern[first:stop]:
+    for event in [*(event for event in before if isinstance(event, Moved)), *concern[first:stop]]:
         if isinstance(event, Outage):
             out, since = not event.over, None
+        elif isinstance(event, Moved):
+            if event.key == span.key and at is not None and event.log_start > at:
+                at, since = event.log_start, None
         elif isinstance(event, Paused | Resumed) and span.key in event.keys:
             paused, since = isinstance(event, Paused), None
         elif isinstance(event, Polled):
