@@ -176,6 +176,7 @@ install: $(VENV)/.test
 
 artifacts: $(VENV)/.test
 	$(BIN)/python -m tests.support.artifacts
+	$(BIN)/python -m tests.support.class_archive
 
 store-servers: $(VENV)/.test
 	$(BIN)/python -m tests.support.store_servers

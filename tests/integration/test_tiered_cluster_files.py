@@ -25,8 +25,8 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 def dumped(*options: str, files: list[Path]) -> str:
     """What DumpLogSegments prints."""
-    command = [artifacts.java(), "-Xmx256m", *artifacts.SHORT_LIVED, "-cp", artifacts.class_path()]
-    command += ["org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, files))]
+    shown = ("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, files)))
+    command = artifacts.kafka_tool(*shown)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -4,9 +4,10 @@ All parts are stored in ``.cache/`` of the checkout, once, under a file lock::
 
     .cache/m2/                     Maven's own repository
     .cache/kafka/<digest of pom>/  the broker's jars
-    .cache/java/<digest>/          tests/java/*.java, compiled against those jars
+    .cache/java/<digest>.jar       tests/java/*.java, compiled against those jars
+    .cache/java/<digest>.jsa       Kafka's classes as Java loads them (tests/support/class_archive.py)
 
-``python -m tests.support.artifacts`` makes all of it; the fixtures do the same when they need it.
+``python -m tests.support.artifacts`` makes the first three; the fixtures do the same when they need it.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ __all__ = [
     "NO_FETCH_VARIABLE",
     "SHORT_LIVED",
     "MissingPartError",
+    "archived_classes",
+    "class_archive",
     "class_path",
     "file_lock",
     "jars_of",
     "java",
     "kafka_jars",
+    "kafka_tool",
     "our_classes",
     "run_or_missing",
 ]
@@ -83,12 +87,17 @@ def java(tool: str = "java") -> str:
     return found
 
 
-@cache
 def _major_version(tool: str) -> int:
-    """0 if the tool does not say it. Cached, because a process asks for each of its Java processes."""
-    said = subprocess.run([tool, "-version"], capture_output=True, text=True, check=False, timeout=60)
-    version = re.search(r"(\d+)\.", said.stderr + said.stdout)
+    """0 if the tool does not say it."""
+    version = re.search(r"(\d+)\.", _version_text(tool))
     return int(version.group(1)) if version else 0
+
+
+@cache
+def _version_text(tool: str) -> str:
+    """Cached, because a process asks for each of its Java processes."""
+    said = subprocess.run([tool, "-version"], capture_output=True, text=True, check=False, timeout=60)
+    return said.stderr + said.stdout
 
 
 def kafka_jars(version: str = "") -> Path:
@@ -122,19 +131,24 @@ def jars_of(pom: Path, directory: Path, complaint: str, *options: str) -> Path:
 
 
 def our_classes(version: str = "") -> Path:
-    """The directory with the compiled classes of tests/java; for another version than the pom's, those that it needs."""
+    """The jar of the compiled classes of tests/java; for another version than the pom's, those that it needs.
+
+    It is a jar because Java archives no classes (:func:`class_archive`) if there is a directory on the class path.
+    """
     jars = kafka_jars(version)
     sources = sorted((_TEST_CLASSES[version][1] if version else JAVA_SOURCES).glob("*.java"))
     digest = hashlib.sha256(jars.name.encode() + b"".join(source.read_bytes() for source in sources))
-    target = CACHE / "java" / digest.hexdigest()[:12]
+    target = CACHE / "java" / f"{digest.hexdigest()[:12]}.jar"
     with file_lock(CACHE / "java.lock"):
-        if not target.is_dir():
-            unfinished = target.with_suffix(".tmp")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True)
-            command = [java("javac"), "-proc:none", "-cp", f"{jars}/*", "-d", str(unfinished), *map(str, sources)]
+        if not target.exists():
+            classes = target.with_suffix(".tmp")
+            shutil.rmtree(classes, ignore_errors=True)
+            classes.mkdir(parents=True)
+            command = [java("javac"), "-proc:none", "-cp", f"{jars}/*", "-d", str(classes), *map(str, sources)]
             run_or_missing(command, "javac refuses tests/java")
-            unfinished.rename(target)
+            packed = shutil.make_archive(str(target.with_suffix("")), "zip", classes)
+            shutil.rmtree(classes)
+            Path(packed).rename(target)
     return target
 
 
@@ -142,6 +156,27 @@ def class_path(version: str = "") -> str:
     """Kafka's jars and our classes as one class path. For another version than the pom's, the classes that it needs."""
     jars = f"{kafka_jars(version)}/*"
     return f"{our_classes(version)}:{jars}" if not version or version in _TEST_CLASSES else jars
+
+
+def class_archive() -> Path:
+    """Where the archive of the classes on the default class path is, for the java on PATH; it may not exist yet."""
+    classes = our_classes()
+    digest = hashlib.sha256(classes.name.encode() + kafka_jars().name.encode() + _version_text(java()).encode())
+    return classes.with_name(f"{digest.hexdigest()[:12]}.jsa")
+
+
+def archived_classes(version: str = "") -> tuple[str, ...]:
+    """Options of Java that load the archived classes; none for another version than the pom's, or without an archive.
+
+    Java ignores an archive that does not fit its class path.
+    """
+    return (f"-XX:SharedArchiveFile={class_archive()}",) if not version and class_archive().exists() else ()
+
+
+def kafka_tool(main_class: str, *arguments: str, version: str = "") -> list[str]:
+    """The command of one of Kafka's tools, or of a class of tests/java. Raises MissingPartError as :func:`java`."""
+    options = ["-Xmx256m", *SHORT_LIVED, *archived_classes(version), "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    return [java(), *options, "-cp", class_path(version), main_class, *arguments]
 
 
 def run_or_missing(

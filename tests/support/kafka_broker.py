@@ -198,8 +198,10 @@ class KafkaBroker:
         java, class_path = artifacts.java(), artifacts.class_path(self._version)
         self.format()
         jmx = self._ports["jmx_port"]
+        archived = artifacts.archived_classes(self._version) if {*artifacts.SHORT_LIVED} <= {*self._java_options} else ()
         command = [
-            *(java, *self._java_options, f"-Djava.rmi.server.hostname={HOST}", f"-Dcom.sun.management.jmxremote.host={HOST}"),
+            *(java, *self._java_options, *archived),
+            *(f"-Djava.rmi.server.hostname={HOST}", f"-Dcom.sun.management.jmxremote.host={HOST}"),
             *(f"-Dcom.sun.management.jmxremote.port={jmx}", f"-Dcom.sun.management.jmxremote.rmi.port={jmx}"),
             *("-Dcom.sun.management.jmxremote.authenticate=false", "-Dcom.sun.management.jmxremote.ssl=false"),
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(self._properties)),
@@ -219,9 +221,9 @@ class KafkaBroker:
     def format(self) -> None:
         """Formats the directory unless that was done before. Raises MissingPartError as :meth:`start`."""
         if not self._properties.exists():
-            self._format(artifacts.java(), artifacts.class_path(self._version), self._properties)
+            self._format(self._properties)
 
-    def _format(self, java: str, class_path: str, properties: Path) -> None:
+    def _format(self, properties: Path) -> None:
         self.store_directory.mkdir(parents=True)
         self.set_latency(0)
         authority = Authority("The broker's authority")
@@ -235,8 +237,8 @@ class KafkaBroker:
         written = dict(lines) | {name: value.format(**fields) for name, value in self._own_properties.items()}
         properties.write_text("".join(f"{name}={value}\n" for name, value in written.items()))
         cluster = "dGVzdC1jbHVzdGVyLTAwMQ"
-        formatting = ["kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
-        command = [java, *artifacts.SHORT_LIVED, "-cp", class_path, *formatting]
+        formatting = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+        command = artifacts.kafka_tool(*formatting, version=self._version)
         subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_SECONDS, stdin=subprocess.DEVNULL)
 
     def _answers(self) -> bool:
@@ -423,8 +425,7 @@ class KafkaBroker:
 
         Raises CalledProcessError when it fails, TimeoutExpired when it does not end.
         """
-        command = [artifacts.java(), "-Xmx256m", *artifacts.SHORT_LIVED]
-        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", artifacts.class_path(), main_class, *arguments]
+        command = artifacts.kafka_tool(main_class, *arguments)
         return subprocess.run(command, input=stdin or b"", capture_output=True, check=True, timeout=seconds)
 
     def remote_fetch_requests(self, topic: str) -> int:
