@@ -137,7 +137,8 @@ class ListedTier:
         with self._list_lock:
             listing, listed_at = self._listings.get(tip.topic, (None, 0.0))
             if listing is None or self._clock.monotonic() - listed_at > self._max_age:
-                listing = TierListing(self._store, self._layout, tip.topic, previous=listing)
+                indexes = self._resolver.indexes
+                listing = TierListing(self._store, self._layout, tip.topic, previous=listing, indexes=indexes)
                 self._listings[tip.topic] = listing, self._clock.monotonic()
                 self._absent[tip.topic] = None if listing.partitions(tip.topic) else str(no_segments(tip.topic, self._store))
         return listing.cache(tip)

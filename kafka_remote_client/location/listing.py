@@ -109,7 +109,7 @@ class ListingLocationSource:
             about_to_read()
             with self._lock:
                 if topic not in self._listings:
-                    self._listings[topic] = TierListing(self._store, self._layout, topic)
+                    self._listings[topic] = TierListing(self._store, self._layout, topic, indexes=self.resolver.indexes)
         return self._listings[topic]
 
     def partitions(self, topic: str) -> list[TopicIdPartition]:

@@ -50,6 +50,10 @@ class Prefetch:
         """Reads the leader epoch checkpoint of a segment."""
         self._begin(self._indexes.offer_objects(metadata, [ObjectKind.LEADER_EPOCH]))
 
+    def offset_index(self, metadata: RemoteLogSegmentMetadata) -> None:
+        """Reads the offset index of a segment."""
+        self._begin(self._indexes.offer_objects(metadata, [ObjectKind.OFFSET_INDEX]))
+
     def segment(self, metadata: RemoteLogSegmentMetadata, *, transactions: bool) -> None:
         """Reads the offset index and the log's etag; with ``transactions`` also the objects that describe transactions."""
         kinds = (ObjectKind.OFFSET_INDEX, *(_TRANSACTIONS if transactions else ()))

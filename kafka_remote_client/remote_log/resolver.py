@@ -255,7 +255,7 @@ class RemoteSegmentResolver:
         Control records count, as they do for the broker. Raises CorruptRecordError and UnsupportedFormatError as well.
         """
         log = self.log(cache, leader_epochs)
-        return None if log is None else find_offset_by_timestamp(self.indexes, log, timestamp_ms, start_offset)
+        return None if log is None else find_offset_by_timestamp(self.indexes, log, timestamp_ms, start_offset, self._prefetch)
 
     def first_undecided_offset(
         self,

@@ -10,6 +10,8 @@ leader epochs      the leader epoch checkpoint, cut to the segment
 highest timestamp  the last entry of the time index
 ================== ==============================================================================================
 
+These three do not depend on each other, so they are read at the same time: a segment costs two round trips.
+
 A segment without one of its objects, or whose log does not end with a whole batch, was not copied completely or is being
 deleted: it is listed and never read. Only the producer snapshot may be missing: topics of old brokers have none, and the log
 has the same facts. Of two segments with the same offsets the broker's rule chooses one: a :class:`RemoteLogMetadataCache` gets
@@ -23,7 +25,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from uuid import UUID
 
 import attrs
@@ -42,6 +44,7 @@ from kafka_remote_client.model import (
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log import offset_index, time_index
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
+from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.kept_only import about_to_read
 from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind, ObjectLayout
 from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
@@ -89,10 +92,15 @@ class TierListing:
         topic: str | None = None,
         *,
         previous: TierListing | None = None,
+        indexes: RemoteIndexCache | None = None,
     ) -> None:
-        """Lists the store. Raises the errors of the store."""
+        """Lists the store. ``indexes``: the cache of later look-ups in it, which so read no lineage again.
+
+        Raises the errors of the store.
+        """
         self._store = store
         self._layout = layout
+        self._indexes = indexes or RemoteIndexCache(store, layout)
         read_before = {} if previous is None else previous.read_segments()
         self._read_before: dict[RemoteLogSegmentId, _ReadSegment] = {}
         self._segments: dict[TopicIdPartition, list[ListedSegment]] = {}
@@ -160,11 +168,12 @@ class TierListing:
 
     def _load(self, tip: TopicIdPartition) -> _Partition:
         segments = self.segments(tip)
-        if len(segments) > 1:
-            with ThreadPoolExecutor(min(_READERS, len(segments)), thread_name_prefix="kafka-remote-listing") as readers:
-                results = list(readers.map(self._try_read, segments))
-        else:
-            results = [self._try_read(segment) for segment in segments]
+        # A reader waits for its segment's parts, and no part waits for anything. So they have a pool of their own.
+        with (
+            ThreadPoolExecutor(_READERS, thread_name_prefix="kafka-remote-listing") as readers,
+            ThreadPoolExecutor(_READERS, thread_name_prefix="kafka-remote-listing") as parts,
+        ):
+            results = list(readers.map(lambda segment: self._try_read(segment, parts), segments))
         damaged: dict[RemoteLogSegmentId, str] = {}
         for segment, result in zip(segments, results, strict=True):
             if isinstance(result, RemoteLogError):
@@ -185,8 +194,7 @@ class TierListing:
         if newest is None:
             return {}
         try:
-            checkpoint = self._layout.read_index(self._store, newest, ObjectKind.LEADER_EPOCH)
-            log = TieredLog(cache, parse_leader_epoch_checkpoint(checkpoint))
+            log = TieredLog(cache, self._indexes.leader_epochs(newest))
         except RemoteLogError:  # a reader gets this error; a listing needs no private key
             hidden = (segment for segment in segments if not _answers(cache, segment))
             return {segment.remote_log_segment_id: "another copy is used" for segment in hidden}
@@ -195,16 +203,16 @@ class TierListing:
             dead.remote_log_segment_id: _why_not_read(log, dead) for dead in segments if dead.remote_log_segment_id not in live
         }
 
-    def _try_read(self, segment: ListedSegment) -> _ReadSegment | RemoteLogError:
+    def _try_read(self, segment: ListedSegment, parts: Executor) -> _ReadSegment | RemoteLogError:
         known = self._read_before.get(segment.remote_log_segment_id)
         if known is not None and known.listed == segment:
             return known
         try:
-            return _ReadSegment(segment, *self._read(segment))
+            return _ReadSegment(segment, *self._read(segment, parts))
         except RemoteLogError as error:
             return error
 
-    def _read(self, segment: ListedSegment) -> tuple[RemoteLogSegmentMetadata, int]:
+    def _read(self, segment: ListedSegment, parts: Executor) -> tuple[RemoteLogSegmentMetadata, int]:
         """The segment's metadata, and the leader epoch of its uploader."""
         missing = segment.missing - {ObjectKind.PRODUCER_SNAPSHOT}
         if missing:
@@ -215,12 +223,14 @@ class TierListing:
             return stored, stored.segment_leader_epochs[-1].epoch
         # Keys depend only on fields that are known by now.
         draft = _metadata(segment, segment.start_offset, (EpochEntry(0, segment.start_offset),), _NO_TIME)
+        checkpoint = parts.submit(self._layout.read_index, self._store, draft, ObjectKind.LEADER_EPOCH)
+        max_timestamp = parts.submit(self._max_timestamp, segment, draft)
         end_offset = self._end_offset(segment, draft)
-        lineage = parse_leader_epoch_checkpoint(self._layout.read_index(self._store, draft, ObjectKind.LEADER_EPOCH))
+        lineage = parse_leader_epoch_checkpoint(checkpoint.result())
         epochs = _cut(lineage, segment.start_offset, end_offset)
         if not epochs:
             raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} ends before the segment")
-        return _metadata(segment, end_offset, epochs, self._max_timestamp(segment, draft)), lineage.entries[-1].epoch
+        return _metadata(segment, end_offset, epochs, max_timestamp.result()), lineage.entries[-1].epoch
 
     def _end_offset(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata) -> int:
         tail = self._tail(segment, draft, ObjectKind.OFFSET_INDEX, offset_index.tail_size)

@@ -14,6 +14,7 @@ from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.records.batch import BatchHeader
 from kafka_remote_client.records.reader import read_batches
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
+from kafka_remote_client.remote_log.prefetch import Prefetch
 from kafka_remote_client.remote_log.segment_log import SegmentLog
 from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
 
@@ -31,13 +32,17 @@ class TimestampAndOffset:
 
 
 def find_offset_by_timestamp(
-    indexes: RemoteIndexCache, log: TieredLog, timestamp_ms: int, start_offset: int
+    indexes: RemoteIndexCache, log: TieredLog, timestamp_ms: int, start_offset: int, prefetch: Prefetch
 ) -> TimestampAndOffset | None:
-    """The first record at or after ``start_offset`` with at least that timestamp; None when the tier has none."""
+    """The first record at or after ``start_offset`` with at least that timestamp; None when the tier has none.
+
+    ``prefetch`` reads both indexes of a segment at the same time.
+    """
     for segment in log.all_segments(start_offset):
         # -1: unknown, in a listing without a time index.
         if segment.metadata.max_timestamp_ms in range(timestamp_ms):
             continue
+        prefetch.offset_index(segment.metadata)
         if found := _search_segment(indexes, segment, timestamp_ms):
             return found
     return None

@@ -14,7 +14,7 @@ References: :mod:`~kafka_remote_client.scanning.scan_plan`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from uuid import UUID
 
 import attrs
@@ -60,14 +60,18 @@ def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> l
 
     def facts(tip: TopicIdPartition) -> _Facts:
         try:
-            return _surveyed(tier, scan, tip, times, replaced=brokers is not None)
+            return _surveyed(tier, scan, tip, times, look_ups, replaced=brokers is not None)
         except DirectFetchError as error:
             if brokers is None or not brokers.replaces_the_tier or isinstance(error, ConfigurationError):
                 raise
             brokers.fell_back(Fallback(error.cause, error, tip.topic, tip.partition, _BEGINNING))
             return _Facts(tip, TieredPartition(TopicPartition(tip.topic, tip.partition), 0, 0))
 
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as workers:
+    # A partition waits for its look-ups, which wait for nothing. So they have a pool of their own.
+    with (
+        ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as workers,
+        ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as look_ups,
+    ):
         found = list(workers.map(facts, partitions))
         if brokers is None or not scan.live:
             return [one.known for one in found]
@@ -131,7 +135,9 @@ def _topic_id(tier: TierReader, topic: str, described: MetadataTopic, brokers: B
     return now if now != ZERO_UUID else next(iter(tiered), ZERO_UUID)
 
 
-def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBounds, *, replaced: bool) -> _Facts:
+def _surveyed(
+    tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBounds, look_ups: Executor, *, replaced: bool
+) -> _Facts:
     """``replaced``: the brokers read what the tier cannot give."""
     partition = TopicPartition(tip.topic, tip.partition)
     segments = tier.segments(tip)
@@ -139,15 +145,24 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
     if not segments:
         return _Facts(tip, TieredPartition(partition, 0, 0))
     start, end = segments[0].start if begins is None else begins, segments[-1].end
+    first = max(start, scan.start_of(partition) or 0)
+
+    def look_up(time: int | None, *, markers: bool) -> Future[int | None] | None:
+        if time is None or time <= 0:  # a record without a time has -1
+            return None
+        return look_ups.submit(tier.offset_for_time, tip, time, first, markers=markers)
+
+    oldest = look_up(times.oldest, markers=True)
+    # The broker's clock sets the time of a marker. Older records may come after it, so it ends no read.
+    youngest = look_up(times.youngest, markers=False)
     undecided = tier.first_undecided_offset(tip) if scan.isolation_level is IsolationLevel.READ_COMMITTED else None
     if undecided is not None:
         end = max(start, min(end, undecided))
-    first = max(start, scan.start_of(partition) or 0)
 
-    def at(time: int | None, *, markers: bool) -> int | None:
-        if time is None or time <= 0:  # a record without a time has -1
+    def at(looked_up: Future[int | None] | None) -> int | None:
+        if looked_up is None:
             return None
-        found = tier.offset_for_time(tip, time, first, markers=markers)
+        found = looked_up.result()
         return end if found is None else min(found, end)
 
     known = TieredPartition(
@@ -155,9 +170,8 @@ def _surveyed(tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBo
         start,
         end,
         tuple(segment.span for segment in segments),
-        first_young_enough=at(times.oldest, markers=True),
-        # The broker's clock sets the time of a marker. Older records may come after it, so it ends no read.
-        first_too_young=at(times.youngest, markers=False),
+        first_young_enough=at(oldest),
+        first_too_young=at(youngest),
     )
     return _Facts(tip, known, segments[-1])
 

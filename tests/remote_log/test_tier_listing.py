@@ -8,10 +8,12 @@ import pytest
 
 from kafka_remote_client.errors import DataKeyError, RemoteStorageUnavailableError
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPartition, uuid_to_text
+from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.tier_listing import TierListing
 from tests.support.golden_metadata import golden_metadata, golden_store, live_partitions
+from tests.support.round_store import RoundStore
 from tests.support.tier import (
     LAYOUT,
     TIP,
@@ -236,17 +238,29 @@ def test_segments_are_read_side_by_side_and_partitions_do_not_wait(tier):
     for number in range(4):
         tier.add([batch(number * 10, 10)], number=number + 1)
     together = threading.Barrier(4, timeout=60)
-    waited = threading.local()
     get_range = tier.store.get_range
 
     def slow(key, start, end):
-        if not hasattr(waited, "done"):
-            waited.done = True
+        if key.endswith(".log"):
             together.wait()
         return get_range(key, start, end)
 
     tier.store.get_range = slow
     assert len(readable(tier)) == 4
+
+
+def test_a_segment_costs_two_round_trips_and_the_lineage_one(tier):
+    segments = [tier.add([batch(10 * n, 10)], number=n + 1, indexed=[0]) for n in range(2)]
+    store = RoundStore(tier.store, [6, 2, 1])
+    indexes = RemoteIndexCache(store, LAYOUT)
+    newest = TierListing(store, LAYOUT, indexes=indexes).cache(TIP).newest_segment()
+    lineage = LAYOUT.object_key(segments[1], ObjectKind.LEADER_EPOCH)
+    assert [[key.rpartition(".")[2].partition("@")[0] for key in one] for one in store.rounds[:2]] == [
+        ["index", "leader_epoch_checkpoint", "timeindex"] * 2,
+        ["log"] * 2,
+    ]
+    assert store.rounds[2:] == [[lineage]]
+    assert indexes.keeps(newest, ObjectKind.LEADER_EPOCH)
 
 
 def test_a_failed_read_is_retried(tier):

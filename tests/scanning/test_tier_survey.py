@@ -15,6 +15,7 @@ from kafka_remote_client.errors import ConfigurationError, NoSegmentsError, Remo
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.broker_log import BrokerLog
 from kafka_remote_client.fetch.tier_reader import TierReader, open_tier
+from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.protocol.metadata import MetadataPartition, MetadataTopic
 from kafka_remote_client.scanning.broker_part import BrokerPart
@@ -22,8 +23,9 @@ from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.scan_plan import TieredPartition, plan_scan
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
 from tests.support.golden import golden_local
+from tests.support.round_store import RoundStore
 from tests.support.scanned import expected_rows
-from tests.support.tier import TIP
+from tests.support.tier import LAYOUT, TIP, Tier
 
 FIRST_UNDECIDED = 2455
 
@@ -59,6 +61,21 @@ def test_only_required_times_are_looked_up(rising: TierReader) -> None:
     assert found(since=1500, start_offset=700) == (700, None)
     assert found(since=10**9, until=2 * 10**9, out_of_order=ordered) == (3000, 3000)
     assert found(since=0, until=0, out_of_order=ordered) == (None, None)
+
+
+def test_times_and_transactions_are_looked_up_at_the_same_time(rising_tier: Tier) -> None:
+    def name(key: str) -> str:
+        base, kind = key.rpartition("/")[2].split("-")[0], key.rpartition(".")[2]
+        return f"{int(base)}.{kind}"
+
+    store = RoundStore(rising_tier.store, [9, 3, 1, 5, 2, 2], name)
+    with TierReader(store, ListingLocationSource(store, LAYOUT)) as tier:
+        (known,) = survey(tier, Scan(topics="orders", since=1500, until=2500, out_of_order=timedelta(0)))
+    assert (known.first_young_enough, known.first_too_young) == (500, 1500)
+    _, _, lineage, look_ups, headers, batches = store.rounds
+    assert lineage == ["2000.leader_epoch_checkpoint"]
+    assert look_ups == ["0.index", "0.timeindex", "1000.index", "1000.timeindex", "2000.snapshot"]
+    assert [one.partition("@")[0] for one in headers] == [one.partition("@")[0] for one in batches] == ["0.log", "1000.log"]
 
 
 def test_topics_are_found_by_name_or_pattern(golden: TierReader) -> None:
