@@ -142,6 +142,8 @@ def tile(index: OffsetIndex, start: int, stop: int, range_bytes: int) -> tuple[B
 
 def _start(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: int) -> tuple[int, int]:
     """The start of a window for ``offset``: its position, and a lower bound of the offsets from there on."""
+    if offset == metadata.start_offset:
+        return 0, offset
     number = index.number_for_offset(offset)
     if number + 1 < len(index):
         following = _header(indexes, metadata, index, number + 1)
@@ -156,6 +158,8 @@ def _start(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index:
 
 def _start_numbers(indexes: RemoteIndexCache, metadata: RemoteLogSegmentMetadata, index: OffsetIndex, offset: int) -> set[int]:
     """The entries of which :func:`_start` takes one, as far as known without a read; -1 = the segment's start."""
+    if offset == metadata.start_offset:
+        return {-1}
     number = index.number_for_offset(offset)
     if number + 1 == len(index):
         return {number}

@@ -139,7 +139,14 @@ def test_headers_are_read_for_both_possible_starts_of_the_window(indexed, header
 def test_a_window_after_the_previous_one_reads_its_own_end_only():
     lookups = Lookups(2)
     expected = in_rounds(first_round(50), at(0, 1, 2, 3), at(0, 4))
-    assert lookups.rounds([5, 3, 1], 0, 20, max_bytes=2 * SIZE) == expected
+    assert lookups.rounds([5, 3, 1], 5, 20, max_bytes=2 * SIZE) == expected
+    assert [found.next_offset for found in lookups.found] == [20, 40]
+
+
+def test_a_window_from_the_segments_start_reads_no_header_of_it():
+    lookups = Lookups(2)
+    expected = in_rounds(first_round(50), at(0, 2), at(0, 4))
+    assert lookups.rounds([5, 1, 1], 0, 20, max_bytes=2 * SIZE) == expected
     assert [found.next_offset for found in lookups.found] == [20, 40]
 
 

@@ -156,7 +156,7 @@ def test_an_index_that_points_into_a_batch_raises(tier, resolver):
     segment = tier.add([batch(0, 10), batch(10, 10)], number=1)
     tier.put(segment, ObjectKind.OFFSET_INDEX, offset_entries((19, len(batch(0, 10)) + 3)))
     with pytest.raises(CorruptIndexError):
-        resolve(resolver, tier.cache, 0)
+        resolve(resolver, tier.cache, 1)
 
 
 def test_first_undecided_is_the_oldest_open_transaction_at_the_tiers_end(tier, resolver):

@@ -255,7 +255,8 @@ def test_an_end_below_a_quarter_of_a_range_is_not_cut_off(range_bytes, stop, end
 @pytest.mark.parametrize(
     ("indexed", "offset", "options", "batches", "next_offset"),
     [
-        ([2, 5, 8], 0, {}, [2, 5], 59),
+        ([2, 5, 8], 0, {}, [2], 29),
+        ([2, 5, 8], 1, {}, [2, 5], 59),
         ([2, 5, 8], 29, {}, [2, 5, 8], 89),
         ([2, 5, 8], 85, {}, [5, 8], 100),
         ([2, 5, 8], 85, {"bound": 90}, [5, 8], 90),
