@@ -117,7 +117,8 @@ class PartitionRead:
         self.state = ReaderState.LOCATING
         self.next_offset, self.leader_epoch = request.start_offset, request.leader_epoch
         self.offsets = request.offsets
-        self.begun, self._shared = False, shared  # whether something was taken
+        # Whether something was taken. A read with fixed windows is complete, so it does not wait for that.
+        self.begun, self._shared = request.window is not None, shared
         self._fixed_window, self._tally = request.window, request.tally
         self._locating, self._locate_at = False, 0.0
         self._pending_since: float | None = None

@@ -16,7 +16,8 @@ class ReadRequest:
     ``end_offset`` is exclusive. ``leader_epoch``: of the record before ``start_offset``. ``stop_at_local``: end where the
     broker's local log begins, because from there on the broker is the better source. ``borrow``: blocks refer to memory that is
     reused after the next one is taken or this one is released. ``offsets``: the known bounds of the partition's tiers.
-    ``window``: bytes of each window and of one of its ranges, for an owner that must know them before; ``None`` = as measured.
+    ``window``: bytes of each window and of one of its ranges, for an owner that must know them before and takes everything up
+    to the end; ``None`` = as measured.
     ``tally``: as of :class:`~kafka_remote_client.records.CompletedFetch`.
     """
 

@@ -136,6 +136,12 @@ def test_a_read_of_fixed_windows_requests_no_other_size() -> None:
         assert (ahead.window, ahead.range_bytes) == window
 
 
+def test_a_read_of_fixed_windows_looks_ahead_before_the_first_take() -> None:
+    with stepping() as made:
+        assert asked_ahead(made, made.read())[1] is None
+        assert asked_ahead(made, made.read(window=(40_000, 20_000)))[1] is not None
+
+
 def test_ranges_past_the_bound_of_a_read_are_not_requested() -> None:
     with stepping() as made:
         read = made.opened(end_offset=10)
