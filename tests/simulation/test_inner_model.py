@@ -298,7 +298,6 @@ def twins(request: pytest.FixtureRequest) -> Iterator[Twins]:
         server.stop()
 
 
-@pytest.mark.embedded
 @pytest.mark.parametrize("twins", PROGRAMS, indirect=True)
 def test_the_model_answers_as_librdkafka(twins: Twins, request: pytest.FixtureRequest) -> None:
     program = Program(twins, random.Random(request.node.callspec.params["twins"]), twins.logs.partitions[0])
