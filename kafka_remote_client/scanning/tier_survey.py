@@ -67,7 +67,7 @@ def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> l
             brokers.fell_back(Fallback(error.cause, error, tip.topic, tip.partition, _BEGINNING))
             return _Facts(tip, TieredPartition(TopicPartition(tip.topic, tip.partition), 0, 0))
 
-    # A partition waits for its look-ups, which wait for nothing. So they have a pool of their own.
+    # Partitions wait for their look-ups. In one pool they could take all its threads, and no look-up would run.
     with (
         ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as workers,
         ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as look_ups,

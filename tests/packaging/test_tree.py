@@ -77,6 +77,7 @@ _WITHOUT_SOURCE = {
     "tests/tiered_kafka/test_kafka_scenarios.py": "Kafka's tiered integration scenarios",
     "tests/tiered_kafka/test_copy_lag.py": "delayed upload (KIP-1241), read across the hand-over",
     "tests/shim/test_many_peers.py": "hundreds of peers that mean no good, against the whole shim",
+    "tests/simulation/test_inner_model.py": "the model of librdkafka, compared with librdkafka",
     "tests/simulation/test_interleaved.py": "modules with locks, under many interleavings of their threads",
     "tests/simulation/test_judge.py": "the judge of the simulation",
     "tests/simulation/test_store_judge.py": "the rules about requests to the store and to the peer",
