@@ -10,6 +10,7 @@ rule of librdkafka        here
 ========================  ===========================================================================================
 start                     an assigned partition is started a moment later; until then a seek fails with ``_STATE``
 position                  the offset after the last record that ``consume`` returned, or after a marker that it passed
+rebalance in a call       drops what the call has taken of partitions that are given up
 pause                     drops what is queued; a resume continues at the position, or at the start without a position
 logical offsets           are looked up in the background; a resume meanwhile looks them up again
 stored offsets            only of assigned partitions; committed if they are past the committed offset that it knows
@@ -19,7 +20,8 @@ log start                 as the last answered fetch told it, also in a later as
 no READ                   a fetch brings nothing until the client may read again; librdkafka reports that as well
 ========================  ===========================================================================================
 
-References: ``rd_kafka_toppar_pause_resume``, ``rd_kafka_toppar_seek``, ``rd_kafka_q_serve_rkmessages``, ``rd_kafka_commit``.
+References: ``rd_kafka_toppar_pause_resume``, ``rd_kafka_toppar_seek``, ``rd_kafka_q_serve_rkmessages``,
+``rd_kafka_purge_outdated_messages``, ``rd_kafka_commit``.
 """
 
 from __future__ import annotations
@@ -335,32 +337,37 @@ class InnerModel(Consumer):
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         self._check_open()
-        messages: list[Message] = []
+        taken: list[_Op] = []
         until = self._world.clock.now + max(timeout, 0.0)
         while True:
             while self._callbacks:
                 self._callbacks.popleft()()
-            while self._ops and len(messages) < num_messages:
-                message = self._served(self._ops.popleft())
-                if message is not None:
-                    messages.append(message)
+                taken = [op for op in taken if self._is_current(op)]
+            while self._ops and len(taken) < num_messages:
+                op = self._ops.popleft()
+                if self._is_message(op):
+                    taken.append(op)
             left = until - self._world.clock.now
-            if len(messages) >= num_messages or left <= 0 or not self._world.wait(left, self._has_more):
-                return messages
+            if len(taken) >= num_messages or left <= 0 or not self._world.wait(left, self._has_more):
+                return [op.message for op in taken if op.message is not None]
 
     def _has_more(self) -> bool:
         return bool(self._ops or self._callbacks)
 
-    def _served(self, op: _Op) -> Message | None:
-        """Takes an entry out of the queue. Returns its message, unless it is outdated or a marker."""
+    def _is_current(self, op: _Op) -> bool:
+        """Whether its partition is still read as when the entry was queued."""
+        return self._has(op.toppar) and op.toppar.version == op.version
+
+    def _is_message(self, op: _Op) -> bool:
+        """Passes an entry of the queue. Returns whether it has a message, and is not outdated."""
+        if not self._is_current(op):
+            return False
         toppar = op.toppar
-        if not self._has(toppar) or toppar.version != op.version:
-            return None
         toppar.queued -= 1
         if op.offset >= 0:
             toppar.position, toppar.position_epoch = op.offset + 1, op.epoch
         self._fetch(toppar)
-        return op.message
+        return op.message is not None
 
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
         held = self._world.brokers.partitions[partition.partition]
