@@ -126,7 +126,7 @@ class ExportJob:
             if one.start < known.end and known.start < one.end:
                 raise ConfigurationError(
                     f"export job {other.name} has offsets {known.start} to {known.end - 1} of {one.topic_partition} in this "
-                    f"target already; start at {known.end} (start_offset) or choose another target"
+                    f"target already; start at {known.end} (start_offset, --start) or choose another target"
                 )
 
 
