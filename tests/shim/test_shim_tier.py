@@ -155,7 +155,7 @@ def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypat
         assert tier.check() is None, "nothing tiered yet"
         tier._metadata.apply(attrs.evolve(SEGMENT, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED))
         finished = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
-        tier._metadata.apply(RemoteLogSegmentMetadataUpdate(SEGMENT.remote_log_segment_id, 1, None, finished, 1))
+        tier._metadata.apply(RemoteLogSegmentMetadataUpdate(SEGMENT.remote_log_segment_id, 1, 1, finished))
         assert tier.check() is None, "a segment that may be deleted in what is not read yet"
         monkeypatch.setattr(tier._follower, "ready", lambda _: True)
         assert str(tier.check()).startswith("a segment of orders cannot be found in the store")
