@@ -33,6 +33,7 @@ def run(arguments: list[str] | None = None) -> None:
         status = _status(arguments)
         if status != _INTERRUPTED:
             sys.stdout.flush()
+            sys.exit(status)
     except KeyboardInterrupt:
         status = _INTERRUPTED
     except BrokenPipeError:
@@ -40,10 +41,8 @@ def run(arguments: list[str] | None = None) -> None:
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-        _discard_output()
         status = _say(f"standard output cannot be written: {error.strerror}", _FAILED)
-    if status in {_INTERRUPTED, _OUTPUT_CLOSED}:
-        _discard_output()
+    _discard_output()
     sys.exit(status)
 
 
