@@ -112,8 +112,8 @@ class RemoteLogMetadataCache:
         cache = cls(contents.topic_id_partition)
         cache._segments = {segment_id(one): one for one in contents.segments}
         for one in contents.epochs:
-            state = RemoteLogLeaderEpochState.restored(one.highest_offset, one.starts, one.segment_ids, one.segment_ends)
-            cache._epochs[one.leader_epoch] = state
+            of_epoch = RemoteLogLeaderEpochState.restored(one.highest_offset, one.starts, one.segment_ids, one.segment_ends)
+            cache._epochs[one.leader_epoch] = of_epoch
         cache._readable = sorted(one.leader_epoch for one in contents.epochs if one.starts)
         return cache
 
@@ -124,7 +124,7 @@ class RemoteLogMetadataCache:
     def contents(self) -> CacheContents:
         """The current contents. It copies references only, so that look-ups wait only briefly."""
         with self._lock:
-            epochs = [EpochContents(epoch, *state.contents()) for epoch, state in self._epochs.items()]
+            epochs = [EpochContents(epoch, *of_epoch.contents()) for epoch, of_epoch in self._epochs.items()]
             return CacheContents(self.topic_id_partition, list(self._segments.values()), epochs)
 
     def add_copy_in_progress_segment(self, metadata: RemoteLogSegmentMetadata, *, keyed: bool = False) -> bool:
