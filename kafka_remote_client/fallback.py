@@ -21,7 +21,7 @@ import attrs
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import Action, DirectFetchError
-from kafka_remote_client.log_limit import LogLimit
+from kafka_remote_client.log_limit import LogLimit, more_warnings
 from kafka_remote_client.model import RemoteLogSegmentId
 
 __all__ = ["BrokerReadError", "Fallback", "FallbackLog", "OnFallback", "TierUnavailableError"]
@@ -112,8 +112,8 @@ class FallbackLog:
         if warned:
             self._limit.leave_out(kind)
         elif (left_out := self._limit.admit(kind)) is not None:
-            repeated = f"; {left_out} more since the last warning" if left_out else ""
-            self._log.warning("%s; the broker continues %s (%s%s)", fallback, fallback.place, fallback.cause, repeated)
+            more = more_warnings(left_out)
+            self._log.warning("%s; the broker continues %s (%s%s)", fallback, fallback.place, fallback.cause, more)
             return
         self._log.info("%s; the broker continues %s (%s)", fallback, fallback.place, fallback.cause)
 

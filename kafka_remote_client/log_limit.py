@@ -14,11 +14,16 @@ import attrs
 
 from kafka_remote_client.clock import Clock
 
-__all__ = ["LogLimit"]
+__all__ = ["LogLimit", "more_warnings"]
 
 _QUIET_SECONDS = 60.0
 
 _Kind = TypeVar("_Kind", bound=Hashable)
+
+
+def more_warnings(left_out: int) -> str:
+    """How a warning ends that ``left_out`` others of its kind came before: with nothing for 0."""
+    return f"; {left_out} more since the last warning" if left_out else ""
 
 
 @attrs.define

@@ -28,7 +28,7 @@ from kafka_remote_client.errors import RemoteStorageUnavailableError
 from kafka_remote_client.fetch.cache_entry import BLOCK_BYTES, DamagedEntryError, identity_of
 from kafka_remote_client.fetch.disk_cache import Claim, DiskCache, OpenEntry
 from kafka_remote_client.fetch.piecewise_stream import PiecewiseStream
-from kafka_remote_client.log_limit import LogLimit
+from kafka_remote_client.log_limit import LogLimit, more_warnings
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher, WritableBuffer
@@ -114,8 +114,7 @@ class CachingFetcher:
         """Writes a line a minute: a full disk fails each range."""
         left_out = self._log_limit.admit(action)
         if left_out is not None:
-            repeated = f"; {left_out} more since the last warning" if left_out else ""
-            _log.warning("the chunk cache cannot be %s: %s%s", action, error.strerror, repeated)
+            _log.warning("the chunk cache cannot be %s: %s%s", action, error.strerror, more_warnings(left_out))
 
     def _find_or_claim(self, identity: bytes, wanted: ByteRange) -> list[OpenEntry] | Claim | None:
         """Returns the entries, or the right to write one; ``None`` if another writer takes too long.
