@@ -166,12 +166,15 @@ def test_a_location_with_a_short_pause_is_waited_for(answer: object, expected: f
 
 
 def test_only_failures_of_the_store_count_against_it() -> None:
-    assert is_store_failure(RemoteStorageTimeoutError("x"))
-    assert is_store_failure(RemoteStorageThrottledError("x"))
-    assert not is_store_failure(SegmentNotFoundError("x"))
-    assert not is_store_failure(LocationExpiredError("x"))
-    assert is_store_failure(RemoteStorageAccessError("x"))
-    assert not is_store_failure(CORRUPT)
+    counted = {
+        RemoteStorageTimeoutError,
+        RemoteStorageThrottledError,
+        RemoteStorageUnavailableError,
+        InvalidStorageResponseError,
+        RemoteStorageAccessError,
+        RemoteStorageError,
+    }
+    assert {rule.error for rule in POLICY if is_store_failure(rule.error.__new__(rule.error))} == counted
 
 
 def test_a_pending_location_is_requested_again_soon() -> None:
