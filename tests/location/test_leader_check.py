@@ -11,7 +11,7 @@ from kafka_remote_client.location.leader_check import LeaderCheck, only_partitio
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, answered
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchResponse, FetchTopicResponse, PartitionData
-from tests.support.shim_fakes import data, resolved
+from tests.support.shim_fakes import SEGMENT, data, resolved
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 DIVERGING = data(tags={DIVERGING_EPOCH_TAG: bytes(13)})
@@ -115,3 +115,14 @@ def test_a_longer_window_of_the_same_segment_is_confirmed_again() -> None:
 def test_a_transaction_that_begins_at_the_windows_end_is_not_listed() -> None:
     listed = (AbortedTransaction(1, 159), AbortedTransaction(2, 160))
     assert confirm(Leader(ABORTED=data(aborted_transactions=listed)), aborted_complete=False) == listed[:1]
+
+
+def test_transactions_of_another_partition_are_requested_again() -> None:
+    leader, check = Leader(), LeaderCheck()
+    assert confirm(leader, check, aborted_complete=False) == LISTED[:1]
+    assert confirm(leader, check, aborted_complete=False) == LISTED[:1]
+    leader.answers["ABORTED"] = data(aborted_transactions=(AbortedTransaction(7, 140),))
+    other = attrs.evolve(SEGMENT.topic_id_partition, partition=SEGMENT.topic_id_partition.partition + 1)
+    moved = attrs.evolve(SEGMENT, remote_log_segment_id=attrs.evolve(SEGMENT.remote_log_segment_id, topic_id_partition=other))
+    assert confirm(leader, check, metadata=moved, aborted_complete=False) == (AbortedTransaction(7, 140),)
+    assert [probe.kind for probe in leader.asked].count(ProbeKind.ABORTED) == 2
