@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kafka_remote_client.model import IsolationLevel
 
 __all__ = [
+    "MAX_OFFSET",
     "boolean",
     "bounds",
     "closest",
@@ -34,7 +35,9 @@ __all__ = [
     "whole",
 ]
 
-_MAX_OFFSET = 2**63 - 1
+MAX_OFFSET = 2**63 - 1
+"""The highest offset of a log. An offset is an int64 in Kafka's protocol and files."""
+
 _MAX_SECONDS = 1e9
 """What waits in Python still take: 30 years. Larger values overflow inside of them."""
 
@@ -109,7 +112,7 @@ def whole(value: SupportsIndex, name: str, minimum: int, maximum: int | None = N
 
 def offset(value: SupportsIndex, name: str) -> int:
     """An offset of a log: whole, 64 bits, not negative. Raises ConfigurationError."""
-    return whole(value, name, 0, _MAX_OFFSET)
+    return whole(value, name, 0, MAX_OFFSET)
 
 
 def bounds(start: SupportsIndex | None, end: SupportsIndex | None, *, lowest: int = 0) -> tuple[int | None, int | None]:
@@ -117,7 +120,7 @@ def bounds(start: SupportsIndex | None, end: SupportsIndex | None, *, lowest: in
 
     ``lowest``: the lowest start. Raises ConfigurationError for what is no offset, and for an end below the start.
     """
-    first = None if start is None else whole(start, "start_offset", lowest, _MAX_OFFSET)
+    first = None if start is None else whole(start, "start_offset", lowest, MAX_OFFSET)
     stop = None if end is None else offset(end, "end_offset")
     if first is not None and stop is not None and stop < first:
         raise ConfigurationError(f"end_offset {stop} is below start_offset {first}")

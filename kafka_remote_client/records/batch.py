@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 import attrs
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.model import UNKNOWN_EPOCH, RemoteLogSegmentMetadata, is_epoch_possible
 from kafka_remote_client.records.faults import BatchFault, Fault, fault_error
@@ -47,7 +48,6 @@ __all__ = [
     "BATCH_OVERHEAD",
     "DEFAULT_MAX_DECOMPRESSED_BYTES",
     "LOG_OVERHEAD",
-    "MAX_OFFSET",
     "PREFIX_SIZE",
     "BatchHeader",
     "BatchList",
@@ -64,7 +64,6 @@ LOG_OVERHEAD = 12
 """Bytes of baseOffset and batchLength, which batchLength does not count."""
 BATCH_OVERHEAD = 61
 """Bytes of a magic 2 header."""
-MAX_OFFSET = 2**63 - 1
 DEFAULT_MAX_DECOMPRESSED_BYTES: int = default_of("fetch.remote.max.decompressed.bytes")
 """The most bytes that a batch may decompress to by default."""
 ANY_OFFSET = -1

@@ -16,10 +16,11 @@ from typing import Any
 import attrs
 
 from kafka_remote_client import arguments
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.records._select import AbortedTransactionFilter, BatchList, ColumnBuilder, scan_batches
-from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchHeader, BatchRules
+from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, BatchHeader, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.faults import Fault, fault_error
 from kafka_remote_client.records.tally import TallyBlock, TallyBuilder

@@ -14,8 +14,9 @@ References: KIP-98; :mod:`~kafka_remote_client.records.batch`.
 
 from __future__ import annotations
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.records.aborted import AbortedTransactionFilter
-from kafka_remote_client.records.batch import MAX_OFFSET, BatchList
+from kafka_remote_client.records.batch import BatchList
 
 __all__ = ["tally_headers"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_remote_client import arguments
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
-from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, BatchRules
+from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, BatchRules
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.completed_fetch import MAX_FEED, FetchState, aborted_filter, checked_cap
 from kafka_remote_client.records.faults import Fault, fault_error

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import CorruptIndexError
 from kafka_remote_client.model import EpochEntry
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
@@ -25,7 +26,7 @@ __all__ = ["parse_leader_epoch_checkpoint"]
 _VERSION = "0"
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _ENTRY = re.compile(r"([0-9]{1,10}) ([0-9]{1,19})", re.ASCII)
-_HIGHEST_EPOCH, _HIGHEST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
+_HIGHEST_EPOCH = (1 << 31) - 1
 
 
 def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochLineage:
@@ -44,7 +45,7 @@ def parse_leader_epoch_checkpoint(data: bytes) -> LeaderEpochLineage:
     entries = []
     for line in lines[2:]:
         match = _ENTRY.fullmatch(line)
-        if match is None or int(match[1]) > _HIGHEST_EPOCH or int(match[2]) > _HIGHEST_OFFSET:
+        if match is None or int(match[1]) > _HIGHEST_EPOCH or int(match[2]) > MAX_OFFSET:
             raise CorruptIndexError("leader epoch checkpoint has a line that is not an epoch and an offset")
         entries.append(EpochEntry(int(match[1]), int(match[2])))
     try:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import ConfigurationError, ObjectNotFoundError
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import (
@@ -52,7 +53,6 @@ _SUFFIXES = {
 }
 _KINDS = {suffix: kind for kind, suffix in _SUFFIXES.items()}
 _DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})-(?P<id>[A-Za-z0-9_-]{22})", re.ASCII)
-_HIGHEST_OFFSET = (1 << 63) - 1
 _FILE = re.compile(r"(?P<start>[0-9]{20})-(?P<id>[A-Za-z0-9_-]{22})(?P<suffix>\.[a-z_]+)", re.ASCII)
 
 
@@ -119,7 +119,7 @@ class LocalTieredStorageLayout:
         of_directory, of_file = _DIRECTORY.fullmatch(directory), _FILE.fullmatch(name)
         if of_directory is None or of_file is None or of_file["suffix"] not in _KINDS:
             return None
-        if int(of_file["start"]) > _HIGHEST_OFFSET:
+        if int(of_file["start"]) > MAX_OFFSET:
             return None
         tip = TopicIdPartition(uuid_from_text(of_directory["id"]), of_directory["topic"], int(of_directory["partition"]))
         segment_id = RemoteLogSegmentId(tip, uuid_from_text(of_file["id"]))

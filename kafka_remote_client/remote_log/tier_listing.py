@@ -30,6 +30,7 @@ from uuid import UUID
 
 import attrs
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import CorruptIndexError, ObjectNotFoundError, RemoteLogError
 from kafka_remote_client.model import (
     UNKNOWN_EPOCH,
@@ -58,7 +59,7 @@ __all__ = ["TierListing", "cache_of_uploads"]
 _log = logging.getLogger(__name__)
 _NO_BROKER = -1
 _NO_TIME = -1
-_ANY_END = 2**63 - 2
+_ANY_END = MAX_OFFSET - 1
 _READERS = 8
 
 

@@ -29,9 +29,10 @@ from uuid import UUID
 
 import attrs
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import ConfigurationError, DirectFetchError
 from kafka_remote_client.records import BatchHeader, BatchRules, RemoteLogInputStream
-from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, MAX_OFFSET, write_batch
+from kafka_remote_client.records.batch import DEFAULT_MAX_DECOMPRESSED_BYTES, write_batch
 from kafka_remote_client.records.completed_fetch import FetchState
 from kafka_remote_client.wire import Writer
 

@@ -19,12 +19,12 @@ from typing import Protocol
 
 import attrs
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import DirectFetchError, UnsupportedFormatError
 from kafka_remote_client.records import BatchHeader, BatchRules, RemoteLogInputStream
 from kafka_remote_client.records.batch import (
     ANY_OFFSET,
     DEFAULT_MAX_DECOMPRESSED_BYTES,
-    MAX_OFFSET,
     PREFIX_SIZE,
     BatchPrefix,
     checksum_matches,

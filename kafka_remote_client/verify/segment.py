@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import CorruptIndexError
 from kafka_remote_client.model import (
     UNKNOWN_EPOCH,
@@ -20,7 +21,6 @@ from kafka_remote_client.model import (
     RemoteLogSegmentState,
 )
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.records.batch import MAX_OFFSET
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.leader_epoch_checkpoint import parse_leader_epoch_checkpoint
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage

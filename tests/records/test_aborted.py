@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.model import AbortedTransaction, IsolationLevel
 from kafka_remote_client.records import CompletedFetch, RemoteLogInputStream, read_batches
-from kafka_remote_client.records.batch import MAX_OFFSET, BatchRules
+from kafka_remote_client.records.batch import BatchRules
 from kafka_remote_client.records.completed_fetch import FetchState, aborted_filter
 from tests.support.batches import Rec, abort_marker, batch, commit_marker, control_batch, metadata
 from tests.support.decoders import IMPLEMENTATIONS, SEAM, outcome

@@ -5,8 +5,8 @@ import attrs
 import crc32c
 import pytest
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.records import BatchHeader
-from kafka_remote_client.records.batch import MAX_OFFSET
 from kafka_remote_client.verify import log_walk
 from kafka_remote_client.verify.finding import FindingKind
 from kafka_remote_client.verify.log_walk import MAX_PROBLEMS, LogEnd, LogWalk

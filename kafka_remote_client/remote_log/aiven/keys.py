@@ -19,6 +19,7 @@ import re
 
 import attrs
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.model import (
     RemoteLogSegmentId,
     TopicIdPartition,
@@ -33,7 +34,7 @@ LOG, INDEXES, MANIFEST = "log", "indexes", "rsm-manifest"
 _DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<id>[A-Za-z0-9_-]{22})", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _FILE = re.compile(rf"(?P<start>[0-9]{{20}})-(?P<id>[A-Za-z0-9_-]{{22}})\.(?P<suffix>{LOG}|{INDEXES}|{MANIFEST})", re.ASCII)
-_MAX_OFFSET, _MAX_PARTITION = 2**63 - 1, 2**31 - 1
+_MAX_PARTITION = 2**31 - 1
 
 
 @attrs.frozen
@@ -70,7 +71,7 @@ def parse_key(key: str, prefix: str) -> SegmentObjectKey | None:
     if of_directory is None or of_file is None or not _PARTITION.fullmatch(partition):
         return None
     start, number = int(of_file["start"]), int(partition)
-    if start > _MAX_OFFSET or number > _MAX_PARTITION:
+    if start > MAX_OFFSET or number > _MAX_PARTITION:
         return None
     tip = TopicIdPartition(uuid_from_text(of_directory["id"]), of_directory["topic"], number)
     return SegmentObjectKey(RemoteLogSegmentId(tip, uuid_from_text(of_file["id"])), start, of_file["suffix"])
