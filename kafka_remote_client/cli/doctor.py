@@ -22,8 +22,19 @@ import typer
 
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.locate import open_source
-from kafka_remote_client.cli.options import DEFAULT_LAYOUT, DEFAULT_TIMEOUT, KeyPrefix, Layout, Output, StoreOptions, Timeout
+from kafka_remote_client.cli.old_spellings import topics_of
+from kafka_remote_client.cli.options import (
+    DEFAULT_LAYOUT,
+    DEFAULT_TIMEOUT,
+    KeyPrefix,
+    Layout,
+    OldTopic,
+    Output,
+    StoreOptions,
+    Timeout,
+)
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
+from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import (
@@ -186,9 +197,7 @@ class Examination:
                     formats=readable_formats(installed_formats()),
                 )
                 return f"{topic}-{partition} is tiered from offset {offsets.log_start} to {offsets.latest_tiered}"
-        raise _FailedError(
-            "no partition has tiered records", "Name a tiered topic with --topic, or enable remote storage for it."
-        )
+        raise _FailedError("no partition has tiered records", "Name a tiered topic, or enable remote storage for it.")
 
     def _partitions(self) -> list[tuple[str, int]]:
         if reads_the_store(self._remote) and not self._remote.listing_broker:
@@ -292,14 +301,16 @@ def _doctor(
     place: Annotated[
         str, typer.Argument(help="A consumer's configuration (lines KEY=VALUE), or the URL of a store.", metavar="FILE|URL")
     ],
-    topic: Annotated[str | None, typer.Option("--topic", help="Tiered topic to try; default: the first one.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Tiered topic to try; default: the first one.", metavar="TOPIC")] = None,
     store_option: StoreOptions = None,
     layout: Layout = DEFAULT_LAYOUT,
     key_prefix: KeyPrefix = "",
     timeout: Timeout = DEFAULT_TIMEOUT,
     output: Output = OutputFormat.TEXT,
+    old_topic: OldTopic = None,
 ) -> None:
     """Checks each step from a configuration to a record. Names the one thing to change."""
+    named = topics_of([] if topic is None else [topic], old_topic, remark)
     if "://" in place:
         options = parse_settings(store_option or [], "--store-option")
         settings: dict[str, object] = {
@@ -313,7 +324,7 @@ def _doctor(
         }
     else:
         settings = dict(parse_settings([f"@{place}"], "FILE"))
-    steps = examine(Examination(settings, SystemClock(), timeout, topic))
+    steps = examine(Examination(settings, SystemClock(), timeout, next(iter(named), None)))
     show_steps(steps, output)
     if any(step.state == "failed" for step in steps):
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_remote_client.cli.doctor import Examination, examine
+from kafka_remote_client.cli.main import run
 from kafka_remote_client.clock import SystemClock
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import direct_settings
@@ -118,10 +119,19 @@ def test_store_with_another_layout_names_its_own(made: World, capsys: pytest.Cap
 
 
 def test_store_alone_is_checked_up_to_its_bytes(made: World, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["doctor", made.places["tier"], "--topic", "orders", "--output", "json"]
+    asked = ["doctor", made.places["tier"], "orders", "--output", "json"]
     lines = [json.loads(line) for line in printed(capsys, *asked).splitlines()]
     names = ["configuration", "store", "layout", "tier", "location", "host", "GET", "bytes", "clock"]
     assert [(line["name"], line["state"]) for line in lines] == [(name, "ok") for name in names]
+
+
+def test_topic_as_an_option_works_with_one_warning(made: World, capsys: pytest.CaptureFixture[str]) -> None:
+    new = printed(capsys, "doctor", made.places["tier"], "orders")
+    with pytest.raises(SystemExit) as ended:
+        run(["doctor", made.places["tier"], "--topic", "orders"])
+    old = capsys.readouterr()
+    assert (ended.value.code, old.out) == (0, new)
+    assert old.err.count("WARNING: --topic is deprecated") == 1
 
 
 @pytest.mark.parametrize(
