@@ -1,4 +1,4 @@
-"""The values that travel between the rooms: frozen, slotted, without behaviour beyond their own arithmetic.
+"""The values that travel between the packages: frozen, slotted, without behaviour beyond their own arithmetic.
 
 Names and meanings are Kafka's (``org.apache.kafka.server.log.remote.storage``) and KIP-1254's.
 

@@ -3,7 +3,7 @@
 The application gets a report for each partition that is read from the store at most once per interval, and again when the
 partition leaves the store. The time left is an estimate at the pace of the last reports.
 
-References: docs/consumer.md, "A long read moves".
+References: docs/consumer.md, "Progress of a long read".
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ further byte is requested: the owner takes the decoded records, then the end its
 broker continues. STOP comes from the owner (seek, pause, revocation, close) and may come at any time; results that arrive later
 are dropped because a stopped reader accepts no event but STOP.
 
-References: docs/design.md, "States".
+References: docs/design.md, "States of a read".
 """
 
 from __future__ import annotations

@@ -20,10 +20,9 @@ time           any of the above, as ``now``                 Fetch of what had to
 =============  ===========================================  ==========================================================
 
 LocationBatch, Fetch and Decode take long. A worker that has nothing to do takes *one* from :meth:`Scheduler.next_command`, so
-none waits between its decision and its start, and each decision uses the latest state. All reads that need a
-location at that moment are in one LocationBatch. Decode comes first: the
-worker that read a range finds its bytes in its processor's cache. Deliver and End take no time; the thread that reported the
-event takes them from :meth:`Scheduler.notices`.
+none waits between its decision and its start, and each decision uses the latest state. All reads that need a location at that
+moment are in one LocationBatch. Decode comes first: the worker that read a range finds its bytes in its processor's cache.
+Deliver and End take no time; the thread that reported the event takes them from :meth:`Scheduler.notices`.
 
 The scheduler examines a read after an event (:mod:`~kafka_remote_client.fetch.ready_queue`), so a step costs the same with
 a thousand partitions as with one. A Fetch needs, in this order: a free place in flight, memory and its share of the rate
@@ -34,7 +33,7 @@ range that is requested again has its memory and goes first: its reader cannot g
 An unexpected exception is a defect. It moves one read to the broker, and never costs records, a thread or another partition:
 :class:`ReadDefectError` names the read, and the engine ends it with :meth:`Scheduler.broke`.
 
-References: docs/design.md, "Windows, ranges, grants".
+References: kafka_remote_client/fetch/README.md, "Windows, ranges, grants".
 """
 
 from __future__ import annotations

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import ROOT, RUN_AS_A_WHOLE, blocks, documents
+from tests.packaging.tree import source_modules
 
 _LINK = re.compile(r"\[[^\]]*\]\((?!https?://)(?P<target>[^)#]*)(?:#(?P<anchor>[^)]*))?\)")
+_REFERENCE = re.compile(r'([\w/-]+\.md), "([^"]+)"')
 _FRAGMENT = re.compile(r"[a-z0-9-]+\.(added|changed|fixed|removed|security)\.md")
 _LANGUAGES = {"python", "console", "text", "json", "mermaid", "properties", "toml", ""}
 
@@ -29,6 +31,12 @@ def test_links_lead_to_existing_targets(document: Path) -> None:
         assert target.exists(), link[0]
         if link["anchor"]:
             assert link["anchor"] in _anchors(target.read_text()), link[0]
+
+
+@pytest.mark.parametrize("module", [path for path in source_modules() if '.md, "' in (ROOT / path).read_text()], ids=str)
+def test_references_of_modules_lead_to_existing_sections(module: Path) -> None:
+    for page, section in _REFERENCE.findall((ROOT / module).read_text()):
+        assert f"# {section}\n" in (ROOT / page).read_text(), f"{page}: {section}"
 
 
 def test_blocks_have_a_language_that_is_run_or_listed_as_not_run() -> None:

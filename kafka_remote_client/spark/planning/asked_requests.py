@@ -10,7 +10,7 @@ Requests run for all splits at the same time: first the first window of each, th
 requests were made. If there are more splits than that, the requests are spread evenly over the job. The caller estimates
 the rest.
 
-References: docs/spark.md, "What a job takes".
+References: docs/spark.md, "Plan a job".
 """
 
 from __future__ import annotations
