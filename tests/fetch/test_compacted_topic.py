@@ -74,6 +74,14 @@ class MetadataSource(OneByOne):
         """Has nothing to close."""
 
 
+class LateSource(MetadataSource):
+    """Grants begin one range behind the batch with the requested offset."""
+
+    def answer(self, question: LocationQuestion, deadline: Deadline) -> SegmentLocation | NotRemote:
+        found = super().answer(question, deadline)
+        return found if isinstance(found, NotRemote) else attrs.evolve(found, ranges=found.ranges[1:])
+
+
 @attrs.define
 class Reading:
     """What a read gave: offsets, how it ended, and for which partitions the policy was asked."""
@@ -92,6 +100,7 @@ def read(
     ends: Sequence[int] = ENDS,
     allow_offset_gaps: bool = False,
     change: Callable[[Tier], None] = lambda _tier: None,
+    source: Callable[[Tier], MetadataSource] = MetadataSource,
 ) -> Reading:
     tier, found = Tier(), Reading()
     for number, (batches, last) in enumerate(zip(segments, ends, strict=True), 1):
@@ -106,7 +115,7 @@ def read(
     config = RemoteFetchConfig(enabled=True, allow_offset_gaps=allow_offset_gaps, location_timeout_ms=60_000)
     clock = SystemClock()
     engine = FetchEngine(
-        MetadataSource(tier),
+        source(tier),
         StoreFetcher(tier.store),
         config,
         clock=clock,
@@ -191,6 +200,13 @@ def test_the_setting_does_not_ask_about_an_overlap() -> None:
     batches = [batch(0, 5), batch(20, 5), batch(22, 3)]
     found = read([batches], compacted=True, ends=(104,), allow_offset_gaps=True)
     assert outcome(found) == ([*range(5), *range(20, 25)], "corrupt", 25)
+    assert found.asked == []
+
+
+def test_the_setting_does_not_ask_about_a_grant_that_begins_late() -> None:
+    batches = [batch(0, 10), batch(10, 10), batch(20, 10), batch(30, 10)]
+    found = read([batches], compacted=True, start=15, ends=(39,), end=40, allow_offset_gaps=True, source=LateSource)
+    assert outcome(found) == ([], "corrupt", 15)
     assert found.asked == []
 
 
