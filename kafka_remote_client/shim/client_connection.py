@@ -6,13 +6,14 @@ as tasks. When one side closes, it closes the other one after the written bytes 
 
     deadline          | within it                                              | dropped as
     admission_timeout | the broker has to admit the client, TLS included       | admission
-    write_timeout     | a peer has to read the written bytes              | write
+    write_timeout     | a peer has to read the written bytes                   | write
     idle_timeout      | a whole request or answer has to arrive                | idle
 
 Single bytes do not extend a deadline. All buffers of all connections share one budget (``buffers.py``).
 
-A new connection, and each request after the first, waits for its turn when its share of the loop is used up (``turns.py``).
-This module does the TLS handshakes, and not the listener, so that endless ones are counted and bounded (``handshake.py``).
+A new connection, and each request after the first, waits for its turn when its share of the loop is used up
+(``loop_turns.py``). This module does the TLS handshakes, and not the listener, so that endless ones are counted and bounded
+(``handshake.py``).
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.handshake import Handshake
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.loop_turns import LoopTurns
 from kafka_remote_client.shim.request_pipeline import ClaimedRequest, Hold, RequestPipeline
-from kafka_remote_client.shim.turns import Turns
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
 
-__all__ = ["ClientConnection", "Surroundings"]
+__all__ = ["ClientConnection", "ConnectionContext"]
 
 T = TypeVar("T")
 
@@ -70,7 +71,7 @@ class Owner(Protocol):
 
 
 @attrs.frozen
-class Surroundings:
+class ConnectionContext:
     """What all connections of a shim share."""
 
     config: ShimConfig
@@ -79,7 +80,7 @@ class Surroundings:
     counters: Counters
     clock: Clock
     buffers: BufferBudget
-    turns: Turns
+    turns: LoopTurns
     listener_tls: ssl.SSLContext | None = None
     broker_tls: ssl.SSLContext | None = None
 
@@ -90,13 +91,13 @@ class ClientConnection(asyncio.Protocol):
     ``held``: its bytes in the budget. ``admitted``: whether the owner was told that the broker serves the client.
     """
 
-    def __init__(self, node_id: int, around: Surroundings, owner: Owner) -> None:
+    def __init__(self, node_id: int, context: ConnectionContext, owner: Owner) -> None:
         self.node_id = node_id
         self.peer = self._client_address = ""
         self.upstream: Address | None = None
         self.held = 0
         self.admitted = False
-        self._around = around
+        self._context = context
         self._owner = owner
         self._accepted: socket.socket | None = None  # before it is served
         self._entering: asyncio.Task[object] | None = None
@@ -108,23 +109,23 @@ class ClientConnection(asyncio.Protocol):
         self._asked: set[asyncio.Future[memoryview]] = set()
         self._admission = ClientAdmission()
         self._pipeline = RequestPipeline(
-            strategy=around.strategy,
-            advertise=around.listeners.advertise,
-            counters=around.counters,
+            strategy=context.strategy,
+            advertise=context.listeners.advertise,
+            counters=context.counters,
             to_client=self._to_client,
             to_broker=self._to_broker,
             claimed=self._answer,
             dial=lambda: self._start(self._connect()),
             admission=self._admission,
-            max_request_bytes=around.config.max_request_bytes,
-            max_in_flight=around.config.max_in_flight,
+            max_request_bytes=context.config.max_request_bytes,
+            max_in_flight=context.config.max_in_flight,
             counted=self._pace,
         )
         self._broker_full = False
         self._draining = False
         self._frames = 0
         self._for_client, self._for_broker = WriteProgress(), WriteProgress()
-        self._opened_at = self._last_active = around.clock.monotonic()
+        self._opened_at = self._last_active = context.clock.monotonic()
         self._closing_at: float | None = None
 
     # What the owner needs.
@@ -140,7 +141,7 @@ class ClientConnection(asyncio.Protocol):
 
     def overdue(self, now: float) -> str | None:
         """Which of its deadlines this connection has missed. Asks the broker about a client that only asked for versions."""
-        config = self._around.config
+        config = self._context.config
         self._account()
         if self._closing_at is not None:
             return "write" if now - self._closing_at > config.write_timeout else None
@@ -155,12 +156,12 @@ class ClientConnection(asyncio.Protocol):
     def drop(self, why: str) -> None:
         """Ends both sides at once, whatever is still to be written."""
         if self._closing_at is None:
-            self._around.counters.add(f"connections_dropped.{why}")
+            self._context.counters.add(f"connections_dropped.{why}")
         self._begin_closing()
         for transport in (self._socket, self._broker.transport):
             if transport is not None:
                 transport.abort()
-        self._around.buffers.holds(self, 0)
+        self._context.buffers.holds(self, 0)
 
     def close(self) -> None:
         """Ends both sides after what was written to them has gone out."""
@@ -179,11 +180,11 @@ class ClientConnection(asyncio.Protocol):
 
     def _begin_closing(self) -> None:
         if self._closing_at is None:
-            self._closing_at = self._around.clock.monotonic()
+            self._closing_at = self._context.clock.monotonic()
         waits: tuple[asyncio.Future[Any], ...] = (*self._tasks, *self._asked)
         for one in waits:
             one.cancel()
-        self._around.turns.leave(self)
+        self._context.turns.leave(self)
         if self._handshake:
             self._handshake.stop()
         if self._accepted is not None:
@@ -203,7 +204,7 @@ class ClientConnection(asyncio.Protocol):
             client.close()
             return
         self._accepted = client
-        if self._around.turns.may_enter(self):
+        if self._context.turns.may_enter(self):
             self.turn()
 
     def turn(self) -> None:
@@ -212,7 +213,7 @@ class ClientConnection(asyncio.Protocol):
             self._feed(lambda _nothing: self._pipeline.release(Hold.PACED), b"")
             return
         client, self._accepted = self._accepted, None
-        self._around.turns.entered(self)
+        self._context.turns.entered(self)
         loop = asyncio.get_running_loop()
         self._entering = loop.create_task(self._measured(loop.connect_accepted_socket(lambda: self, client)))
         self._entering.add_done_callback(partial(self._entered, client))
@@ -235,8 +236,8 @@ class ClientConnection(asyncio.Protocol):
             transport.abort()
             return
         _limit_unsent(transport)
-        if self._around.listener_tls is not None:
-            self._handshake = Handshake(self._around.config.handshake_timeout, partial(self._failed, "no ClientHello in time"))
+        if self._context.listener_tls is not None:
+            self._handshake = Handshake(self._context.config.handshake_timeout, partial(self._failed, "no ClientHello in time"))
 
     def data_received(self, data: bytes) -> None:
         self._feed(self._pipeline.from_client if self._handshake is None else self._take_handshake, data)
@@ -272,18 +273,18 @@ class ClientConnection(asyncio.Protocol):
     def _side_lost(self) -> None:
         self.close()
         if self._client is None and self._broker.transport is None and not self._tasks and self._entering is None:
-            self._around.buffers.holds(self, 0)
+            self._context.buffers.holds(self, 0)
             self._owner.closed(self)
 
     def _feed(self, take: Callable[[bytes], None], data: bytes) -> None:
         if self._closing_at is not None:
             return
-        now = self._around.clock.monotonic()
-        self._around.turns.begin()
+        now = self._context.clock.monotonic()
+        self._context.turns.begin()
         try:
             self._take(take, data, now)
         finally:
-            self._around.turns.end(self)
+            self._context.turns.end(self)
 
     def _take(self, take: Callable[[bytes], None], data: bytes, now: float) -> None:
         try:
@@ -310,15 +311,15 @@ class ClientConnection(asyncio.Protocol):
         """Brings the deadlines of writing and the budget up to date."""
         if self.closing and not self.held:
             return  # an aborted transport no longer holds these bytes
-        now = self._around.clock.monotonic()
+        now = self._context.clock.monotonic()
         below = self._socket if self._socket is not self._client else None
         for_client = sum(one.get_write_buffer_size() for one in (self._client, below) if one is not None)
         for_broker = 0 if self._broker.transport is None else self._broker.transport.get_write_buffer_size()
         self._for_client.look(for_client, now)
         self._for_broker.look(for_broker, now)
         of_handshake = 0 if self._handshake is None else self._handshake.held
-        self._around.buffers.holds(self, self._pipeline.held + of_handshake + for_client + for_broker)
-        if self._around.buffers.exceeded:
+        self._context.buffers.holds(self, self._pipeline.held + of_handshake + for_client + for_broker)
+        if self._context.buffers.exceeded:
             self._owner.crowded()
 
     def _to_client(self, data: Buffer) -> None:
@@ -356,10 +357,10 @@ class ClientConnection(asyncio.Protocol):
 
     async def _secure(self, handshake: Handshake, transport: asyncio.Transport) -> None:
         """Replaces the client's transport by one with TLS. Its first bytes may arrive before this continues."""
-        context, turns = self._around.listener_tls, self._around.turns
-        assert context is not None
+        tls_context, turns = self._context.listener_tls, self._context.turns
+        assert tls_context is not None
         try:
-            secured = await handshake.secured(transport, self, context, turns.begin, partial(turns.end, self))
+            secured = await handshake.secured(transport, self, tls_context, turns.begin, partial(turns.end, self))
         except OSError as error:  # also ssl.SSLError, and what a time-out raises
             self._failed(error)
             return
@@ -372,11 +373,11 @@ class ClientConnection(asyncio.Protocol):
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
-        around = self._around
-        for host, port in around.listeners.upstream(self.node_id):
+        context = self._context
+        for host, port in context.listeners.upstream(self.node_id):
             try:
-                async with asyncio.timeout(around.config.connect_timeout):
-                    await loop.create_connection(lambda: self._broker, host, port, ssl=around.broker_tls)
+                async with asyncio.timeout(context.config.connect_timeout):
+                    await loop.create_connection(lambda: self._broker, host, port, ssl=context.broker_tls)
             except OSError as error:  # also TimeoutError
                 # A TLS error does not go away by itself, and no client causes it.
                 _LOG.log(
@@ -388,8 +389,8 @@ class ClientConnection(asyncio.Protocol):
                 )
             else:
                 self.upstream = host, port
-                if around.broker_tls is not None and around.broker_tls.verify_mode is ssl.CERT_NONE:
-                    around.counters.add("broker_connections_unverified")
+                if context.broker_tls is not None and context.broker_tls.verify_mode is ssl.CERT_NONE:
+                    context.counters.add("broker_connections_unverified")
                 self._release_connecting()
                 return
         self.drop("upstream")
@@ -399,7 +400,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _pace(self) -> None:
         """Makes further requests wait for their turn when the client has used up its share or its rate."""
-        if not self._around.turns.may_go_on(self):
+        if not self._context.turns.may_go_on(self):
             self._pipeline.hold(Hold.PACED)
 
     def _answer(self, claim: ClaimedRequest) -> None:
@@ -407,9 +408,9 @@ class ClientConnection(asyncio.Protocol):
 
     async def _work(self, claim: ClaimedRequest) -> None:
         try:
-            secure = self._around.listener_tls is not None
+            secure = self._context.listener_tls is not None
             known = attrs.evolve(claim.request, secure=secure, client=self._client_address, principal=self._principal())
-            result = await self._around.strategy.answer(known, partial(self._ask, claim))
+            result = await self._context.strategy.answer(known, partial(self._ask, claim))
         except DirectFetchError as error:
             _LOG.info("closing the connection of %s: %s", self.peer, error)
             self.drop("protocol")
@@ -447,7 +448,7 @@ class ClientConnection(asyncio.Protocol):
         task.add_done_callback(self._done)
 
     async def _measured(self, work: Coroutine[Any, Any, T]) -> T:
-        return await self._around.turns.measured(self, work)
+        return await self._context.turns.measured(self, work)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -23,7 +23,7 @@ from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.loop_shares import LoopShares
 from kafka_remote_client.shim.request_rates import RequestRates
 
-__all__ = ["Client", "Turns"]
+__all__ = ["Client", "LoopTurns"]
 
 _TICK_SECONDS = 0.001
 _LATELY_SECONDS = 0.2
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Client(Hashable, Protocol):
-    """What the turns need of a connection."""
+    """A connection, as far as LoopTurns needs it."""
 
     peer: str
     """Its address."""
@@ -49,7 +49,7 @@ class Client(Hashable, Protocol):
         """Continues the waiting work."""
 
 
-class Turns:
+class LoopTurns:
     """The turns of one event loop. ``cpu``: seconds of CPU time of the calling thread."""
 
     def __init__(

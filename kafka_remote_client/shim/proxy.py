@@ -18,14 +18,14 @@ import attrs
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.shim.broker_strategy import BrokerStrategy
 from kafka_remote_client.shim.buffers import BufferBudget
-from kafka_remote_client.shim.client_connection import ClientConnection, Surroundings
+from kafka_remote_client.shim.client_connection import ClientConnection, ConnectionContext
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.loop_shares import LoopShares
+from kafka_remote_client.shim.loop_turns import Client, LoopTurns
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.tls import broker_context, limit_tls_buffers, listener_context
-from kafka_remote_client.shim.turns import Client, Turns
 
 __all__ = ["Proxy"]
 
@@ -56,13 +56,13 @@ class Proxy:
         # Costs are real time, whatever time deadlines have.
         real = SystemClock()
         self._shares: LoopShares[Client] = LoopShares(config.max_loop_share_per_ip, real)
-        self._turns = Turns(self._rates, self._shares, counters, real)
+        self._turns = LoopTurns(self._rates, self._shares, counters, real)
         self._emptied = asyncio.Event()
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
         self.listeners = Listeners(config, self._accept, self._moved)
         limit_tls_buffers()
-        self._around = Surroundings(
+        self._context = ConnectionContext(
             config,
             self.listeners,
             strategy,
@@ -93,7 +93,7 @@ class Proxy:
     @property
     def broker_tls(self) -> ssl.SSLContext | None:
         """How brokers are verified now; ``None`` = plaintext."""
-        return self._around.broker_tls
+        return self._context.broker_tls
 
     @property
     def stopping(self) -> bool:
@@ -104,17 +104,17 @@ class Proxy:
         """A snapshot of the current numbers; from another thread it is approximate."""
         return {"connections_open": len(self._connections), "buffered_bytes": self._buffers.held}
 
-    def reload(self, around: Surroundings) -> None:
+    def reload(self, context: ConnectionContext) -> None:
         """Uses new limits, deadlines and certificates for connections from now on."""
-        self._config, self._around = around.config, around
-        self._buffers.limit = around.config.max_buffered_bytes
-        self._rates.rate = around.config.max_request_rate_per_ip
-        self._shares.limit = around.config.max_loop_share_per_ip
+        self._config, self._context = context.config, context
+        self._buffers.limit = context.config.max_buffered_bytes
+        self._rates.rate = context.config.max_request_rate_per_ip
+        self._shares.limit = context.config.max_loop_share_per_ip
 
-    def reloaded(self, config: ShimConfig) -> Surroundings:
+    def reloaded(self, config: ShimConfig) -> ConnectionContext:
         """Returns the argument of :meth:`reload`, from any thread. Raises ConfigurationError."""
         return attrs.evolve(
-            self._around, config=config, listener_tls=listener_context(config), broker_tls=broker_context(config)
+            self._context, config=config, listener_tls=listener_context(config), broker_tls=broker_context(config)
         )
 
     async def drain(self) -> None:
@@ -181,7 +181,7 @@ class Proxy:
 
     def _accept(self, node_id: int, client: socket.socket) -> None:
         self._turns.begin()
-        connection = ClientConnection(node_id, self._around, self)
+        connection = ClientConnection(node_id, self._context, self)
         connection.accepted(client)
         self._turns.end(connection)
         if self._shares.unadmitted_debt > _MAX_UNADMITTED_DEBT:

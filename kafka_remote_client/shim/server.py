@@ -103,11 +103,11 @@ class Shim:
         self._proxy.reloaded(config)
         if self._grants:
             granting_signer(config)
-        around = self._proxy.reloaded(taken)
+        context = self._proxy.reloaded(taken)
         if self._tier is not None:
             self._tier.reload(taken)
         self._config = taken
-        self._loop.call_soon_threadsafe(self._proxy.reload, around)
+        self._loop.call_soon_threadsafe(self._proxy.reload, context)
         return [name for name in differ if name not in RELOADED]
 
     def drain(self) -> None:

@@ -20,16 +20,16 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.broker_strategy import Ask, ClientRequest
 from kafka_remote_client.shim.buffers import BufferBudget
-from kafka_remote_client.shim.client_connection import ClientConnection, Surroundings
+from kafka_remote_client.shim.client_connection import ClientConnection, ConnectionContext
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.loop_shares import LoopShares
+from kafka_remote_client.shim.loop_turns import Client, LoopTurns
 from kafka_remote_client.shim.request_pipeline import Hold
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
-from kafka_remote_client.shim.turns import Client, Turns
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
 from tests.support.ports import free_ports
@@ -436,9 +436,9 @@ class Doorkeeper:
 def unconnected(clock: ManualClock, owner: Doorkeeper, shares: LoopShares[Client] | None = None) -> ClientConnection:
     config, counters = ShimConfig("127.0.0.1:1"), Counters()
     listeners = Listeners(config, lambda *_: None, lambda _node: None)
-    turns = Turns(RequestRates(None, clock), LoopShares(1.0, clock) if shares is None else shares, counters, clock)
-    around = Surroundings(config, listeners, Strategy(lambda *_: None), counters, clock, BufferBudget(1 << 20), turns)
-    return ClientConnection(-1, around, owner)
+    turns = LoopTurns(RequestRates(None, clock), LoopShares(1.0, clock) if shares is None else shares, counters, clock)
+    context = ConnectionContext(config, listeners, Strategy(lambda *_: None), counters, clock, BufferBudget(1 << 20), turns)
+    return ClientConnection(-1, context, owner)
 
 
 async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnection, FakeTransport]:

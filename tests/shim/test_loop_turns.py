@@ -17,9 +17,9 @@ from kafka_remote_client.shim.client_admission import MAX_REQUESTS_BEFORE
 from kafka_remote_client.shim.config import ShimConfig, parse_address
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.loop_shares import LoopShares
+from kafka_remote_client.shim.loop_turns import Client, LoopTurns
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
-from kafka_remote_client.shim.turns import Client, Turns
 from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
@@ -48,7 +48,7 @@ class Loop:
         self.worked = 0.0
         self.counters = Counters()
         self.shares: LoopShares[Client] = LoopShares(0.4, self.clock)
-        self.turns = Turns(RequestRates(rate, self.clock), self.shares, self.counters, self.clock, lambda: self.worked)
+        self.turns = LoopTurns(RequestRates(rate, self.clock), self.shares, self.counters, self.clock, lambda: self.worked)
 
     def work(self, seconds: float, slowdown: float = 1.0) -> None:
         self.worked += seconds
