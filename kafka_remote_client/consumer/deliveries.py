@@ -274,7 +274,7 @@ class Deliveries:
             self.serves_callbacks = False
         count = len(arrived)
         if count and self._flows.routes.redirected:
-            arrived = [heeded for message in arrived if (heeded := self._heeded(message)) is not None]
+            arrived = [taken for message in arrived if (taken := self._deliverable(message)) is not None]
         if arrived:
             self._count(arrived)
             if self.gathered:
@@ -293,11 +293,11 @@ class Deliveries:
         else:
             self.broker_records += len(arrived)
 
-    def _heeded(self, message: Message) -> Message | None:
-        """Returns the message of the inner consumer to deliver, or ``None``: see :meth:`Routing.heeded`."""
+    def _deliverable(self, message: Message) -> Message | None:
+        """Returns the message of the inner consumer to deliver, or ``None``: see :meth:`Routing.deliverable`."""
         topic, partition = message.topic(), message.partition()
         flow = None if topic is None or partition is None else self._flows.get(topic, partition)
-        return message if flow is None else self._routing.heeded(flow, message)
+        return message if flow is None else self._routing.deliverable(flow, message)
 
     # -- handing out -------------------------------------------------------------------------------------------------------
 
@@ -432,7 +432,7 @@ class Deliveries:
             if flow is None or tp.error is not None:
                 continue
             # It does not settle, because poll() would then regather its read-ahead for each position.
-            last, waits = self.queue.stand(key)
+            last, waits = self.queue.delivered(key)
             if last is not None:
                 flow.handed_out_to(last)
             if waits or not flow.delivered_by_broker or tp.offset < 0 or key in gathered:

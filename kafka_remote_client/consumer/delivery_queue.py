@@ -89,7 +89,7 @@ class DeliveryQueue(MessageSlice):
                         self._store(last)
             return True
 
-    def stand(self, key: tuple[str, int]) -> tuple[Message | None, bool]:
+    def delivered(self, key: tuple[str, int]) -> tuple[Message | None, bool]:
         """Returns a partition's last delivered record of this slice, and whether the position is the offset after it.
 
         It is, while another record waits or no further call was made. Stores nothing.

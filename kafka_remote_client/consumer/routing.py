@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 _RECHECK_TICK_SECONDS = 0.1
 _NEVER = math.inf
-_OF_ITS_PLACE = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
+_OFFSET_ERRORS = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
 """Errors of librdkafka about the fetched offset, not about the partition. A fetch may be in flight when it is paused."""
 
 
@@ -115,7 +115,7 @@ class Routing:
         for key, start in (self._commits.starts(asked, seconds) if asked else {}).items():
             flow = self._flows.get(*key)
             if flow is not None and start is None:
-                self._begin_inside(flow)
+                self._leave_start_to_inner(flow)
             elif flow is not None and start is not None:
                 self._commits.adopt(flow)
                 self._started_at(flow, start)
@@ -137,7 +137,7 @@ class Routing:
         else:
             self._decided(flow)
 
-    def _begin_inside(self, flow: PartitionFlow) -> None:
+    def _leave_start_to_inner(self, flow: PartitionFlow) -> None:
         """The coordinator rejects the look-up of a committed offset: the inner consumer repeats it, and reports the error."""
         with suppress(KafkaException):  # increments are not for an eager group, which a refusal ends soon
             self._inner.incremental_unassign([flow.bare])
@@ -327,7 +327,7 @@ class Routing:
         flow.moved = True
         self._flows.reroute()
 
-    def heeded(self, flow: PartitionFlow, message: Message) -> Message | None:
+    def deliverable(self, flow: PartitionFlow, message: Message) -> Message | None:
         """Returns the application's message for a message of the inner consumer, while ``flow`` is not simply on its path.
 
         ``None`` for a record or an end that another path delivers, or that follows damage in both tiers, and for an
@@ -355,7 +355,7 @@ class Routing:
             flow.damage = None  # the broker's copy is good
             self._flows.reroute()
             return message
-        return None if error is None or error.code() in _OF_ITS_PLACE else message
+        return None if error is None or error.code() in _OFFSET_ERRORS else message
 
     def _park(self, flow: PartitionFlow, *, recheck_at: float) -> None:
         """Pauses the inner consumer's partition; from ``recheck_at`` on :meth:`recheck` seeks and resumes it again."""
@@ -406,10 +406,10 @@ class Routing:
             if flow.moved:
                 self.go_broker(flow, RouteEvent.RESUMED)
         if unmoved:
-            self._look_again(unmoved, now)
+            self._compare_with_local_logs(unmoved, now)
         return True
 
-    def _look_again(self, flows: list[PartitionFlow], now: float) -> None:
+    def _compare_with_local_logs(self, flows: list[PartitionFlow], now: float) -> None:
         """Compares positions of the inner consumer with the starts of the local logs. One call for all of them."""
         allowed = []
         for flow in flows:

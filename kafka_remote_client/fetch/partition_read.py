@@ -376,7 +376,7 @@ class PartitionRead:
             self._range_done(grant, decoded)
         else:
             retry_at = self._range_failed(decoded, failure, now, jitter, damaged=error is not None)
-        self._end_where_drained()
+        self._end_if_drained()
         return retry_at
 
     def _held(self, block: RecordBlock, decoded: RangeRead, source_bytes: int) -> ReadyBlock:
@@ -458,9 +458,9 @@ class PartitionRead:
     def leave(self, reason: str) -> None:
         """Sends no more requests; reading ends after the ranges in flight have arrived and were decoded."""
         self._leaves_for = reason
-        self._end_where_drained()
+        self._end_if_drained()
 
-    def _end_where_drained(self) -> None:
+    def _end_if_drained(self) -> None:
         if self._leaves_for is None or self._decoding is not None or self.state is ReaderState.ENDING:
             return
         head = self._grants[0].head if self._grants else None

@@ -243,24 +243,24 @@ def test_knows_of_which_partitions_records_wait(handed_out: DeliveryQueue) -> No
 def test_the_place_of_a_partition_is_known_without_storing(handed_out: DeliveryQueue, store: Store) -> None:
     given = [*messages(2), *messages(1, partition=1), *messages(1, partition=2)]
     begin(handed_out, given, of_one_partition=False)
-    assert handed_out.stand(("t", 0)) == (given[0], True)
-    assert handed_out.stand(("t", 1)) == (None, True)
+    assert handed_out.delivered(("t", 0)) == (given[0], True)
+    assert handed_out.delivered(("t", 1)) == (None, True)
     hand_out(handed_out)
     hand_out(handed_out)
-    assert handed_out.stand(("t", 0)) == (given[1], True), "nobody asked for more"
+    assert handed_out.delivered(("t", 0)) == (given[1], True), "nobody asked for more"
     handed_out.follow()
-    assert handed_out.stand(("t", 0)) == (given[1], False)
-    assert handed_out.stand(("t", 1)) == (given[2], False)
-    assert handed_out.stand(("t", 3)) == (None, False)
+    assert handed_out.delivered(("t", 0)) == (given[1], False)
+    assert handed_out.delivered(("t", 1)) == (given[2], False)
+    assert handed_out.delivered(("t", 3)) == (None, False)
     handed_out.store()
     assert store.stored[-2:] == [given[1], given[2]]
     assert handed_out.settle() == ([given[1], given[2]], [given[3]])
-    assert handed_out.stand(("t", 2)) == (None, False)
+    assert handed_out.delivered(("t", 2)) == (None, False)
 
 
 def test_a_record_looked_at_before_is_still_stored(handed_out: DeliveryQueue, store: Store) -> None:
     given = messages(3)
     begin(handed_out, given)
-    handed_out.stand(("t", 0))
+    handed_out.delivered(("t", 0))
     handed_out.store()
     assert store.stored == [given[0]]

@@ -481,15 +481,15 @@ def test_inner_records_and_ends_do_not_count_during_a_direct_read(rig: Rig, code
     """The partition was assigned at the high watermark, and records can have arrived before the pause took effect."""
     flow = rig.adopted(20)
     message = Message(topic="t", partition=0, offset=150, value=b"", error=None if code is None else KafkaError(code))
-    assert rig.routing.heeded(flow, message) is None
+    assert rig.routing.deliverable(flow, message) is None
     rig.routing.go_broker(flow, RouteEvent.READ_ENDED)
-    assert rig.routing.heeded(flow, message) is message
+    assert rig.routing.deliverable(flow, message) is message
 
 
 def test_other_errors_of_the_inner_consumer_are_always_told(rig: Rig) -> None:
     error = Message(topic="t", partition=0, error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     flow = rig.adopted(20)
-    assert rig.routing.heeded(flow, error) is error
+    assert rig.routing.deliverable(flow, error) is error
 
 
 @pytest.mark.parametrize(("offset", "place"), [(20, 20), (OFFSET_BEGINNING, 0)])
@@ -503,7 +503,7 @@ def test_nothing_is_fetched_or_read_before_the_bounds_are_known(rig: Rig, offset
     assert rig.calls == [("pause", OFFSET_INVALID), ("assign", place)]
     assert (flow.route, rig.engine.read_requests, rig.flows.parked) == (Route.AWAITS_BOUNDS, [], {flow.key})
     assert (rig.flows.routes.any_not_by_broker, rig.flows.routes.by_broker) == (True, [])
-    assert rig.routing.heeded(flow, Message(topic="t", partition=0, offset=20, value=b"")) is None
+    assert rig.routing.deliverable(flow, Message(topic="t", partition=0, offset=20, value=b"")) is None
     rig.engine.answers["t", 0] = BOUNDS
     rig.routing.decide()
     assert (flow.route, len(rig.engine.read_requests)) == (Route.REMOTE, 1)
@@ -669,11 +669,11 @@ def test_nothing_of_the_inner_consumer_counts_until_it_was_moved(rig: Rig) -> No
     rig.routing.take(1)
     assert (flow.route, flow.moved) == (Route.BROKER, True)
     early = Message(topic="t", partition=0, offset=150, value=b"")
-    assert rig.routing.heeded(flow, early) is None
+    assert rig.routing.deliverable(flow, early) is None
     rig.clock.now += 1
     rig.routing.recheck()
     due = Message(topic="t", partition=0, offset=100, value=b"")
-    assert rig.routing.heeded(flow, due) is due
+    assert rig.routing.deliverable(flow, due) is due
 
 
 def test_a_completed_read_resets_the_back_off(rig: Rig) -> None:
@@ -701,12 +701,12 @@ def test_turning_direct_fetch_on_does_not_end_a_halt(rig: Rig) -> None:
     flow = rig.adopted(20)
     rig.routing.take(1)
     bad = Message(topic="t", partition=0, offset=30, error=KafkaError(KafkaError._BAD_MSG))
-    assert rig.routing.heeded(flow, bad) is not None
+    assert rig.routing.deliverable(flow, bad) is not None
     assert flow.halted
     rig.routing.switched(lambda _: None)
     rig.clock.now += 600
     rig.routing.recheck()
-    assert (flow.halted, flow.route, rig.routing.heeded(flow, bad)) == (True, Route.BROKER, None)
+    assert (flow.halted, flow.route, rig.routing.deliverable(flow, bad)) == (True, Route.BROKER, None)
 
 
 def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: Rig) -> None:
@@ -716,14 +716,14 @@ def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: 
     rig.routing.take(1)
     rig.calls.clear()
     for offset in (10, 11):
-        assert rig.routing.heeded(flow, Message(topic="t", partition=0, offset=offset, value=b"")) is None
+        assert rig.routing.deliverable(flow, Message(topic="t", partition=0, offset=offset, value=b"")) is None
     assert (flow.next_offset, flow.damage is None) == (30, False)
     assert rig.calls == [("pause", OFFSET_INVALID)]
     rig.clock.now += 1
     rig.routing.recheck()
     assert ("seek", 30) in rig.calls
     good = Message(topic="t", partition=0, offset=30, value=b"")
-    assert rig.routing.heeded(flow, good) is good
+    assert rig.routing.deliverable(flow, good) is good
     assert flow.damage is None
 
 
