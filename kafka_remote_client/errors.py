@@ -21,7 +21,7 @@ The tree::
     │   └── ForbiddenLocationError        broker (hostile URL, redirect): a security event
     ├── CorruptRecordError            retry once, then broker: bytes that are not what Kafka wrote
     ├── UnsupportedFormatError        broker: a format that this version cannot read
-    ├── LocationError                 broker: where the offset lies could not be learnt
+    ├── LocationError                 broker: the location of an offset is unknown
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── PeerUnreachableError          no connection to the shim or broker
     │   ├── NotAnnouncedError             the peer is a plain broker, which grants no locations
@@ -34,7 +34,7 @@ The tree::
         ├── RemoteLogMetadataError        a metadata record
         ├── CorruptIndexError             an index, checkpoint or snapshot file
         ├── CorruptChunkError             a chunk of a log that is stored compressed or encrypted
-        ├── DataKeyError                  the key that a segment is encrypted with cannot be had
+        ├── DataKeyError                  the key that a segment is encrypted with is not available
         └── ObjectNotFoundError           an object that metadata names is not in the store
 
 ``str(error)`` says what failed, where, and what to do. What else is known is in ``error.context``, an :class:`ErrorContext`:
@@ -431,7 +431,7 @@ class CorruptChunkError(RemoteLogError):
 
 
 class DataKeyError(RemoteLogError):
-    """A segment is encrypted, and its data key cannot be had: no such private key was given, or it is another one."""
+    """A segment is encrypted, and its data key is not available: no private key has its id, or it is another key."""
 
     cause = "data-key"
 

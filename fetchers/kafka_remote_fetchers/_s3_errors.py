@@ -1,10 +1,10 @@
-"""What boto3 raises, as our kinds, with no text of its own: those repeat URLs, and S3 repeats signatures.
+"""Maps errors of boto3 to the kinds of errors.py. Texts of boto3 are left out: they repeat URLs, and S3 repeats signatures.
 
 ::
 
     boto3                                                 | error
     an answer of the store (ClientError)                  | by status and code, as every store's (kafka_remote_fetchers._http)
-    no credentials, or none that can be had               | RemoteStorageAccessError
+    no credentials, or the provider fails                 | RemoteStorageAccessError
     connecting or reading takes too long                  | RemoteStorageTimeoutError
     connection refused, cut, short                        | RemoteStorageUnavailableError
     certificate refused                                   | RemoteStorageError

@@ -70,11 +70,11 @@ def map_topic(
         cluster = ClusterFacts() if ask is None else ask()
         facts = _facts(source, tips, stored, cluster, say)
     parts = [part for one in facts for part in partition_parts(one, storage)]
-    ours = {key for segment in stored for key in segment.keys.values()}
+    known = {key for segment in stored for key in segment.keys.values()}
     parts += [
         TopicPart(topic, None, PartKind.FOREIGN, stored_bytes=info.size, note=info.key)
         for info in seen.objects
-        if inspector.topic_of(info.key) == topic and info.key not in ours
+        if inspector.topic_of(info.key) == topic and info.key not in known
     ]
     return TopicMap(topic, tuple(parts), ask is not None, cluster.metadata is not None)
 

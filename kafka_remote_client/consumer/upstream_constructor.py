@@ -4,8 +4,8 @@ Why: upstream's asyncio classes create their consumer in their constructors, by 
 callbacks and made an executor. A replacement would have to repeat all that for each version. A change of the name in
 upstream's module would change the class for the rest of the process.
 
-Assumption: the constructor looks the class up by the given name, so that a copy of the function finds it in a namespace of
-ours. aio.py checks that at import. If the constructor does not use the name, or the environment has
+Assumption: the constructor looks the class up by the given name, so that a copy of the function finds it in another
+namespace. aio.py checks that at import. If the constructor does not use the name, or the environment has
 ``KAFKA_REMOTE_CLIENT_AIO=0``, upstream's constructor runs unchanged: direct fetch stays off, and a log line says so.
 
 References: ``types.FunctionType``, confluent_kafka.aio.

@@ -246,7 +246,7 @@ class EmbeddedCluster:
 
     @property
     def broker_bootstrap_servers(self) -> str:
-        """The broker's address, for clients that shall not see the shim. Raises RuntimeError before :meth:`start`."""
+        """The broker's address, for clients that must not use the shim. Raises RuntimeError before :meth:`start`."""
         return self.kafka.bootstrap_servers
 
     @property

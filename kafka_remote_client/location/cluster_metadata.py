@@ -171,17 +171,17 @@ class ClusterMetadata:
         answered = {entry.name: entry for entry in response.topics}
         now = self._clock.monotonic()
         failures: dict[str, LocationError] = {}
-        learnt: dict[str, _Topic] = {}
+        fresh: dict[str, _Topic] = {}
         for topic in topics:
             entry = answered.get(topic)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if entry is None else entry.error_code
             if entry is None or code != ErrorCode.NONE:
                 failures[topic] = broker_error(code, f"Metadata of {topic}")
             else:
-                learnt[topic] = _topic(entry, addresses, now)
+                fresh[topic] = _topic(entry, addresses, now)
         with self._guard:
             self._brokers = tuple(addresses.values())
-            self._topics |= learnt
+            self._topics |= fresh
         return failures
 
 

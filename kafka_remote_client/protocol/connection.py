@@ -115,7 +115,7 @@ class BrokerConnection:
             except TimeoutError:
                 self.close()
                 raise LocationError(f"{self._host}:{self._port} timed out") from None
-            # ValueError and OverflowError: a host or port, learnt from a peer, that is none.
+            # ValueError and OverflowError: a peer named an invalid host or port.
             except (OSError, ValueError, OverflowError) as error:
                 self.close()
                 raise LocationError(f"the connection to {self._host}:{self._port} failed: {error}") from error

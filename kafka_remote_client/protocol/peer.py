@@ -1,8 +1,8 @@
 """A broker (or shim) at one address: a connection that is made again when needed, and the API versions of the peer.
 
-What a peer speaks is learnt on every connection, because another program may answer at the same address tomorrow. ApiVersions
-is asked at version 3 first; a peer that answers UNSUPPORTED_VERSION, whatever body follows (brokers before 2.4, and the mock
-cluster of librdkafka, whose body is malformed), is asked again at version 0, which carries all that is needed.
+It asks for the API versions on every connection, because another program may answer at the same address later. The first
+ApiVersions request has version 3. After UNSUPPORTED_VERSION, whatever body follows, it asks again at version 0, which has all
+necessary fields: brokers before 2.4 answer so, and librdkafka's mock cluster, whose body is malformed.
 
 Waiting times, doubled each time up to the maximum and spread by a quarter::
 

@@ -105,8 +105,8 @@ class NodeFolder:
         for path in sorted(source.partition(name).iterdir()):
             if not (place / path.name).exists():
                 unfinished = self._work / f"{path.name}.part"
-                with path.open("rb") as theirs, unfinished.open("wb") as file:
-                    shutil.copyfileobj(theirs, file, _PIECE_BYTES)
+                with path.open("rb") as complete, unfinished.open("wb") as file:
+                    shutil.copyfileobj(complete, file, _PIECE_BYTES)
                     file.flush()
                     sync(file.fileno())
                 unfinished.rename(place / path.name)

@@ -6,8 +6,8 @@ of these three the shim sends its own request, Metadata for no topic, which need
 admits the client. During a SASL exchange a broker answers with an error before it closes; that answer names no broker. The
 client's own requests cannot show this: JoinGroup is answered minutes later, Produce with acks=0 never. ::
 
-    state    | request for versions or SASL | any other, small | any other, large or for a location | answer to ours
-    NEW      | passes                       | ours first       | ours first, then it waits          |
+    state    | request for versions or SASL | any other, small | any other, large or for a location | answer to the shim
+    NEW      | passes                       | the shim's first | the shim's first, then it waits    |
     ASKED    | passes                       | passes           | waits                              | -> ADMITTED, or NEW
     ADMITTED | passes                       | passes           | passes                             |
 

@@ -67,7 +67,7 @@ class LoopTurns:
         self._clock = clock
         self._depth = 0
         self._began = self._began_at = 0.0
-        self._worked = self._took = 0.0  # CPU time and time of all clients lately
+        self._worked = self._took = 0.0  # recent CPU time and elapsed time of all clients
         self._ticking: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:

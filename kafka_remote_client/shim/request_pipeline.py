@@ -7,7 +7,7 @@ kinds of answers::
     reply   | the frame is                        | used for
     PASS    | streamed to the client              | nearly all requests
     REWRITE | collected, changed, then sent       | answers that name brokers, ApiVersions
-    OURS    | collected and given to the caller   | requests that the shim sends for itself
+    OWN     | collected and given to the caller   | requests that the shim sends for itself
 
 The strategy answers the requests that it claims, up to 8 of them concurrently, so none waits for the work of another. Their
 answers go out in the order of the requests, as Kafka's clients expect. While a claimed request is open, the client's other
@@ -78,7 +78,7 @@ class Hold(Enum):
 class _Reply(Enum):
     PASS = "pass"  # noqa: S105 - no password
     REWRITE = "rewrite"
-    OURS = "ours"
+    OWN = "own"
 
 
 @attrs.frozen
@@ -210,7 +210,7 @@ class RequestPipeline:
         self._own_correlation_id += 1
         header = RequestHeader(api_key, version, self._own_correlation_id, client_id)
         head = RequestHead(api_key, version, header.correlation_id)
-        self._expected.append(_Expected(head, _Reply.OURS, deliver))
+        self._expected.append(_Expected(head, _Reply.OWN, deliver))
         self._to_broker(frame(encode_request_header(header), body))
 
     def answered(self, claim: ClaimedRequest, result: bytes | None) -> None:
@@ -338,7 +338,7 @@ class RequestPipeline:
         expected = self._expected.popleft()
         if expected.head.correlation_id != correlation_id:
             raise ProtocolError("the broker's answers are out of order")
-        self._passing = expected.reply is not _Reply.OURS
+        self._passing = expected.reply is not _Reply.OWN
         if self._passing:
             self._unanswered -= 1
         if expected.reply is _Reply.PASS:

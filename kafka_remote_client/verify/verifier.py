@@ -348,11 +348,11 @@ class TierVerifier:
                 yield _of_metadata(before.metadata, problem.kind, problem.message, 0, problem.offset)
 
     def _foreign_objects(self) -> Iterator[Finding]:
-        ours = {key for partition in self._partitions for stored in partition.stored.values() for key in stored.keys.values()}
+        known = {key for partition in self._partitions for stored in partition.stored.values() for key in stored.keys.values()}
         for info in self._store.objects:
             topic = self._inspector.topic_of(info.key)
             meant = topic in self._request.topics if self._request.topics else topic is not None or bool(self._inspector.prefix)
-            if meant and info.key not in ours:
+            if meant and info.key not in known:
                 yield Finding(FindingKind.FOREIGN_OBJECT, "it belongs to no segment", info.size, object_key=info.key)
 
 

@@ -67,7 +67,7 @@ class ExportCluster:
     """
 
     def __init__(self, directory: Path, more: Mapping[str, str] | None = None) -> None:
-        """Raises MissingPartError when Java or PySpark cannot be had."""
+        """Raises MissingPartError if Java or PySpark is missing."""
         self._directory = directory
         self._more = dict(more or {})
         self._sessions = 0

@@ -36,7 +36,7 @@ class StandaloneCluster:
     """
 
     def __init__(self, version: str, directory: Path, *, workers: int = 2, modules: Sequence[Path] = ()) -> None:
-        """Raises MissingPartError when Java or PySpark cannot be had, TimeoutError when it does not come up."""
+        """Raises MissingPartError if Java or PySpark is missing, TimeoutError when it does not come up."""
         java()
         self._home = pyspark_home(version)
         self._modules = modules

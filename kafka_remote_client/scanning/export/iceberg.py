@@ -204,10 +204,10 @@ def _partitions(table: Table) -> list[tuple[str, Transform[Any, Any]]]:
 def _check_columns(table: Table, identifier: str, schema: pa.Schema) -> None:
     known = table.schema()
     try:
-        ours = pyarrow_to_schema(schema, known.name_mapping)
+        written = pyarrow_to_schema(schema, known.name_mapping)
     except ValueError as error:
         raise ConfigurationError(f"table {identifier} does not have the scan's columns: {error}") from None
-    for field in ours.fields:
+    for field in written.fields:
         other = known.find_field(field.field_id)
         if other.field_type != field.field_type:
             raise ConfigurationError(

@@ -113,9 +113,9 @@ class ExportJob:
 
     def check_beside(self, other: ExportJob) -> None:
         """Raises ConfigurationError where ``other``, a job with the same target, has offsets of this one too."""
-        theirs = {one.topic_partition: one for one in other.partitions}
+        by_partition = {one.topic_partition: one for one in other.partitions}
         for one in self.partitions:
-            known = theirs.get(one.topic_partition)
+            known = by_partition.get(one.topic_partition)
             if known is None:
                 continue
             if known.topic_id != one.topic_id:

@@ -5,7 +5,7 @@
     subject of the option                         | handling
     connection, metadata, fetch sizes and times   | librdkafka's setting of the same meaning, cut to its bounds
     security (sasl.*, ssl.*, security.*)          | translated in security.py, or an error: never ignored
-    isolation.level, default.api.timeout.ms       | ours
+    isolation.level, default.api.timeout.ms       | settings of this source
     group membership, metrics, Java's own tuning  | ignored, and named in ClientOptions.ignored
     errors of Spark's own source                  | errors: auto.offset.reset, deserializers, enable.auto.commit, interceptors
     an unknown name                               | ignored, as Java's client does

@@ -274,9 +274,9 @@ def _strangers(folded: Mapping[str, str], *, streaming: bool) -> tuple[set[str],
         raise ConfigurationError(f"not valid in streaming queries: {', '.join(sorted(misplaced))}")
     warnings = [f"ignored in batch queries: {', '.join(sorted(misplaced))}"] if misplaced else []
     unknown = sorted(name for name in folded if name not in _CANONICAL and not name.startswith(_PASSED_ON))
-    ours = [name for name in unknown if name.startswith(_OURS_PREFIX)]
-    if ours:
-        raise ConfigurationError(f"unknown option: {', '.join(map(_with_hint, ours))}")
+    misspelled = [name for name in unknown if name.startswith(_OURS_PREFIX)]
+    if misspelled:
+        raise ConfigurationError(f"unknown option: {', '.join(map(_with_hint, misspelled))}")
     if unknown:
         warnings.append(f"ignored unknown options: {', '.join(map(_with_hint, unknown))}")
     return misplaced, warnings

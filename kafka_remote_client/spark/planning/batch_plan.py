@@ -99,7 +99,7 @@ def learn_segments(
     """Returns the ranges with the segments that the location source knows; unchanged without direct fetch.
 
     ``reads``: tasks will read them. Then the tier is tried first (:mod:`~kafka_remote_client.spark.planning.preflight`), unless
-    it worked lately and ``again`` is false. Where it fails, the ranges come back with the reason, and nothing more is asked.
+    it worked recently and ``again`` is false. If it fails, the ranges are returned with the reason and without segments.
     ``split_bytes``: the distance between requests, if it differs from the options.
 
     A failure is one WARNING. The next micro-batches of a stream (``again`` is false) repeat it as INFO until the tier is tried

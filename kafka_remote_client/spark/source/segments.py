@@ -121,7 +121,7 @@ class Segments:
     ) -> DataFrame:
         """Returns a DataFrame of the record batches that ``function`` makes of each split, in a separate task.
 
-        ``schema``: theirs, in Spark's notation or as a StructType. Each action on the DataFrame reads again.
+        ``schema``: of these batches, in Spark's notation or as a StructType. Each action on the DataFrame reads again.
         """
         task = MapSplits(self._options, function, None if self._on_connect else self._tally().add)
         return self._rows(self._shared()).mapInArrow(task.batches, schema)
