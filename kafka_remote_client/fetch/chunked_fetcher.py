@@ -21,6 +21,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -38,7 +39,6 @@ from kafka_remote_client.pages import new_pages
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream, RemoteStorageFetcher
 from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
 from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT, ChunkTable
-from kafka_remote_client.remote_log.aiven.extra import INSTALL, can_decrypt
 from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
@@ -47,6 +47,7 @@ __all__ = ["CHUNKED_FORMATS", "ChunkedFetcher", "ChunkedFormat"]
 CHUNKED_FORMATS = (ORIGINAL_FORMAT, CHUNKED_FORMAT)
 """The storage formats that can be read through a ChunkedFetcher."""
 
+_INSTALL = "pip install 'kafka-remote-client[aiven]'"
 _TO_THE_END = -1
 _KEPT_BUFFERS = 4
 _LARGEST_KEPT = 8 * 1024 * 1024
@@ -54,10 +55,10 @@ _FIRST_BYTES = 8 * 1024 * 1024
 
 
 class ChunkedFormat:
-    """The storage format of Aiven's plugin (kafka_remote_client.plugin.StorageFormat)."""
+    """The storage format of Aiven's plugin (kafka_remote_client.plugin.StorageFormat). Encrypted segments need an extra."""
 
     def missing(self) -> str | None:
-        return None if can_decrypt() else INSTALL
+        return None if find_spec("cryptography") is not None else _INSTALL
 
     def restoring(self, inner: RemoteStorageFetcher) -> ChunkedFetcher:
         return ChunkedFetcher(inner)

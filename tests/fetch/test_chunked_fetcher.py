@@ -21,7 +21,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.fetch import chunked_fetcher
-from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher
+from kafka_remote_client.fetch.chunked_fetcher import CHUNKED_FORMATS, ChunkedFetcher, ChunkedFormat
 from kafka_remote_client.model import RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import LocationMetadata, ReadableStream
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
@@ -48,6 +48,12 @@ def location(key: str, table: ChunkTable, data_key: bytes | None = DATA_KEY) -> 
     return LocationMetadata(
         object_key=key, chunk_table=table.encode(), data_key=data_key if table.encoding.encrypted else None
     ).encode()
+
+
+def test_the_format_says_which_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ChunkedFormat().missing() is None
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    assert ChunkedFormat().missing() == "pip install 'kafka-remote-client[aiven]'"
 
 
 class RecordingFetcher:
