@@ -1,4 +1,4 @@
-"""Byte ranges that callers want, checked: shared by all fetchers and stores so that they agree."""
+"""Checks the byte ranges that callers request, in one place for all fetchers and stores."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class FetchEngine:
             return read.passed
 
     def stop(self, read: PartitionRead) -> None:
-        """The owner wants nothing more."""
+        """The owner stops reading."""
         with self.lock:
             self._scheduler.stopped(read, self._clock.monotonic())
             for callbacks in (self._on_ready, self._on_passed):

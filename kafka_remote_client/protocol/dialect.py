@@ -6,7 +6,7 @@ not know them skips unread (KIP-482). Numbers start at the KIP's times ten; valu
     tag   | in             | name                             | value
     12480 | FetchRequest   | SupportedStorageFormatVersions   | ARRAY of STRING
     12481 | FetchPartition | RemoteLogSegmentLocationRequested| BOOLEAN
-    12490 | FetchPartition | RemoteLogSegmentMaxBytes         | INT64, size of the window wanted
+    12490 | FetchPartition | RemoteLogSegmentMaxBytes         | INT64, requested size of the window
     12482 | PartitionData  | RemoteLogSegmentId               | UUID; its presence is the grant
     12483 | PartitionData  | RemoteLogSegmentCustomMetadata   | BYTES, of the one range of 12484
     12484 | PartitionData  | RemoteLogSegmentRange            | StartPosition i32 | EndPosition i32 exclusive, -1 = segment size
@@ -18,8 +18,8 @@ not know them skips unread (KIP-482). Numbers start at the KIP's times ten; valu
           |                |                                  | | CustomMetadata BYTES | TAGS; for several, without 12483
     12489 | PartitionData  | RemoteLogSegmentNextOffset       | INT64, first offset after the last range; absent = EndOffset + 1
           |                |                                  | when the ranges reach the segment's end
-    12491 | FetchPartition | RemoteLogSegmentEndOffset        | INT64, first offset that the read does not want, -1 = no bound
-    12494 | FetchPartition | RemoteLogSegmentRangeBytes       | INT64, size of one range wanted; absent = an eighth of 12490
+    12491 | FetchPartition | RemoteLogSegmentEndOffset        | INT64, first offset after the read, -1 = no bound
+    12494 | FetchPartition | RemoteLogSegmentRangeBytes       | INT64, requested size of one range; absent = an eighth of 12490
     12492 | PartitionData  | RemoteLogLocationPending         | BOOLEAN, true: the look-up goes on, ask again
     12493 | PartitionData  | RemoteLogSegmentRangeOffsets     | ARRAY of INT64, one for each range: no record of the range is
           |                |                                  | below it
@@ -33,7 +33,7 @@ not know them skips unread (KIP-482). Numbers start at the KIP's times ten; valu
 A client that sends 12491 may name several partitions in one Fetch and understands 12492 and 12493. A peer sends these, and
 answers several partitions, only to such a client.
 
-A client that sends 12498 beside 12481 and 12491 wants a list of segments for its plan, and no location. A list grants nothing.
+A client that sends 12498 beside 12481 and 12491 asks for a list of segments, and for no location. A list grants nothing.
 
 Positions of 32 bits reach 2 GiB. A grant in a larger segment (KIP-1333) has 12496 instead of 12484, and 12497 instead of 12488.
 A peer sends these only to a client that sent 12495; it grants no such segment to others. All other grants stay as they are.
@@ -102,7 +102,7 @@ _HIGHEST_POSITION = (1 << 31) - 1
 _UNBOUNDED = -1
 
 MOST_PARTITIONS = 128
-"""For whose locations one Fetch may ask."""
+"""The most partitions whose locations one Fetch may ask for."""
 
 _TO_SEGMENT_END = -1
 _FLAG_BYTES = b"\xc1\x61\x01\x01"
@@ -112,10 +112,10 @@ _FLAG_BYTES = b"\xc1\x61\x01\x01"
 class LocationRequest:
     """What a client asks for one partition: in which formats, whether at all, and how many bytes (0 = the peer's choice).
 
-    ``end_offset``: the first offset that the read does not want; ``None`` = no bound. ``batched``: the client says whether
+    ``end_offset``: the first offset after the read; ``None`` = no bound. ``batched``: the client says whether
     there is a bound (tag 12491), so it understands pending answers, range offsets and answers for several partitions.
     ``range_bytes``: size of one range (0 = the peer's choice). ``large_positions``: the client understands 64-bit positions.
-    ``list_start``: the client wants no location but the segments from this offset on; only together with ``batched``.
+    ``list_start``: the client asks for the segments from this offset on, and for no location; only together with ``batched``.
     """
 
     format_versions: tuple[str, ...]

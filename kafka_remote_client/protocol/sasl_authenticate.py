@@ -5,7 +5,7 @@
     request   AuthBytes BYTES | TAGS v2
     response  ErrorCode i16 | ErrorMessage STRING, nullable | AuthBytes BYTES | v1+ SessionLifetimeMs i64 | TAGS v2
 
-``SessionLifetimeMs`` in the last answer of an exchange: after so long the broker wants to hear the client authenticate again
+``SessionLifetimeMs`` in the last answer of an exchange: after so long the broker expects the client to authenticate again
 on this connection, and closes it otherwise. 0 = never.
 
 References: KIP-152, KIP-368 (re-authentication).

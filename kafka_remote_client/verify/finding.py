@@ -181,5 +181,5 @@ class Unchecked:
     reason: str
 
     def as_json(self) -> dict[str, object]:
-        """The object of ``--json``."""
+        """The object of ``--output json``."""
         return {"type": "unchecked", "what": self.what, "reason": self.reason}

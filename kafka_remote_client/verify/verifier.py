@@ -83,7 +83,7 @@ class Summary:
         return 1 if self.findings else 2 if self.unchecked else 0
 
     def as_json(self) -> dict[str, object]:
-        """The last object of ``--json``."""
+        """The last object of ``--output json``."""
         totals = {f.name: getattr(self, f.name) for f in attrs.fields(Summary) if not f.name.startswith("finding")}
         by_kind = {
             kind.label: {"count": self.findings[kind], "bytes": self.finding_bytes[kind]}
