@@ -23,6 +23,7 @@ from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
+from kafka_remote_client import arguments
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import ConfigurationError, MissingExtraError
 from kafka_remote_client.plugin import DeclaresSettings, ObjectSigner, RemoteObjectStore, RemoteStorageFetcher
@@ -35,6 +36,7 @@ __all__ = [
     "SIGNERS",
     "STORAGE_FORMATS",
     "STORES",
+    "check_class_name",
     "check_settings",
     "check_store_options",
     "fetcher_names",
@@ -54,6 +56,8 @@ INSPECTORS = "kafka_remote_client.layout_inspectors"
 STORAGE_FORMATS = "kafka_remote_client.storage_formats"
 
 _CLASS = "remote.storage.fetcher.class"
+_ALIKE = 0.75
+"""From which ratio on a key is taken for a misspelled one; see :func:`kafka_remote_client.arguments.closest`."""
 _ALLOWED_CLASSES = "remote.storage.fetcher.allowed.classes"
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _URL_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.ASCII)
@@ -108,8 +112,16 @@ def check_settings(config: RemoteFetchConfig, *plugins: object) -> None:
         valid |= plugin.settings
     unknown = next((name for name in config.fetcher_options if name not in valid), None)
     if unknown is not None:
+        check_class_name(config)
         where = f" of fetcher '{config.fetcher_class}'" if config.fetcher_class else " of the store"
         raise unknown_setting(unknown, valid, where)
+
+
+def check_class_name(config: RemoteFetchConfig) -> None:
+    """Raises ConfigurationError for a misspelled ``remote.storage.fetcher.class``. Without it no fetcher checks the keys."""
+    for name in config.fetcher_options:
+        if arguments.closest(name.removeprefix(FETCHER_PREFIX), [_CLASS.removeprefix(FETCHER_PREFIX)], _ALIKE):
+            raise unknown_setting(name, [_CLASS])
 
 
 def plugin_names(group: str) -> list[str]:

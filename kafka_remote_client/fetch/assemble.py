@@ -17,7 +17,7 @@ from kafka_remote_client.fetch.store_fetcher import StoreFetcher
 from kafka_remote_client.location.sasl_settings import authenticator
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.protocol.tls import context_of_protocol
-from kafka_remote_client.registry import check_settings, load_fetcher
+from kafka_remote_client.registry import check_class_name, check_settings, load_fetcher
 
 __all__ = ["DirectFetchOffError", "build_engine", "required_engine"]
 
@@ -52,6 +52,7 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
     Raises ConfigurationError for a fetcher that does not exist or rejects its settings, and DirectFetchOffError.
     """
     if remote.fetcher_class is None and not reads_the_store(remote):
+        check_class_name(remote)
         raise DirectFetchOffError("remote.storage.fetcher.class is not set")
     try:
         sasl = authenticator(inner, clock)

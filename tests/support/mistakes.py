@@ -36,6 +36,9 @@ REFUSED: Mapping[str, str] = {
         "remote.storage.fetcher.class: unknown fetcher 'presinged'; known fetchers: "
         "local, memory, object_store, presigned, requests, s3"
     ),
+    "the setting that names the fetcher is misspelled": (
+        "unknown setting: remote.storage.fetcher.clas; did you mean remote.storage.fetcher.class?"
+    ),
     "a setting of the fetcher is misspelled": (
         "unknown setting of fetcher 'presigned': remote.storage.fetcher.alowed.hosts; did you mean "
         "remote.storage.fetcher.allowed.hosts?"
@@ -118,6 +121,9 @@ MISTAKES: Mapping[str, Mistake] = {
     "a package is missing": Mistake({**_LISTING, "remote.storage.store.url": "gs://tier"}, "Run the command that is shown."),
     "a setting of the fetcher is misspelled": Mistake(
         {f"{_FETCHER}alowed.hosts": "store.example"}, "Use the name that is shown."
+    ),
+    "the setting that names the fetcher is misspelled": Mistake(
+        {"remote.storage.fetcher.class": None, "remote.storage.fetcher.clas": "presigned"}, "Use the name that is shown."
     ),
     "a setting is misspelled": Mistake({"fetch.remote.retires": 3}, "Use the name that is shown."),
     "a number is out of bounds": Mistake({"fetch.remote.retries": 99}, "Choose a number within the bounds."),
