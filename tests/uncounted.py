@@ -16,11 +16,15 @@ UNCOUNTED = (
     # beginnings of the names of tests: files, functions, cases
     "tests/benchmarks/test_metadata_scale.py",
     "tests/benchmarks/test_scaling.py",
+    "tests/benchmarks/test_shim.py::test_a_short_run_has_a_figure_for_each_target",
     "tests/cli/test_dump.py::test_prints_the_records_of_a_real_consumer[",
     "tests/cli/test_dump.py::test_prints_the_records_of_a_real_consumer_from_aivens_plugin[",
     "tests/cli/test_main.py::test_interrupted_verb_prints_nothing_and_has_status_130",  # SIGINT
     "tests/consumer/test_interrupts.py",  # SIGINT
+    "tests/consumer/test_tier_log.py::test_what_it_does_not_know_any_more_it_says_nothing_of",
     "tests/fetch/test_adaptive_reading.py",
+    "tests/fetch/test_remote_reader.py::test_a_thousand_partitions_are_all_read",
+    "tests/fetch/test_tail_latency.py",
     "tests/integration/test_spark_iceberg_backfill.py",
     "tests/mutants/test_library.py",  # it runs nothing of the product
     "tests/mutants/test_run.py",
@@ -32,6 +36,8 @@ UNCOUNTED = (
     "tests/records/test_parity.py::test_damaged_records_with_a_valid_checksum_read_alike",
     "tests/records/test_parity.py::test_damaged_segments_read_alike",
     "tests/records/test_parity.py::test_valid_segments_read_alike",
+    "tests/remote_log/test_prefetch.py::test_golden_answers_equal_those_of_sequential_reads",
+    "tests/remote_log/test_prefetch.py::test_golden_answers_of_chunked_logs_equal_those_of_sequential_reads",
     "tests/scanning/export/test_dead_letter_files.py::test_dead_letters_are_exactly_once_after_any_crash[objects",
     "tests/scanning/export/test_orphans.py::test_orphan_files_are_never_read_and_the_next_run_removes_them",
     "tests/scanning/export/test_run.py::test_export_is_exactly_once_after_a_crash_at_any_step[objects",
@@ -43,6 +49,7 @@ UNCOUNTED = (
     "tests/scanning/test_table_scan.py::test_a_chunked_encrypted_bucket_is_a_table",
     "tests/simulation/test_interleaved.py",  # it traces lines itself, which is what coverage does
     "tests/simulation/test_world.py",
+    "tests/spark/test_plan_and_counters.py",
     "tests/support/test_aiven.py",
 )
 

@@ -5,8 +5,8 @@ The tier is a directory, and locations come from a listing: a task's whole path,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ TOLERANCE = 0.02
 KIB, MIB = 1 << 10, 1 << 20
 RANGES = {"64KiB": 64 * KIB, "256KiB": 256 * KIB, "8MiB": 8 * MIB}
 LAYOUTS = {"raw": Shape(), "chunked": Shape(chunk_size=300_000)}
+Tiers = Callable[[Shape], ShapedTier]
 
 
 @attrs.frozen
@@ -98,27 +99,26 @@ def assert_true(tier: ShapedTier, options: Mapping[str, str], filters: Sequence[
 
 
 @pytest.fixture(scope="module")
-def tiers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ShapedTier]:
-    return {name: write_tier(tmp_path_factory.mktemp(name), shape) for name, shape in LAYOUTS.items()}
+def tier_of(tmp_path_factory: pytest.TempPathFactory) -> Tiers:
+    """Returns the tier of a shape, which tests only read. Each is written once."""
+    return cache(lambda shape: write_tier(tmp_path_factory.mktemp("tier"), shape))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("range_bytes", RANGES)
 @pytest.mark.parametrize("min_partitions", [1, 3, 16])
-def test_a_whole_log_is_planned_as_counted(
-    min_partitions: int, range_bytes: str, layout: str, tiers: dict[str, ShapedTier]
-) -> None:
+def test_a_whole_log_is_planned_as_counted(min_partitions: int, range_bytes: str, layout: str, tier_of: Tiers) -> None:
     options = {"minPartitions": str(min_partitions), "fetch.remote.range.bytes": str(RANGES[range_bytes])}
-    assert_true(tiers[layout], options)
+    assert_true(tier_of(LAYOUTS[layout]), options)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("range_bytes", RANGES)
 @pytest.mark.parametrize(("first", "last"), [(0.2, 0.45), (0.5, 0.501), (0.31, 1.0)])
 def test_offsets_inside_segments_are_planned_as_counted(
-    first: float, last: float, range_bytes: str, layout: str, tiers: dict[str, ShapedTier]
+    first: float, last: float, range_bytes: str, layout: str, tier_of: Tiers
 ) -> None:
-    tier = tiers[layout]
+    tier = tier_of(LAYOUTS[layout])
     bounds = {"startingOffsets": first, "endingOffsets": last}
     asked = {
         name: f'{{"{PARTITION.topic}":{{"{PARTITION.partition}":{int(tier.end * part)}}}}}' for name, part in bounds.items()
@@ -129,8 +129,8 @@ def test_offsets_inside_segments_are_planned_as_counted(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("range_bytes", RANGES)
 @pytest.mark.parametrize("kind", ["first", "some"])
-def test_pushed_filters_are_planned_as_counted(kind: str, range_bytes: str, layout: str, tiers: dict[str, ShapedTier]) -> None:
-    tier = tiers[layout]
+def test_pushed_filters_are_planned_as_counted(kind: str, range_bytes: str, layout: str, tier_of: Tiers) -> None:
+    tier = tier_of(LAYOUTS[layout])
     pushed = {
         "first": GreaterThanOrEqual(("offset",), tier.end // 2),
         "some": In(("offset",), (10, tier.bounds[2] + 10)),
@@ -144,9 +144,9 @@ def test_pushed_filters_are_planned_as_counted(kind: str, range_bytes: str, layo
 @pytest.mark.parametrize("range_bytes", RANGES)
 @pytest.mark.parametrize("min_partitions", [1, 16])
 def test_aborted_transactions_are_planned_as_counted(
-    min_partitions: int, range_bytes: str, isolation: str, tmp_path: Path
+    min_partitions: int, range_bytes: str, isolation: str, tier_of: Tiers
 ) -> None:
-    tier = write_tier(tmp_path, Shape(aborted_every=3))
+    tier = tier_of(Shape(aborted_every=3))
     options = {
         "minPartitions": str(min_partitions),
         "fetch.remote.range.bytes": str(RANGES[range_bytes]),
@@ -157,17 +157,18 @@ def test_aborted_transactions_are_planned_as_counted(
 
 @pytest.mark.parametrize("batch_records", [1, 200])
 @pytest.mark.parametrize("range_bytes", RANGES)
-def test_small_and_large_batches_are_planned_as_counted(range_bytes: str, batch_records: int, tmp_path: Path) -> None:
-    tier = write_tier(tmp_path, Shape(segments=2, segment_bytes=MIB, batch_records=batch_records))
+def test_small_and_large_batches_are_planned_as_counted(range_bytes: str, batch_records: int, tier_of: Tiers) -> None:
+    tier = tier_of(Shape(segments=2, segment_bytes=MIB, batch_records=batch_records))
     assert_true(tier, {"minPartitions": "5", "fetch.remote.range.bytes": str(RANGES[range_bytes])})
 
 
-def test_a_job_of_more_splits_than_requests_is_estimated(tiers: dict[str, ShapedTier], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_more_splits_than_requests_is_estimated(tier_of: Tiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver requests a quarter of the splits."""
     monkeypatch.setattr(job_planner, "DEFAULT_BUDGET", 24)
-    options = {**tiers["raw"].options, "minPartitions": "96", "fetch.remote.range.bytes": str(64 * KIB)}
-    before = planned(tiers["raw"], options)
-    _, counters = counted(tiers["raw"], options)
+    tier = tier_of(LAYOUTS["raw"])
+    options = {**tier.options, "minPartitions": "96", "fetch.remote.range.bytes": str(64 * KIB)}
+    before = planned(tier, options)
+    _, counters = counted(tier, options)
     after = before.counted(counters)
     print(before.figures, after)
     assert not before.requests_exact
@@ -175,19 +176,20 @@ def test_a_job_of_more_splits_than_requests_is_estimated(tiers: dict[str, Shaped
     assert before.figures.read_bytes == pytest.approx(after.read_bytes, rel=TOLERANCE)
 
 
-def test_after_a_time_out_ranges_are_smaller_than_planned(tiers: dict[str, ShapedTier]) -> None:
+def test_after_a_time_out_ranges_are_smaller_than_planned(tier_of: Tiers) -> None:
     """The one case in which tasks request other ranges: a store that does not deliver the planned ones in time."""
-    parsed = parse_options({**tiers["raw"].options, "fetch.remote.range.bytes": str(8 * MIB)})
+    tier = tier_of(LAYOUTS["raw"])
+    parsed = parse_options({**tier.options, "fetch.remote.range.bytes": str(8 * MIB)})
     engines = TaskEngines()
     with engines.lend(parsed) as engine:
         assert engine is not None
         engine._scheduler.budget.sizer.timed_out()
-    (split,) = plan_batch(parsed, TierCluster(tiers["raw"]), lambda ranges: learn_segments(parsed, ranges, engines=engines))
+    (split,) = plan_batch(parsed, TierCluster(tier), lambda ranges: learn_segments(parsed, ranges, engines=engines))
     reader = SplitReader(parsed, engines=engines)
-    assert sum(len(rows) for rows in reader.read(split)) == tiers["raw"].end
+    assert sum(len(rows) for rows in reader.read(split)) == tier.end
     engines.close()
     gets: Any = reader.counters["remote-fetch-request-total"]
-    assert gets > planned(tiers["raw"], tiers["raw"].options).figures.gets == 3
+    assert gets > planned(tier, tier.options).figures.gets == 3
 
 
 def test_a_plan_of_listed_segments_is_exact_without_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
