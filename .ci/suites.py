@@ -33,6 +33,7 @@ from tests.support.processes import end_group, process_group  # noqa: E402 - as 
 
 ALL = [name for name, suite in SUITES.items() if not suite.campaign]
 INSTALL_CEILING = 10
+COLLECTION_CEILING = 10
 PARTS_CEILING = 10
 """Minutes of waiting for parts after the suites that need none."""
 BUDGET = 84
@@ -219,6 +220,8 @@ def _suites(report: Report, environment: dict[str, str], make: list[str], chosen
     # A part that cannot be made skips its own tests, which fail where CI=true. It must not keep the others from running.
     command = ["nice", *make, "--keep-going", *parts]
     with _background(command, "parts.log") if parts else contextlib.nullcontext() as fetching:
+        if chosen == ALL:
+            _compile_tests(report, environment)
         passed = _in_turn(report, environment, [name for name in chosen if name not in needing])
         if fetching is not None:
             report.wait("parts", PARTS_CEILING, fetching)
@@ -226,6 +229,16 @@ def _suites(report: Report, environment: dict[str, str], make: list[str], chosen
     if chosen == ALL:
         _check_coverage(report, environment)
     return passed
+
+
+def _compile_tests(report: Report, environment: dict[str, str]) -> None:
+    """Collects the tests that need no part, once, which keeps the bytecode of all modules.
+
+    Without it, all workers of a suite begin at the same time to compile the same modules and to rewrite the same assertions.
+    """
+    suites = [f"--suite={name}" for name, suite in SUITES.items() if not suite.needs_parts and not suite.campaign]
+    command = [str(BIN / "python"), "-m", "pytest", "--collect-only", "-qq", *suites]
+    report.run("collection", COLLECTION_CEILING, [command], environment)
 
 
 def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> int:
