@@ -67,6 +67,11 @@ class Flights:
         """Threads whose GET is not needed any more."""
         return self._given_up + self._overtaken
 
+    @property
+    def awaited_bytes(self) -> int:
+        """Bytes of memory for GETs in flight that the store has not begun to answer: they have no buffer yet."""
+        return sum(task.lease.size for task in self._flights if task.lease is not None and task.lease.buffer is None)
+
     def begin(self, task: Fetch, now: float, *, late_at: float | None = None) -> None:
         """A thread begins a GET. From ``late_at`` on it is one of :meth:`late`."""
         self._flights[task] = _Flight(now, now + self._seconds, [task])

@@ -33,10 +33,12 @@ class MemoryBudget:
     def give_back(self, size: int) -> None:
         self.held -= size
 
-    @property
-    def for_idle_buffers(self) -> int:
-        """Bytes of buffers that may wait for reuse: what is free but a sixteenth of the limit, and at most half of it."""
-        return max(0, min(self.limit // 2, self.limit - self.limit // 16 - self.held))
+    def for_idle_buffers(self, awaited: int = 0) -> int:
+        """Bytes of buffers that may wait for reuse: what is free but a sixteenth of the limit, and at most half of it.
+
+        ``awaited`` of the held bytes are for ranges that have no buffer yet: idle ones will be theirs.
+        """
+        return max(0, min(self.limit // 2, self.limit - self.limit // 16 - self.held + awaited))
 
 
 @attrs.define(eq=False)
@@ -98,11 +100,14 @@ class BufferPool:
             self._free.pop(0)
         # If possible as long as the largest ranges, so that it also serves them when ranges have grown.
         length = self._longest if _suits(size, self._longest) else _whole(size)
+        self._trim(self._keep() - length)
         return new_pages(length)
 
     def give_back(self, buffer: WritableBuffer) -> None:
         self._free.append(buffer)
-        keep = self._keep()
+        self._trim(self._keep())
+
+    def _trim(self, keep: int) -> None:
         while len(self._free) > 1 and sum(map(len, self._free)) > keep:
             self._free.pop(0)
 

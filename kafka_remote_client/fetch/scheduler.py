@@ -148,6 +148,11 @@ class Scheduler:
         return len(self._flying)
 
     @property
+    def awaited_bytes(self) -> int:
+        """Bytes of memory for ranges in flight that have no buffer yet."""
+        return self._flying.awaited_bytes
+
+    @property
     def stuck(self) -> int:
         """The number of workers that hang in an abandoned Fetch, and are not available until it returns."""
         return self._flying.stuck

@@ -24,6 +24,7 @@ from kafka_remote_client.fetch.admission import Admission
 from kafka_remote_client.fetch.commands import Work
 from kafka_remote_client.fetch.engine import FetchEngine, decode_range
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
+from kafka_remote_client.fetch.flights import Flights
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.memory import BufferPool
 from kafka_remote_client.fetch.partition_read import PartitionRead
@@ -127,6 +128,17 @@ def test_threads_start_as_work_arrives() -> None:
     read(made)
     assert 0 < len(made._threads) < 100
     made.close()
+
+
+def test_buffers_are_kept_for_ranges_that_wait_for_the_store(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffers = [engine._buffers.take(1 << 20) for _ in range(3)]
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.memory, "held", engine.memory.limit)
+        patched.setattr(Flights, "awaited_bytes", engine.memory.limit)
+        for buffer in buffers:
+            engine._buffers.give_back(buffer)
+    taken = [engine._buffers.take(1 << 20) for _ in buffers]
+    assert all(one is other for one, other in zip(taken, reversed(buffers), strict=True))
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(12, "Cannot allocate memory")], ids=["python", "system"])

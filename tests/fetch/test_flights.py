@@ -57,6 +57,18 @@ def test_an_overdue_range_is_given_up_once_and_without_its_buffer(leased: bool) 
     assert other.lease.buffer is not None
 
 
+def test_memory_is_awaited_until_the_store_answers_or_the_thread_returns() -> None:
+    flights, answered, waiting = Flights(CONFIG), flight(), flight()
+    for task in (answered, waiting, flight(leased=False)):
+        flights.begin(task, 10.0)
+    assert flights.awaited_bytes == 0
+    assert waiting.lease is not None
+    waiting.lease.buffer = None
+    assert flights.awaited_bytes == 10
+    flights.end(waiting)
+    assert flights.awaited_bytes == 0
+
+
 def test_a_thread_that_returns_late_is_no_longer_stuck() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0)

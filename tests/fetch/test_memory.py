@@ -89,5 +89,24 @@ def test_idle_buffers_and_held_bytes_stay_below_the_limit() -> None:
     found = []
     for held in (0, 700, 800, 1400, 1500, 1700):
         budget.held = held
-        found.append(budget.for_idle_buffers)
+        found.append(budget.for_idle_buffers())
     assert found == [800, 800, 700, 100, 0, 0]
+
+
+def test_memory_of_ranges_without_a_buffer_is_for_idle_buffers() -> None:
+    budget = MemoryBudget(1600)
+    budget.held = 1500
+    assert [budget.for_idle_buffers(awaited) for awaited in (0, 300, 1500)] == [0, 300, 800]
+
+
+def test_a_new_buffer_takes_the_place_of_idle_ones() -> None:
+    room = 20_000_000
+    pool = BufferPool(keep=lambda: room)
+    large = [pool.take(4_000_000) for _ in range(4)]
+    for buffer in large:
+        pool.give_back(buffer)
+    room = 10_000_000
+    small = pool.take(1_000_000)
+    assert len(small) < 2_000_000
+    reused = [any(buffer is idle for idle in large) for buffer in [pool.take(4_000_000) for _ in range(3)]]
+    assert reused == [True, True, False]
