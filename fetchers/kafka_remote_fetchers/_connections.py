@@ -18,7 +18,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -201,10 +201,13 @@ class ConnectionPool:
         connect_timeout: float,
         max_idle: int,
         allow_private: bool,
-        tls: ssl.SSLContext,
+        tls: Callable[[], ssl.SSLContext],
         resolver: Resolver = system_resolver,
     ) -> None:
-        self.tls = tls
+        """``tls`` is called once, by the first connection over TLS."""
+        self._make_tls = tls
+        self._tls: ssl.SSLContext | None = None
+        self._tls_lock = threading.Lock()
         self._clock = clock
         self._connect_timeout = connect_timeout
         self._max_idle = max_idle
@@ -264,6 +267,14 @@ class ConnectionPool:
             connection.close()
         for connection in busy:
             connection.cut()
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """The context of all connections over TLS. Loading the system's CAs takes tens of milliseconds."""
+        with self._tls_lock:
+            if self._tls is None:
+                self._tls = self._make_tls()
+            return self._tls
 
     def resolve(self, host: str, port: int, deadline: Deadline) -> Sequence[str]:
         """As :meth:`StoreAddresses.of`."""

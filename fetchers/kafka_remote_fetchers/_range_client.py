@@ -10,7 +10,8 @@ import http.client
 import logging
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -60,7 +61,7 @@ class RangeClient:
             connect_timeout=int_setting(configs, "fetch.remote.connect.timeout.ms") / 1000,
             max_idle=int_setting(configs, "fetch.remote.max.in.flight"),
             allow_private=allow_private,
-            tls=_tls_context(text_setting(configs, _CA_FILE)),
+            tls=_tls(text_setting(configs, _CA_FILE)),
             resolver=resolver,
         )
 
@@ -141,8 +142,12 @@ def _front(response: http.client.HTTPResponse) -> bytes:
         return b""
 
 
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+def _tls(ca_file: str | None) -> Callable[[], ssl.SSLContext]:
+    """Makes the TLS context: now if the file may be bad, or when a connection needs it."""
+    if ca_file is None:
+        return partial(tls_context, None)
     try:
-        return tls_context(ca_file)
+        context = tls_context(ca_file)
     except OSError:
         raise ConfigurationError(f"{_CA_FILE} cannot be read as PEM") from None
+    return lambda: context

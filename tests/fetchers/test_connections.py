@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from kafka_remote_fetchers._allow_list import AllowList
@@ -271,6 +272,22 @@ def test_s04_the_tls_context_verifies() -> None:
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
+def test_s04_the_tls_context_is_made_once_and_not_for_plain_http(origin: ScriptedOrigin) -> None:
+    made: list[ssl.SSLContext] = []
+
+    def make() -> ssl.SSLContext:
+        made.append(tls_context(None))
+        return made[-1]
+
+    pool = ConnectionPool(SystemClock(), connect_timeout=30, max_idle=1, allow_private=True, tls=make)
+    target = AllowList.parse(origin.authority, allow_http=True).check(f"http://{origin.authority}/{KEY}")
+    pool.release(pool.acquire(target, Deadline(SystemClock(), 30.0)))
+    assert made == []
+    assert pool.tls is pool.tls is made[0]
+    assert len(made) == 1
+    pool.close()
+
+
 def test_f22_plaintext_on_the_tls_port_is_refused() -> None:
     def speak_plain(connection: socket.socket) -> None:
         connection.recv(10)
@@ -323,7 +340,12 @@ def test_a_lost_connection_is_not_reopened_by_http_client() -> None:
     """http.client would reconnect to an unchecked address."""
     target = AllowList.parse("store.example").check("https://store.example/x")
     pool = ConnectionPool(
-        SystemClock(), connect_timeout=1, max_idle=1, allow_private=True, tls=tls_context(None), resolver=system_resolver
+        SystemClock(),
+        connect_timeout=1,
+        max_idle=1,
+        allow_private=True,
+        tls=partial(tls_context, None),
+        resolver=system_resolver,
     )
     with pytest.raises(ConnectionAbortedError):
         StoreConnection(target, pool).connect()

@@ -37,7 +37,7 @@ class _OneAnswer(ConnectionPool):
     """A pool whose one connection has the given answer."""
 
     def __init__(self, answer: bytes) -> None:
-        super().__init__(ManualClock(), connect_timeout=1.0, max_idle=1, allow_private=True, tls=_TLS)
+        super().__init__(ManualClock(), connect_timeout=1.0, max_idle=1, allow_private=True, tls=lambda: _TLS)
         self.store, self._ours = socket.socketpair()
         self.store.sendall(answer)
         self.store.shutdown(socket.SHUT_WR)
