@@ -110,6 +110,10 @@ class TierReader:
         """Returns the end of committed records: the first transaction that the tier does not decide; ``None`` = no end."""
         return self._source.first_undecided_offset(topic_id_partition)
 
+    def prepare(self, topic_id_partition: TopicIdPartition, offset: int, isolation_level: IsolationLevel) -> None:
+        """Begins to read what the location of ``offset`` needs, without waiting for it. It raises as :meth:`segments`."""
+        self._source.prepare(topic_id_partition, offset, isolation_level)
+
     def damaged(self, topic_id_partition: TopicIdPartition) -> list[tuple[ListedSegment, str]]:
         """The segments that have all objects and cannot be read, by start offset, each with the reason."""
         return self._source.damaged(topic_id_partition)

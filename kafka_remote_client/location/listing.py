@@ -149,6 +149,10 @@ class ListingLocationSource:
         found = self.resolver.offset_for_time(cache, timestamp_ms, start_offset=start_offset)
         return None if found is None or (found.is_marker and not markers) else found.offset
 
+    def prepare(self, topic_id_partition: TopicIdPartition, offset: int, isolation_level: IsolationLevel) -> None:
+        """Begins to read what the location of ``offset`` needs, without waiting for it. It raises as :meth:`segments`."""
+        self.resolver.prepare(self._listing(topic_id_partition.topic).cache(topic_id_partition), offset, isolation_level)
+
     def damaged(self, topic_id_partition: TopicIdPartition) -> list[tuple[ListedSegment, str]]:
         """The segments of a partition that have all objects and cannot be read, by start offset, each with the reason."""
         return self._listing(topic_id_partition.topic).damaged(topic_id_partition)

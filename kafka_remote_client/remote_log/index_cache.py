@@ -75,6 +75,10 @@ class RemoteIndexCache:
         """The lineage up to the segment's end, of the leader that uploaded it."""
         return self._object(metadata, ObjectKind.LEADER_EPOCH, _leader_epochs)
 
+    def keep_leader_epochs(self, metadata: RemoteLogSegmentMetadata, lineage: LeaderEpochLineage) -> None:
+        """Keeps the lineage of a segment that was read already."""
+        self._kept(self._object_key(metadata, ObjectKind.LEADER_EPOCH), lambda: _sized_lineage(lineage))
+
     def open_transactions(self, metadata: RemoteLogSegmentMetadata) -> tuple[AbortedTransaction, ...]:
         """The transactions that are open at the segment's end + 1."""
         return self._object(metadata, ObjectKind.PRODUCER_SNAPSHOT, _open_transactions)
@@ -184,7 +188,10 @@ def _transaction_index(data: bytes, metadata: RemoteLogSegmentMetadata) -> tuple
 
 
 def _leader_epochs(data: bytes, _metadata: RemoteLogSegmentMetadata) -> tuple[LeaderEpochLineage, int]:
-    lineage = parse_leader_epoch_checkpoint(data)
+    return _sized_lineage(parse_leader_epoch_checkpoint(data))
+
+
+def _sized_lineage(lineage: LeaderEpochLineage) -> tuple[LeaderEpochLineage, int]:
     return lineage, len(lineage.entries) * 2 * _ITEM_SIZE
 
 

@@ -195,6 +195,13 @@ class RemoteSegmentResolver:
             etag=etag,
         )
 
+    def prepare(self, cache: RemoteLogMetadataCache, offset: int, isolation_level: IsolationLevel) -> None:
+        """Begins to read the indexes of the segment that holds ``offset``, for a :meth:`resolve` that follows soon."""
+        log = self.log(cache)
+        segment = None if log is None else log.segment_for_offset(offset)
+        if segment is not None:
+            self._prefetch.segment(segment.metadata, transactions=isolation_level is IsolationLevel.READ_COMMITTED)
+
     def _read_ahead(self, cache: RemoteLogMetadataCache, question: LocationQuestion) -> RemoteLogSegmentMetadata | None:
         """Begins to read the lineage, and the indexes of the segment that likely holds the offset. Returns this segment.
 

@@ -169,12 +169,13 @@ class TierListing:
 
     def _load(self, tip: TopicIdPartition) -> _Partition:
         segments = self.segments(tip)
+        lineages: dict[RemoteLogSegmentId, LeaderEpochLineage] = {}
         # A reader waits for its segment's parts, and no part waits for anything. So they have a pool of their own.
         with (
             ThreadPoolExecutor(_READERS, thread_name_prefix="kafka-remote-listing") as readers,
             ThreadPoolExecutor(_READERS, thread_name_prefix="kafka-remote-listing") as parts,
         ):
-            results = list(readers.map(lambda segment: self._try_read(segment, parts), segments))
+            results = list(readers.map(lambda segment: self._try_read(segment, parts, lineages), segments))
         damaged: dict[RemoteLogSegmentId, str] = {}
         for segment, result in zip(segments, results, strict=True):
             if isinstance(result, RemoteLogError):
@@ -184,6 +185,9 @@ class TierListing:
         with self._lock:
             self._read_before |= {one.listed.remote_log_segment_id: one for one in found}
         cache = cache_of_uploads(tip, [(one.metadata, one.uploader_epoch) for one in found])
+        newest = cache.newest_segment()
+        if newest is not None and newest.remote_log_segment_id in lineages:
+            self._indexes.keep_leader_epochs(newest, lineages[newest.remote_log_segment_id])
         superseded = self._superseded(cache)
         for segment_id, why in superseded.items():
             _log.warning("ignored segment %s: %s", segment_id, why)
@@ -204,17 +208,21 @@ class TierListing:
             dead.remote_log_segment_id: _why_not_read(log, dead) for dead in segments if dead.remote_log_segment_id not in live
         }
 
-    def _try_read(self, segment: ListedSegment, parts: Executor) -> _ReadSegment | RemoteLogError:
+    def _try_read(
+        self, segment: ListedSegment, parts: Executor, lineages: dict[RemoteLogSegmentId, LeaderEpochLineage]
+    ) -> _ReadSegment | RemoteLogError:
         known = self._read_before.get(segment.remote_log_segment_id)
         if known is not None and known.listed == segment:
             return known
         try:
-            return _ReadSegment(segment, *self._read(segment, parts))
+            return _ReadSegment(segment, *self._read(segment, parts, lineages))
         except RemoteLogError as error:
             return error
 
-    def _read(self, segment: ListedSegment, parts: Executor) -> tuple[RemoteLogSegmentMetadata, int]:
-        """The segment's metadata, and the leader epoch of its uploader."""
+    def _read(
+        self, segment: ListedSegment, parts: Executor, lineages: dict[RemoteLogSegmentId, LeaderEpochLineage]
+    ) -> tuple[RemoteLogSegmentMetadata, int]:
+        """The segment's metadata, and the leader epoch of its uploader. ``lineages`` gets the lineage, if it was read."""
         missing = segment.missing - {ObjectKind.PRODUCER_SNAPSHOT}
         if missing:
             raise ObjectNotFoundError(f"{', '.join(sorted(kind.value for kind in missing))} of the segment")
@@ -228,6 +236,7 @@ class TierListing:
         max_timestamp = parts.submit(self._max_timestamp, segment, draft)
         end_offset = self._end_offset(segment, draft)
         lineage = parse_leader_epoch_checkpoint(checkpoint.result())
+        lineages[segment.remote_log_segment_id] = lineage
         epochs = _cut(lineage, segment.start_offset, end_offset)
         if not epochs:
             raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} ends before the segment")

@@ -88,6 +88,8 @@ class OpenScan:
         self._tier = tier
         self._passed = passed or _ignored
         self._threads = threads or min(_MOST_THREADS, os.cpu_count() or 1)
+        self._read_at_once = self._threads if scan.limit is None else 1
+        self._reads = False
         try:
             self._brokers = brokers_of(scan, brokers, tier)
         except BaseException:
@@ -118,7 +120,7 @@ class OpenScan:
 
     @cached_property
     def _survey(self) -> list[TieredPartition]:
-        return survey(self._tier, self.scan, self._brokers)
+        return survey(self._tier, self.scan, self._brokers, prepared=self._read_at_once if self._reads else 0)
 
     @cached_property
     def _segments(self) -> Mapping[TopicPartition, Sequence[SegmentSpan]]:
@@ -162,7 +164,8 @@ class OpenScan:
         limit = self.scan.limit
         if limit == 0:
             return
-        with closing(interleaved(self._by_partition(self._of_partition), 1 if limit is not None else self._threads)) as batches:
+        self._reads = True
+        with closing(interleaved(self._by_partition(self._of_partition), self._read_at_once)) as batches:
             for records in batches:
                 if limit is None:
                     yield records

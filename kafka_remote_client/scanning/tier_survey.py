@@ -46,10 +46,11 @@ class _Facts:
     last: TieredSegment | None = None
 
 
-def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> list[TieredPartition]:
+def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None, *, prepared: int = 0) -> list[TieredPartition]:
     """Returns the facts about each partition of the scan; it examines several in parallel.
 
     Of the tier alone, a partition ends before the first transaction that is not decided there, under read_committed.
+    ``prepared``: of how many partitions, which are read first, the first location is prepared meanwhile.
 
     Raises as :func:`partitions_of`, RemoteLogError kinds if metadata or transactions are not known, and the store's
     raises; TierUnavailableError, if a damaged segment is in front of all others that would be read, or behind them, or, for a
@@ -57,10 +58,11 @@ def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None) -> l
     """
     partitions = partitions_of(tier, scan, brokers)
     times = time_bounds(scan)
+    first_ones = set(partitions[:prepared])
 
     def facts(tip: TopicIdPartition) -> _Facts:
         try:
-            return _surveyed(tier, scan, tip, times, look_ups, replaced=brokers is not None)
+            return _surveyed(tier, scan, tip, times, look_ups, replaced=brokers is not None, prepares=tip in first_ones)
         except DirectFetchError as error:
             if brokers is None or not brokers.replaces_the_tier or isinstance(error, ConfigurationError):
                 raise
@@ -136,9 +138,16 @@ def _topic_id(tier: TierReader, topic: str, described: MetadataTopic, brokers: B
 
 
 def _surveyed(
-    tier: TierReader, scan: Scan, tip: TopicIdPartition, times: TimeBounds, look_ups: Executor, *, replaced: bool
+    tier: TierReader,
+    scan: Scan,
+    tip: TopicIdPartition,
+    times: TimeBounds,
+    look_ups: Executor,
+    *,
+    replaced: bool,
+    prepares: bool,
 ) -> _Facts:
-    """``replaced``: the brokers read what the tier cannot give."""
+    """``replaced``: the brokers read what the tier cannot give. ``prepares``: the partition is read next."""
     partition = TopicPartition(tip.topic, tip.partition)
     segments = tier.segments(tip)
     begins = None if scan.live else _check_damage(tier, scan, tip, segments, replaced=replaced)
@@ -146,6 +155,8 @@ def _surveyed(
         return _Facts(tip, TieredPartition(partition, 0, 0))
     start, end = segments[0].start if begins is None else begins, segments[-1].end
     first = max(start, scan.start_of(partition) or 0)
+    if prepares and times.oldest is None:  # otherwise the first offset is not known yet
+        tier.prepare(tip, first, scan.isolation_level)
 
     def look_up(time: int | None, *, markers: bool) -> Future[int | None] | None:
         if time is None or time <= 0:  # a record without a time has -1

@@ -19,6 +19,7 @@ from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.protocol.metadata import MetadataPartition, MetadataTopic
 from kafka_remote_client.scanning.broker_part import BrokerPart
+from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.scan_plan import TieredPartition, plan_scan
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
@@ -28,6 +29,12 @@ from tests.support.scanned import expected_rows
 from tests.support.tier import LAYOUT, TIP, Tier
 
 FIRST_UNDECIDED = 2455
+
+
+def _kind(key: str) -> str:
+    """A segment's start offset, and the kind of the object."""
+    base, kind = key.rpartition("/")[2].split("-")[0], key.rpartition(".")[2]
+    return f"{int(base)}.{kind}"
 
 
 def test_committed_records_end_at_an_open_transaction(golden: TierReader) -> None:
@@ -64,18 +71,42 @@ def test_only_required_times_are_looked_up(rising: TierReader) -> None:
 
 
 def test_times_and_transactions_are_looked_up_at_the_same_time(rising_tier: Tier) -> None:
-    def name(key: str) -> str:
-        base, kind = key.rpartition("/")[2].split("-")[0], key.rpartition(".")[2]
-        return f"{int(base)}.{kind}"
-
-    store = RoundStore(rising_tier.store, [9, 3, 1, 5, 2, 2], name)
+    store = RoundStore(rising_tier.store, [9, 3, 5, 2, 2], _kind)
     with TierReader(store, ListingLocationSource(store, LAYOUT)) as tier:
         (known,) = survey(tier, Scan(topics="orders", since=1500, until=2500, out_of_order=timedelta(0)))
     assert (known.first_young_enough, known.first_too_young) == (500, 1500)
-    _, _, lineage, look_ups, headers, batches = store.rounds
-    assert lineage == ["2000.leader_epoch_checkpoint"]
+    _, _, look_ups, headers, batches = store.rounds
     assert look_ups == ["0.index", "0.timeindex", "1000.index", "1000.timeindex", "2000.snapshot"]
     assert [one.partition("@")[0] for one in headers] == [one.partition("@")[0] for one in batches] == ["0.log", "1000.log"]
+
+
+def test_the_first_partition_is_prepared_while_transactions_are_looked_up(rising_tier: Tier) -> None:
+    store = RoundStore(rising_tier.store, [9, 3, 4], _kind)
+    with TierReader(store, ListingLocationSource(store, LAYOUT)) as tier:
+        survey(tier, Scan(topics="orders", start_offset=1200), prepared=1)
+    assert store.rounds[2:] == [["1000.index", "1000.snapshot", "2000.snapshot", "etag of 1000.log"]]
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+def test_a_stream_prepares_its_first_location_and_a_plan_does_not(rising_tier: Tier, limit: int | None) -> None:
+    wanted = Scan(topics="orders", start_offset=1200, limit=limit)
+    store = RoundStore(rising_tier.store, [9, 3, 4], _kind)
+    with OpenScan(wanted, TierReader(store, ListingLocationSource(store, LAYOUT)), threads=1) as opened:
+        assert len(next(opened.stream()))
+    assert "etag of 1000.log" in store.rounds[2]
+    store.expect([9, 3, 1])
+    with OpenScan(wanted, TierReader(store, ListingLocationSource(store, LAYOUT)), threads=1) as opened:
+        assert opened.plan.splits
+    assert store.rounds[2:] == [["2000.snapshot"]]
+
+
+@pytest.mark.parametrize("wanted", [{"start_offset": 9000}, {"since": 1500}])
+def test_nothing_is_prepared_without_a_first_offset(rising_tier: Tier, wanted: dict[str, Any]) -> None:
+    store = RoundStore(rising_tier.store, name=_kind)
+    with TierReader(store, ListingLocationSource(store, LAYOUT)) as tier:
+        survey(tier, Scan(topics="orders", **wanted), prepared=1)
+    asked = {one for asked in store.rounds for one in asked}
+    assert not {"etag of 0.log", "etag of 1000.log", "etag of 2000.log", "0.snapshot", "1000.snapshot"} & asked
 
 
 def test_topics_are_found_by_name_or_pattern(golden: TierReader) -> None:
