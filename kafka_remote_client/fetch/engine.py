@@ -87,7 +87,7 @@ class FetchEngine:
         self.lock = threading.RLock()
         budget = FetchBudget(config)
         self.memory = memory = budget.memory
-        self._buffers = BufferPool(lambda: memory.for_idle_buffers(self._scheduler.awaited_bytes), budget.sizer.maximum)
+        self._buffers = BufferPool(lambda: memory.for_idle_buffers(self._scheduler.flying.awaited_bytes), budget.sizer.maximum)
         self._scheduler = Scheduler(config, budget, metrics, self._buffers.give_back)
         self.preference = self._scheduler.admission.preference
         self.metrics.watch_memory(lambda: memory.held)

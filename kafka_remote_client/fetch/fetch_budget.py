@@ -49,11 +49,17 @@ class FetchBudget:
         ``has_memory``: it has the memory, from an attempt that failed. More small ranges than full ones may be in flight: a
         small segment is one range.
         """
-        reserve = needs if self._hedges and needs * _RESERVE_SHARE <= self.memory.limit else 0
-        size = min(self.sizer.range_bytes, max(1, round(needs / self._growth)))
-        if in_flight >= self.read_ahead.in_flight(size) or not (has_memory or self.memory.fits(needs + reserve)):
+        if not self.has_room_for(needs, has_memory, in_flight):
             return False
         return self.request_rate.delay(now) == 0 and self._limits.delay(now) == 0
+
+    def has_room_for(self, needs: int, has_memory: bool, in_flight: int) -> bool:
+        """The same without the limits on rates, which depend on time."""
+        reserve = needs if self._hedges and needs * _RESERVE_SHARE <= self.memory.limit else 0
+        size = min(self.sizer.range_bytes, max(1, round(needs / self._growth)))
+        if in_flight >= self.read_ahead.in_flight(size):
+            return False
+        return has_memory or self.memory.fits(needs + reserve)
 
     def has_for_hedge(self, needs: int, in_flight: int, now: float) -> bool:
         """The same for a hedge. It may use the reserved memory, because other work may wait for the late range."""

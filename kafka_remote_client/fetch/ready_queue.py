@@ -41,6 +41,11 @@ class ReadyQueue(Generic[_T]):
         """Whether any reader waits for a turn or for budget."""
         return bool(self._asked or self._held)
 
+    @property
+    def has_turns(self) -> bool:
+        """Whether any reader waits for a turn, and not for budget."""
+        return bool(self._asked)
+
     def add(self, one: _T) -> None:
         """An event concerned ``one``: it gets a turn, once. A reader that waits for budget keeps its place."""
         if one not in self._held:

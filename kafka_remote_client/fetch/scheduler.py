@@ -105,7 +105,8 @@ class Scheduler:
         self._to_locate: dict[PartitionRead, None] = {}
         self._locating: list[BatchUnderWay] = []
         self._locations_at_once = _MOST_LOCATIONS
-        self._flying = Flights(config)
+        self._wanted: tuple[int, bool] | None = None  # memory for the first range that waits for budget; whether it has it
+        self.flying = Flights(config)
         self._hedging = Hedging(config.hedge_max_percent, config.read_timeout_ms / 1000 * _UNMEASURED_SHARE)
         self._ready: set[PartitionRead] = set()
         self._notices: list[Deliver | End | Passed] = []
@@ -130,12 +131,14 @@ class Scheduler:
         """Seconds after which there may be work without an event, at most ``longest``; ``None``: never."""
         if not self._reads:
             return None
-        return self._flying.patience(now, self._queue.patience(now, self.budget.patience(now, longest)))
+        return self.flying.patience(now, self._queue.patience(now, self.budget.patience(now, longest)))
 
     @property
     def has_work(self) -> bool:
-        """Whether :meth:`next_command` is worth a call before time has passed or something has happened."""
-        return bool(self._to_decode or self._queue or self._may_locate)
+        """Whether :meth:`next_command` may have work before time passes or something happens; else no thread should wake."""
+        if self._to_decode or self._queue.has_turns or self._may_locate:
+            return True
+        return bool(self._queue) and (self._wanted is None or self.budget.has_room_for(*self._wanted, self.in_flight))
 
     @property
     def has_ready(self) -> bool:
@@ -145,17 +148,12 @@ class Scheduler:
     @property
     def in_flight(self) -> int:
         """How many ranges are in flight."""
-        return len(self._flying)
-
-    @property
-    def awaited_bytes(self) -> int:
-        """Bytes of memory for ranges in flight that have no buffer yet."""
-        return self._flying.awaited_bytes
+        return len(self.flying)
 
     @property
     def stuck(self) -> int:
         """The number of workers that hang in an abandoned Fetch, and are not available until it returns."""
-        return self._flying.stuck
+        return self.flying.stuck
 
     @property
     def reads(self) -> Collection[PartitionRead]:
@@ -203,13 +201,13 @@ class Scheduler:
     def landed(self, command: Fetch, seconds: float, now: float) -> None:
         """All bytes of the range are in its buffer, ``seconds`` after the request."""
         read, came = command.read, command.range
-        found, others = self._flying.end(command)
+        found, others = self.flying.end(command)
         if found is not Return.WANTED:
             self._wasted(command, came.size)
             return
         host = store_host(came.granted)
         for other in others:
-            self._hedging.took(host, came.size, self._flying.overtake(other, now))
+            self._hedging.took(host, came.size, self.flying.overtake(other, now))
         if command.hedges:
             self._counters.add("remote-fetch-hedges-won-total")
         self._hedging.took(host, came.size, seconds)
@@ -223,7 +221,7 @@ class Scheduler:
 
     def failed(self, command: Fetch, received: int, error: RemoteStorageError, now: float) -> None:
         """The range failed after ``received`` bytes."""
-        found, others = self._flying.end(command)
+        found, others = self.flying.end(command)
         if found is Return.WANTED:
             self._failed(command, received, error, now, others)
         else:
@@ -231,7 +229,7 @@ class Scheduler:
 
     def overtaken(self, command: Fetch, received: int) -> None:
         """The worker of Fetch saw that it is ``overtaken``, and stopped after ``received`` bytes."""
-        self._flying.end(command)
+        self.flying.end(command)
         self._wasted(command, received)
 
     def decoded(
@@ -277,6 +275,7 @@ class Scheduler:
         self._to_decode.pop(read, None)
         self._to_locate.pop(read, None)
         self._queue.discard(read)
+        self._wanted = None
 
     def refused(self, read: PartitionRead, reason: str) -> None:
         """No thread can execute commands: the broker continues."""
@@ -286,7 +285,7 @@ class Scheduler:
     def abandoned(self, command: Work | None) -> None:
         """The command met an unexpected exception: releases its resources."""
         if isinstance(command, Fetch):
-            self._flying.discard(command)
+            self.flying.discard(command)
             command.drop()
         elif isinstance(command, LocationBatch):
             for locate in command.locates:
@@ -316,11 +315,11 @@ class Scheduler:
 
     def _next_hedge(self, now: float) -> Fetch | None:
         """One more GET of a range that is late, if one may be sent."""
-        for late in self._flying.late(now):
+        for late in self.flying.late(now):
             try:
                 hedge = self._hedge(late, now)
             except Exception as error:
-                self._flying.watch(late, math.inf)  # its thread returns and sees that
+                self.flying.watch(late, math.inf)  # its thread returns and sees that
                 raise ReadDefectError(late.read, None) from error
             if hedge is not None:
                 return hedge
@@ -330,13 +329,13 @@ class Scheduler:
         wanted = late.range
         host = store_host(wanted.granted)
         delay = self._hedging.delay(host, wanted.size)
-        left = delay - self._flying.age(late, now)
+        left = delay - self.flying.age(late, now)
         if left > 0 or self._hedging.is_slow(host):
-            self._flying.watch(late, now + (min(left, _LOOK_SECONDS) if left > 0 else _LOOK_SECONDS))
+            self.flying.watch(late, now + (min(left, _LOOK_SECONDS) if left > 0 else _LOOK_SECONDS))
             return None
         if not (
             late.read.owns(late.grant)
-            and self._flying.racing(late) < _MOST_RACING
+            and self.flying.racing(late) < _MOST_RACING
             and self.admission.allows_hedge(wanted)
             and self.budget.has_for_hedge(wanted.needs, self.in_flight, now)
             and self._hedging.take(wanted.size, urgent=late.read.starves_for(wanted))
@@ -344,7 +343,7 @@ class Scheduler:
             return None
         self.budget.take_for_hedge(wanted, now)
         hedge = Fetch(late.read, late.grant, wanted, hedges=True, lease=Lease(wanted.needs, self._release))
-        self._flying.hedge(late, hedge, now, late_at=now + delay)
+        self.flying.hedge(late, hedge, now, late_at=now + delay)
         self._counters.add("remote-fetch-hedges-total")
         return hedge
 
@@ -357,7 +356,10 @@ class Scheduler:
                 command = read.next_command(now)
                 if isinstance(command, Fetch):
                     repeats = command.range.lease is not None
-                    if not self.budget.has_for(self.budget.needs(command.range), self.in_flight, now, repeats):
+                    needs = self.budget.needs(command.range)
+                    if not self.budget.has_for(needs, self.in_flight, now, repeats):
+                        if budget or repeats:
+                            self._wanted = needs, repeats
                         self._queue.hold(read, first=budget or repeats)
                         budget = False
                         continue
@@ -441,11 +443,11 @@ class Scheduler:
             self._hedging.requested(wanted.size)
         delay = self._hedging.delay(store_host(wanted.granted), wanted.size)
         late_at = now + min(delay, _LOOK_SECONDS) if self._hedging.enabled else None
-        self._flying.begin(command, now, late_at=late_at)
+        self.flying.begin(command, now, late_at=late_at)
 
     def _give_up_overdue(self, now: float) -> None:
         """Fails the ranges whose fetcher did not return in time. Their threads and buffers are lost until it does."""
-        while (overdue := self._flying.give_up(now)) is not None:
+        while (overdue := self.flying.give_up(now)) is not None:
             command, error, others = overdue
             try:
                 self._counters.error(error.cause)
@@ -460,7 +462,7 @@ class Scheduler:
             self._returned(command, received, error)
             return
         self._wasted(command, received)
-        self._flying.watch(others[-1], now)
+        self.flying.watch(others[-1], now)
 
     def _wasted(self, command: Fetch, received: int) -> None:
         """Another GET of the range counts, or the range is not needed any more."""

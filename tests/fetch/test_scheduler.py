@@ -278,10 +278,24 @@ def test_released_memory_lets_the_next_range_go() -> None:
         read = located(made)
         made.run()
         assert made.next() is None
-        assert made.scheduler.has_work, "a range waits for memory"
+        assert not made.scheduler.has_work, "a range waits for memory"
         assert isinstance(made.scheduler.taken(read, made.clock.now), RecordBlock)
         made.scheduler.released(read, 0.0)
+        assert made.scheduler.has_work, "there is memory again"
         assert isinstance(made.next(), Locate | Fetch)
+
+
+def test_a_reader_that_is_gone_does_not_decide_whether_others_have_room() -> None:
+    with stepping(attrs.evolve(CONFIG, max_in_flight=1, hedge_max_percent=0)) as made:
+        first, second = both_located(made)
+        fetching(made)
+        assert made.next() is None
+        assert not made.scheduler.has_work, "both wait for the place in flight"
+        made.scheduler.stopped(second, made.clock.now)
+        assert made.scheduler.has_work, "not known"
+        assert made.next() is None
+        assert not made.scheduler.has_work
+        assert first in made.scheduler.reads
 
 
 def failed_before_a_later_range(made: Stepping) -> tuple[PartitionRead, Fetch]:
