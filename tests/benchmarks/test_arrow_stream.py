@@ -24,6 +24,7 @@ def test_all_ways_over_files_read_the_same_records(tmp_path: Path) -> None:
     task = {"store": store.as_uri(), "options": {}, "topic": "delrec", "record_bytes": 1, "files": files}
     counts = {way: measured({**task, "way": way})["bytes"] for way in ("blocks", "in memory")}
     assert counts["blocks"] == counts["in memory"] > 0
+    assert measured({**task, "way": "stream"})["bytes"] == measured({**task, "way": "again"})["bytes"] > 0
     segment = tmp_path / "segment.log"
     segment.write_bytes(batch(0, [Rec(n, None, b"value") for n in range(5)]))
     assert WAYS["in memory"]({"files": [str(segment)], "record_bytes": 5}, lambda: None) == 25
