@@ -128,6 +128,9 @@ def split_config(config: Mapping[str, object]) -> tuple[RemoteFetchConfig, dict[
     fetcher_options: dict[str, object] = {}
     inner: dict[str, object] = {}
     for name, value in config.items():
+        if not isinstance(name, str):  # librdkafka refuses it
+            inner[name] = value
+            continue
         setting = _BY_NAME.get(name)
         if setting is not None:
             values[setting.attribute] = setting.parse(value)

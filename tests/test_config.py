@@ -1,4 +1,6 @@
 import re
+from collections.abc import Mapping
+from typing import cast
 
 import attrs
 import pytest
@@ -36,6 +38,11 @@ def test_takes_its_own_keys_and_leaves_the_others() -> None:
     assert (remote.enabled, remote.retries) == (True, 0)
     assert inner == {"group.id": "g", "bootstrap.servers": "b"}
     assert list(given) == ["group.id", "fetch.remote.enabled", "fetch.remote.retries", "bootstrap.servers"]
+
+
+def test_leaves_a_key_that_is_not_a_string_to_librdkafka() -> None:
+    given = cast("Mapping[str, object]", {5: 3})
+    assert split_config(given)[1] == given
 
 
 def test_the_fetcher_gets_its_keys_and_the_shared_limits() -> None:
