@@ -29,6 +29,7 @@ from typing import Protocol
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import LocationError, PeerUnreachableError, ProtocolError
+from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import RequestHeader, decode_response_header, encode_request_header, frame
 from kafka_remote_client.wire import Buffer
 
@@ -40,6 +41,11 @@ _LENGTH_BYTES = 4
 _SMALLEST_RESPONSE = 4
 _READ_BYTES = 64 << 10
 _CORRELATION_IDS = 1 << 31
+_TLS_ALERT = 0x1503
+"""The first two bytes of what a peer that expects TLS answers to anything else, where the length of an answer is due."""
+_WITHOUT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
+"""OpenSSL's reasons for bytes that are no TLS record."""
+_CHECK_AND_LIMITS = "check security.protocol, and the limits of the shim"
 _AGAIN_AFTER = 0.85
 """Of the time for which an authentication holds: the broker cuts the connection at its end."""
 
@@ -88,6 +94,8 @@ class BrokerConnection:
         self._socket: socket.socket | None = None
         self._closed = False
         self._opened = False
+        self._served = False
+        """Whether a request other than for versions, which a broker answers before SASL too, was ever answered."""
         self._authenticate_at: float | None = None
         self._correlation_id = 0
 
@@ -115,6 +123,9 @@ class BrokerConnection:
             except TimeoutError:
                 self.close()
                 raise LocationError(f"{self._host}:{self._port} timed out") from None
+            except ConnectionError as error:
+                self.close()
+                raise self._closed_by_peer() from error
             # ValueError and OverflowError: a peer named an invalid host or port.
             except (OSError, ValueError, OverflowError) as error:
                 self.close()
@@ -187,6 +198,7 @@ class BrokerConnection:
         correlation_id, answer = decode_response_header(api_key, version, response)
         if correlation_id != expected:
             raise ProtocolError(f"{self._host}:{self._port} answered with correlation id {correlation_id}, expected {expected}")
+        self._served = self._served or api_key != ApiKey.API_VERSIONS
         return answer
 
     def _open(self, deadline: Deadline) -> socket.socket:
@@ -235,7 +247,15 @@ class BrokerConnection:
         wrapped = context.wrap_socket(self._current(), server_hostname=self._host, do_handshake_on_connect=False)
         self._adopt(wrapped)
         _arm(wrapped, deadline)
-        wrapped.do_handshake()
+        try:
+            wrapped.do_handshake()
+        except (ssl.SSLEOFError, ConnectionError) as error:
+            where = f"{self._host}:{self._port}"
+            raise LocationError(f"{where} closed the connection during the TLS handshake; {_CHECK_AND_LIMITS}") from error
+        except ssl.SSLError as error:
+            if error.reason not in _WITHOUT_TLS:
+                raise
+            raise LocationError(f"{self._host}:{self._port} does not answer with TLS; check security.protocol") from error
 
     def _adopt(self, sock: socket.socket) -> None:
         """Makes a socket reachable for :meth:`close` before anything on it can block."""
@@ -259,6 +279,8 @@ class BrokerConnection:
     def _receive(self, sock: socket.socket, deadline: Deadline) -> bytearray:
         size = int.from_bytes(self._read(sock, _LENGTH_BYTES, deadline), "big", signed=True)
         if not _SMALLEST_RESPONSE <= size <= self._max_response_bytes:
+            if size >> 16 == _TLS_ALERT:
+                raise ProtocolError(f"{self._host}:{self._port} expects TLS; check security.protocol")
             raise ProtocolError(f"{self._host}:{self._port} sent an invalid response length of {size} bytes")
         return self._read(sock, size, deadline)
 
@@ -268,9 +290,13 @@ class BrokerConnection:
             _arm(sock, deadline)
             piece = sock.recv(min(size - len(data), _READ_BYTES))
             if not piece:
-                raise LocationError(f"{self._host}:{self._port} closed the connection")
+                raise self._closed_by_peer()
             data += piece
         return data
+
+    def _closed_by_peer(self) -> LocationError:
+        hint = "" if self._served else f" before it served a request; {_CHECK_AND_LIMITS}"
+        return LocationError(f"{self._host}:{self._port} closed the connection{hint}")
 
 
 def _patience(deadline: Deadline | None) -> float:

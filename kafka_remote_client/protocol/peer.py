@@ -25,7 +25,7 @@ import attrs
 
 from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import LocationError, PeerUnreachableError
+from kafka_remote_client.errors import LocationError, PeerUnreachableError, ProtocolError, SaslAuthenticationError
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import Api, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -39,6 +39,8 @@ __all__ = ["BrokerPeer", "PeerSession"]
 _log = logging.getLogger(__name__)
 
 _SOFTWARE_NAME = "kafka-remote-client"
+_KEPT = (PeerUnreachableError, ProtocolError, SaslAuthenticationError)
+"""Kinds of a failure that the pause after it keeps, so that it is counted and logged under the same cause."""
 _FIRST_ASKED = 3
 _ALWAYS_KNOWN = 0
 
@@ -139,7 +141,7 @@ class BrokerPeer:
         except LocationError as error:
             connection.close()
             if not deadline.expired():  # else it may be the caller's haste and not the peer's fault
-                kind = PeerUnreachableError if isinstance(error, PeerUnreachableError) else LocationError
+                kind = next((kind for kind in _KEPT if isinstance(error, kind)), LocationError)
                 self._failure = partial(kind, f"{error} (failed recently; the next attempt waits)")
                 self._reconnect.failed()
             raise

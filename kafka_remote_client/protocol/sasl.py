@@ -72,6 +72,8 @@ class SaslAuthenticator:
         if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             offered = _printable(", ".join(answer.mechanisms)) or "none"
             raise SaslAuthenticationError(f"the broker does not support {self._mechanism}; it supports: {offered}")
+        if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+            raise SaslAuthenticationError("the broker does not ask for SASL; check security.protocol")
         if answer.error_code != ErrorCode.NONE:
             raise SaslAuthenticationError(f"the broker refused to start {self._mechanism}: error {answer.error_code}")
 

@@ -110,7 +110,7 @@ def test_a_length_longer_than_the_answer_is_a_location_error() -> None:
     fails(script, LocationError, "closed the connection")
 
 
-@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x16", b"SSH-2.0-x\r\n"])
+@pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n"])
 def test_another_protocol_is_a_protocol_error(garbage: bytes) -> None:
     def script(peer: PeerConnection) -> None:
         peer.receive()
@@ -136,6 +136,68 @@ def test_a_peer_that_closes_inside_an_answer_is_a_location_error(sent: bytes) ->
         peer.send(sent)
 
     fails(script, LocationError, "closed the connection")
+
+
+ALERT = bytes.fromhex("15030300020246")
+
+
+def test_a_tls_alert_as_the_first_answer_names_the_setting() -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        peer.send(ALERT)
+        peer.hold()
+
+    fails(script, ProtocolError, r"^127\.0\.0\.1:\d+ expects TLS; check security\.protocol$")
+
+
+@pytest.mark.parametrize("first", [ApiKey.API_VERSIONS, ApiKey.FETCH])
+def test_a_close_before_the_first_answer_names_the_setting(first: ApiKey) -> None:
+    """A broker that waits for SASL tells its versions, and closes the connection at any other request."""
+
+    def script(peer: PeerConnection) -> None:
+        header, _ = peer.receive()
+        peer.reply(header, b"versions")
+        peer.receive()
+
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer)
+        connection.send_receive(first, 2, b"", ample())
+        with pytest.raises(LocationError) as failure:
+            ask(connection)
+    hint = " before it served a request; check security.protocol, and the limits of the shim"
+    said = f"127.0.0.1:{peer.port} closed the connection"
+    assert str(failure.value) == said + (hint if first is ApiKey.API_VERSIONS else "")
+
+
+ALERT = bytes.fromhex("15030300020246")
+
+
+def test_a_tls_alert_as_the_first_answer_names_the_setting() -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.receive()
+        peer.send(ALERT)
+        peer.hold()
+
+    fails(script, ProtocolError, r"^127\.0\.0\.1:\d+ expects TLS; check security\.protocol$")
+
+
+@pytest.mark.parametrize("first", [ApiKey.API_VERSIONS, ApiKey.FETCH])
+def test_a_close_before_the_first_answer_names_the_setting(first: ApiKey) -> None:
+    """A broker that waits for SASL tells its versions, and closes the connection at any other request."""
+
+    def script(peer: PeerConnection) -> None:
+        header, _ = peer.receive()
+        peer.reply(header, b"versions")
+        peer.receive()
+
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer)
+        connection.send_receive(first, 2, b"", ample())
+        with pytest.raises(LocationError) as failure:
+            ask(connection)
+    hint = " before it served a request; check security.protocol, and the limits of the shim"
+    said = f"127.0.0.1:{peer.port} closed the connection"
+    assert str(failure.value) == said + (hint if first is ApiKey.API_VERSIONS else "")
 
 
 def test_a_peer_that_closes_at_once_is_a_location_error() -> None:
@@ -418,14 +480,33 @@ def test_an_untrusted_certificate_is_refused(host: str) -> None:
             ask(connection)
 
 
-def test_tls_with_a_peer_without_tls_is_a_location_error() -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"no TLS here, sorry", "does not answer with TLS; check security.protocol"),
+        (b"", "closed the connection during the TLS handshake; check security.protocol, and the limits of the shim"),
+    ],
+)
+def test_tls_with_a_peer_without_tls_names_the_setting(answer: bytes, said: str) -> None:
     def script(peer: PeerConnection) -> None:
         peer.read(1)
-        peer.send(b"no TLS here, sorry")
+        peer.send(answer)
 
     with ScriptedPeer(script) as peer:
         connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
-        with pytest.raises(LocationError):
+        with pytest.raises(LocationError) as failure:
+            ask(connection)
+        assert str(failure.value) == f"localhost:{peer.port} {said}"
+
+
+def test_a_refused_handshake_is_not_taken_for_a_peer_without_tls() -> None:
+    def script(peer: PeerConnection) -> None:
+        peer.read(1)
+        peer.send(ALERT)
+
+    with ScriptedPeer(script) as peer:
+        connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
+        with pytest.raises(LocationError, match=r"^the connection to localhost:\d+ failed: "):
             ask(connection)
 
 

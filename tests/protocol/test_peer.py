@@ -2,13 +2,21 @@ from __future__ import annotations
 
 import ssl
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 from pytest_mock import MockerFixture
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, LocationError, LocationThrottledError, ProtocolError
+from kafka_remote_client.errors import (
+    BrokerResponseError,
+    LocationError,
+    LocationThrottledError,
+    PeerUnreachableError,
+    ProtocolError,
+    SaslAuthenticationError,
+)
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol import peer as peer_module
 from kafka_remote_client.protocol.api_keys import FETCH, METADATA, ApiKey
@@ -37,6 +45,15 @@ def peer_at(host: str, port: int, clock: Clock) -> BrokerPeer:
     return BrokerPeer(
         f"{host}:{port}", lambda: BrokerConnection(host, port, client_id="me", clock=SystemClock(), connect_timeout=30), clock
     )
+
+
+class FailingConnection(BrokerConnection):
+    def __init__(self, error: LocationError) -> None:
+        super().__init__("broker", 9092, client_id="me", clock=SystemClock(), connect_timeout=30)
+        self._error = error
+
+    def send_receive(self, *_: Any, **__: Any) -> memoryview:
+        raise self._error
 
 
 @pytest.fixture
@@ -139,6 +156,15 @@ def test_a_failed_peer_gets_no_requests_for_a_while(clock: ManualClock) -> None:
         assert session.versions.announces_direct_fetch
         peer.close()
     assert scripted.accepted == 3
+
+
+def test_a_failure_keeps_its_cause_during_the_pause(clock: ManualClock) -> None:
+    for error in (SaslAuthenticationError("no"), ProtocolError("odd"), PeerUnreachableError("away")):
+        peer = BrokerPeer("the shim", partial(FailingConnection, error), clock)
+        with pytest.raises(type(error), match=f"^{error}$"):
+            peer.session(ample())
+        with pytest.raises(type(error), match=rf"^{error} \(failed recently; the next attempt waits\)$"):
+            peer.session(ample())
 
 
 def test_a_short_deadline_is_not_a_failure_of_the_peer(clock: ManualClock) -> None:

@@ -197,9 +197,16 @@ def test_an_unsupported_mechanism_is_an_error_that_lists_the_others() -> None:
     assert len(broker.asked) == 1
 
 
+def test_a_broker_without_sasl_is_an_error_that_names_the_setting() -> None:
+    broker = Broker(refuses=ErrorCode.ILLEGAL_SASL_STATE)
+    with pytest.raises(SaslAuthenticationError, match=r"^the broker does not ask for SASL; check security\.protocol$"):
+        exchange(broker, "PLAIN", lambda _: plain(USER, PASSWORD))
+
+
 @pytest.mark.parametrize(
     "broker",
     [
+        Broker(refuses=ErrorCode.UNKNOWN_SERVER_ERROR),
         Broker(refuses=ErrorCode.ILLEGAL_SASL_STATE),
         Broker(lambda _: SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED)),
         Broker(lambda _: SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "x" * 5000)),
