@@ -14,7 +14,7 @@ from functools import partial
 
 import attrs
 import confluent_kafka
-from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.consumer.call_arguments import are_partitions, invalid, may_be_assigned
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
@@ -207,12 +207,14 @@ class Assignment:
         (self._inner.resume if looked_up else self._inner.pause)([partition])
         try:
             self._inner.seek(target.inner_start)
-        except KafkaException:
+        except KafkaException as failure:
             if flow.delivered_by_broker and not flow.paused:
                 self._inner.resume([partition])
             elif looked_up:
                 self._inner.pause([partition])
-            raise
+            error = failure.args[0]
+            said = error.str().replace(f"offset {target.inner_start.offset}:", f"offset {partition.offset}:", 1)
+            raise KafkaException(KafkaError(error.code(), said)) from None
         flow.detach()
         self._deliveries.take_back(flow)
         flow.sought(target)

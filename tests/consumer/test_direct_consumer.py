@@ -463,6 +463,25 @@ def test_seek_to_no_offset_fails_the_poll_where_the_policy_is_error(cluster: Emb
         one.close()
 
 
+@pytest.mark.parametrize("offset", [7, COUNT - 1, 10 * COUNT])
+def test_a_failed_seek_names_the_offset_of_the_call(cluster: EmbeddedCluster, offset: int) -> None:
+    """librdkafka refuses seeks in a partition that failed to reset its offset."""
+    said: list[KafkaError] = []
+    for one in (
+        confluent_kafka.Consumer(plain_settings(cluster, auto_offset_reset="error")),
+        Consumer(direct_settings(cluster, auto_offset_reset="error")),
+    ):
+        one.assign([at(COUNT * 10)])
+        while (message := one.poll(PATIENCE_SECONDS)) is not None and is_end(message):
+            pass
+        with pytest.raises(KafkaException) as failure:
+            one.seek(at(offset))
+        said.append(failure.value.args[0])
+        one.close()
+    assert said[0].str() == said[1].str()
+    assert (said[0].code(), said[0].fatal()) == (said[1].code(), said[1].fatal())
+
+
 def test_pause_holds_for_a_known_topics_partition_assigned_later(cluster: EmbeddedCluster) -> None:
     for one in (confluent_kafka.Consumer(plain_settings(cluster)), Consumer(direct_settings(cluster))):
         one.assign([at(0)])
