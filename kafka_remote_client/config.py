@@ -11,7 +11,7 @@ References: KIP-1254, "New Consumer Configs".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -128,7 +128,7 @@ def split_config(config: Mapping[str, object]) -> tuple[RemoteFetchConfig, dict[
     fetcher_options: dict[str, object] = {}
     inner: dict[str, object] = {}
     for name, value in config.items():
-        if not isinstance(name, str):  # librdkafka refuses it
+        if not isinstance(cast("object", name), str):  # librdkafka refuses it
             inner[name] = value
             continue
         setting = _BY_NAME.get(name)
