@@ -169,37 +169,6 @@ def test_a_close_before_the_first_answer_names_the_setting(first: ApiKey) -> Non
     assert str(failure.value) == said + (hint if first is ApiKey.API_VERSIONS else "")
 
 
-ALERT = bytes.fromhex("15030300020246")
-
-
-def test_a_tls_alert_as_the_first_answer_names_the_setting() -> None:
-    def script(peer: PeerConnection) -> None:
-        peer.receive()
-        peer.send(ALERT)
-        peer.hold()
-
-    fails(script, ProtocolError, r"^127\.0\.0\.1:\d+ expects TLS; check security\.protocol$")
-
-
-@pytest.mark.parametrize("first", [ApiKey.API_VERSIONS, ApiKey.FETCH])
-def test_a_close_before_the_first_answer_names_the_setting(first: ApiKey) -> None:
-    """A broker that waits for SASL tells its versions, and closes the connection at any other request."""
-
-    def script(peer: PeerConnection) -> None:
-        header, _ = peer.receive()
-        peer.reply(header, b"versions")
-        peer.receive()
-
-    with ScriptedPeer(script) as peer:
-        connection = connect(peer)
-        connection.send_receive(first, 2, b"", ample())
-        with pytest.raises(LocationError) as failure:
-            ask(connection)
-    hint = " before it served a request; check security.protocol, and the limits of the shim"
-    said = f"127.0.0.1:{peer.port} closed the connection"
-    assert str(failure.value) == said + (hint if first is ApiKey.API_VERSIONS else "")
-
-
 def test_a_peer_that_closes_at_once_is_a_location_error() -> None:
     with ScriptedPeer(lambda _: None) as peer:
         connection = connect(peer)
