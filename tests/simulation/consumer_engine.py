@@ -96,6 +96,11 @@ class ConsumerEngine:
         """Whether a read has something to take."""
         return self._scheduler.has_ready
 
+    @property
+    def ready_partitions(self) -> set[int]:
+        """The partitions with something to take."""
+        return {read.partition for read in self._on_ready if read.has_ready}
+
     def close(self) -> None:
         """Stops all reads, for good."""
         self._engine.closed = True

@@ -1,9 +1,14 @@
-"""A model of a group's coordinator: committed offsets, and rebalances of the eager protocol.
+"""A model of a group's coordinator: committed offsets, and rebalances of the eager and the cooperative protocol.
 
-A rebalance revokes all partitions of all members. When each has given up its own, all are assigned anew. A member that crashed
-is removed after its session has expired.
+An eager rebalance revokes all partitions of all members. When each has given up its own, all are assigned anew.
 
-References: Kafka's GroupCoordinator, "range" assignments; KIP-62.
+In a cooperative rebalance the members join again and keep their partitions. When all have joined, they are assigned, and a
+partition that moves is assigned to nobody yet. A member first gives up what it loses, then gets what is new, perhaps nothing.
+One that gave up something joins again, and the next rebalance assigns that.
+
+A member that crashed is removed after its session has expired.
+
+References: Kafka's GroupCoordinator, "range" assignments; KIP-62, KIP-429.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import attrs
@@ -36,19 +42,26 @@ class Rebalance(Enum):
 
 @attrs.define(eq=False)
 class _Member:
-    """``tell`` gives the member a callback for its next delivering call, ``rebalance`` is what that calls."""
+    """``tell`` gives the member a callback for its next delivering call, ``rebalance`` is what that calls.
+
+    Of the cooperative protocol: ``serving``: an event was told, and its callback is not over. ``joined``: in which rebalance.
+    """
 
     name: str
     tell: Callable[[Callable[[], None]], None]
     rebalance: Callable[[Rebalance, list[int]], None]
     owned: list[int] = attrs.field(factory=list)
+    serving: bool = False
+    joined: int = 0
+    crashed: bool = False
 
 
 class Coordinator:
     """One group. Partitions are numbers."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, cooperative: bool = False) -> None:
         self._world = world
+        self.cooperative = cooperative
         self._offsets: dict[int, tuple[int, int]] = {}
         self._members: dict[str, _Member] = {}
         self._generation = 0
@@ -86,6 +99,8 @@ class Coordinator:
 
     def crashed(self, name: str) -> None:
         """A member's process has ended."""
+        if name in self._members:
+            self._members[name].crashed = True
         self._world.after(_SESSION_SECONDS, partial(self.leave, name))
 
     def _begin(self) -> None:
@@ -93,6 +108,9 @@ class Coordinator:
         self._generation += 1
         if any(member.owned for member in self._members.values()):
             self._world.seen.saw("rebalanced")
+        if self.cooperative:
+            self._join_again()
+            return
         for member in self._members.values():
             if member.owned:
                 self._tell(member, Rebalance.REVOKE, member.owned)
@@ -125,3 +143,74 @@ class Coordinator:
             numbers = list(range(count))[place :: len(names)]
             if numbers:
                 self._tell(self._members[name], Rebalance.ASSIGN, numbers)
+
+    # -- the cooperative protocol ------------------------------------------------------------------------------------------
+
+    def _join_again(self) -> None:
+        """All members join the new rebalance, one whose callback is not over after that."""
+        for member in self._members.values():
+            if member.serving:
+                self._world.seen.saw("rebalance-restarted")
+            else:
+                self._world.after(self._world.some(_REBALANCE_SECONDS), partial(self._joins, member))
+
+    def _joins(self, member: _Member) -> None:
+        gone = self._members.get(member.name) is not member or member.crashed
+        if gone or member.serving or member.joined == self._generation:
+            return
+        member.joined = self._generation
+        if all(one.joined == self._generation for one in self._members.values()):
+            self._assign_what_is_free()
+
+    def _assign_what_is_free(self) -> None:
+        members = [self._members[name] for name in sorted(self._members)]
+        taken = set(chain.from_iterable(member.owned for member in members))
+        for member, target in zip(members, self._balanced(members), strict=True):
+            lost = [number for number in member.owned if number not in target]
+            new = [number for number in target if number not in taken]
+            member.serving = True
+            if lost and len(lost) < len(member.owned):
+                self._world.seen.saw("revoked-in-part")
+            if not lost and not new:
+                self._world.seen.saw("assigned-nothing-new")
+            if lost:
+                self._tell_increment(member, Rebalance.REVOKE, lost, new)
+            else:
+                self._tell_increment(member, Rebalance.ASSIGN, new, None)
+
+    def _balanced(self, members: list[_Member]) -> list[list[int]]:
+        """Returns for each member as equally many partitions as possible, first of all its own."""
+        count = len(self._world.brokers.partitions)
+        least, more = divmod(count, len(members))
+        most_first = sorted(range(len(members)), key=lambda place: -len(members[place].owned))
+        targets: list[list[int]] = [[] for _ in members]
+        for rank, place in enumerate(most_first):
+            targets[place] = members[place].owned[: least + (rank < more)]
+        free = [number for number in range(count) if number not in chain.from_iterable(targets)]
+        for rank, place in enumerate(most_first):
+            room = least + (rank < more) - len(targets[place])
+            targets[place] = [*targets[place], *free[:room]]
+            del free[:room]
+        return targets
+
+    def _tell_increment(self, member: _Member, event: Rebalance, numbers: list[int], then: list[int] | None) -> None:
+        member.tell(partial(self.serve_increment, member, event, numbers, then))
+
+    def serve_increment(self, member: _Member, event: Rebalance, numbers: list[int], then: list[int] | None) -> None:
+        """The member's delivering call serves the event. ``then``: the partitions that it gets after those that it loses."""
+        if self._members.get(member.name) is not member:
+            return
+        self._world.tell("%s: %s %s", member.name, event.value, numbers)
+        if event is Rebalance.ASSIGN:
+            member.owned = [*member.owned, *numbers]
+            member.rebalance(event, numbers)
+            member.serving = False
+            if then is not None:
+                self._begin()
+            elif member.joined != self._generation:
+                self._world.after(self._world.some(_REBALANCE_SECONDS), partial(self._joins, member))
+            return
+        member.rebalance(event, numbers)
+        member.owned = [number for number in member.owned if number not in numbers]
+        if then is not None:
+            member.tell(partial(self.serve_increment, member, Rebalance.ASSIGN, then, numbers))

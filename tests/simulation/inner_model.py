@@ -11,6 +11,9 @@ rule of librdkafka        here
 start                     an assigned partition is started a moment later; until then a seek fails with ``_STATE``
 position                  the offset after the last record that ``consume`` returned, or after a marker that it passed
 rebalance in a call       drops what the call has taken of partitions that are given up
+rebalance                 stops all assigned partitions until its callback is over; those that are kept then go on
+increments                a cooperative member assigns and gives up partitions in increments only, an eager one never
+close                     serves the rebalance that waits; nothing that it assigns is started
 pause                     drops what is queued; a resume continues at the position, or at the start without a position
 logical offsets           are looked up in the background; a resume meanwhile looks them up again
 stored offsets            only of assigned partitions; committed if they are past the committed offset that it knows
@@ -75,7 +78,10 @@ class _State(Enum):
 
 @attrs.define(eq=False)
 class _Toppar:
-    """An assigned partition. ``start``: where a resume continues without a position. ``fetched``: the next offset to fetch."""
+    """An assigned partition. ``start``: where a resume continues without a position. ``fetched``: the next offset to fetch.
+
+    ``held``: a rebalance waits for its callback.
+    """
 
     partition: LedPartition
     start: int
@@ -87,6 +93,7 @@ class _Toppar:
     stored: tuple[int, int] = (OFFSET_INVALID, UNKNOWN_EPOCH)
     queued: int = 0
     fetching: bool = False
+    held: bool = False
     end_told_at: int = OFFSET_INVALID
 
     @property
@@ -130,7 +137,7 @@ class InnerModel(Consumer):
         self._ops: deque[_Op] = deque()
         self._callbacks: deque[Callable[[], None]] = deque()
         self._rebalances: tuple[Callable[..., None], ...] = ()
-        self._in_group = self._closed = self._assigned_in_callback = False
+        self._in_group = self._closed = self._closing = self._assigned_in_callback = False
         world.after(self._interval, self._commits_in_background)
 
     # -- assignment --------------------------------------------------------------------------------------------------------
@@ -138,10 +145,14 @@ class InnerModel(Consumer):
     def subscribe(self, topics: list[str], **callbacks: Any) -> None:
         self._in_group = True
         self._rebalances = callbacks["on_assign"], callbacks["on_revoke"]
-        self._coordinator.join(self._name, self._callbacks.append, self._rebalance)
+        self._coordinator.join(self._name, self._told_rebalance, self._rebalance)
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
+        if self._in_group and self._closing:
+            partitions = []
+        elif self._in_group and self._coordinator.cooperative:
+            raise failure(KafkaError._STATE)
         self._assigned_in_callback = True
         self._give_up(list(self._toppars))
         self._start(partitions)
@@ -151,15 +162,27 @@ class InnerModel(Consumer):
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
-        if self._in_group or any(tp.partition in self._toppars for tp in partitions):
+        if self._in_group and self._closing:
+            InnerModel.assign(self, [])
+            return
+        if not self._takes_increments or any(tp.partition in self._toppars for tp in partitions):
             raise failure(KafkaError._STATE)
+        self._assigned_in_callback = True
         self._start(partitions)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
-        if self._in_group or any(tp.partition not in self._toppars for tp in partitions):
+        if self._in_group and self._closing:
+            InnerModel.assign(self, [])
+            return
+        if not self._takes_increments or any(tp.partition not in self._toppars for tp in partitions):
             raise failure(KafkaError._STATE)
+        self._assigned_in_callback = True
         self._give_up([tp.partition for tp in partitions])
+
+    @property
+    def _takes_increments(self) -> bool:
+        return not self._in_group or self._coordinator.cooperative
 
     def assignment(self) -> list[TopicPartition]:
         self._check_open()
@@ -195,6 +218,13 @@ class InnerModel(Consumer):
             toppar = self._toppars.pop(number)
             toppar.version += 1
 
+    def _told_rebalance(self, serve: Callable[[], None]) -> None:
+        """The next delivering call serves the event. Until then no partition delivers."""
+        for toppar in self._toppars.values():
+            toppar.held = True
+            self._stop_at_position(toppar)
+        self._callbacks.append(serve)
+
     def _rebalance(self, event: Rebalance, numbers: list[int]) -> None:
         """Runs in a delivering call, or in close()."""
         on_assign, on_revoke = self._rebalances
@@ -205,6 +235,19 @@ class InnerModel(Consumer):
         else:
             on_revoke(self, partitions)
         if not self._assigned_in_callback:
+            self._apply(event, partitions)
+        for toppar in list(self._toppars.values()):
+            if toppar.held:
+                toppar.held = False
+                if toppar.number not in self._paused:
+                    self._go_on(toppar)
+
+    def _apply(self, event: Rebalance, partitions: list[TopicPartition]) -> None:
+        """What confluent_kafka does if the callback has not done it."""
+        if self._coordinator.cooperative and not self._closing:
+            increment = InnerModel.incremental_assign if event is Rebalance.ASSIGN else InnerModel.incremental_unassign
+            increment(self, partitions)
+        else:
             InnerModel.assign(self, partitions if event is Rebalance.ASSIGN else [])
 
     # -- where partitions are read -----------------------------------------------------------------------------------------
@@ -249,9 +292,7 @@ class InnerModel(Consumer):
             self._paused.add(tp.partition)
             toppar = self._toppars.get(tp.partition)
             if toppar is not None:
-                self._drop(toppar)
-                if toppar.position >= 0:
-                    toppar.start = toppar.position
+                self._stop_at_position(toppar)
 
     def resume(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
@@ -259,9 +300,18 @@ class InnerModel(Consumer):
             was_paused = tp.partition in self._paused
             self._paused.discard(tp.partition)
             toppar = self._toppars.get(tp.partition)
-            if was_paused and toppar is not None and toppar.state is not _State.STARTING:
-                self._drop(toppar)
-                self._begin_at(toppar, toppar.start if toppar.position < 0 else toppar.position)
+            if was_paused and toppar is not None:
+                self._go_on(toppar)
+
+    def _stop_at_position(self, toppar: _Toppar) -> None:
+        self._drop(toppar)
+        if toppar.position >= 0:
+            toppar.start = toppar.position
+
+    def _go_on(self, toppar: _Toppar) -> None:
+        if toppar.state is not _State.STARTING:
+            self._drop(toppar)
+            self._begin_at(toppar, toppar.start if toppar.position < 0 else toppar.position)
 
     def _drop(self, toppar: _Toppar) -> None:
         toppar.version += 1
@@ -297,7 +347,7 @@ class InnerModel(Consumer):
         end = self._end(toppar)
         knows_end = toppar.fetched > end or toppar.end_told_at == end or not self._announces_ends
         waits = end <= toppar.fetched <= toppar.log.end and knows_end
-        is_active = toppar.state is _State.ACTIVE and toppar.number not in self._paused
+        is_active = toppar.state is _State.ACTIVE and toppar.number not in self._paused and not toppar.held
         if is_active and not toppar.fetching and toppar.queued < _QUEUED and not waits:
             toppar.fetching = True
             self._world.after(self._delay(), partial(self._arrived, toppar, toppar.version))
@@ -337,19 +387,30 @@ class InnerModel(Consumer):
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         self._check_open()
-        taken: list[_Op] = []
+        passed: list[_Op] = []
         until = self._world.clock.now + max(timeout, 0.0)
         while True:
             while self._callbacks:
                 self._callbacks.popleft()()
-                taken = [op for op in taken if self._is_current(op)]
-            while self._ops and len(taken) < num_messages:
+            passed = [op for op in passed if self._is_current(op)]
+            messages = sum(op.message is not None for op in passed)
+            while self._ops and messages < num_messages:
                 op = self._ops.popleft()
-                if self._is_message(op):
-                    taken.append(op)
+                if self._is_current(op):
+                    op.toppar.queued -= 1
+                    passed.append(op)
+                    messages += op.message is not None
+                    self._fetch(op.toppar)
             left = until - self._world.clock.now
-            if len(taken) >= num_messages or left <= 0 or not self._world.wait(left, self._has_more):
-                return [op.message for op in taken if op.message is not None]
+            if messages >= num_messages or left <= 0 or not self._world.wait(left, self._has_more):
+                return self._given(passed)
+
+    def _given(self, passed: list[_Op]) -> list[Message]:
+        """Returns the messages of a call, which move positions only now."""
+        for op in passed:
+            if op.offset >= 0 and self._is_current(op):
+                op.toppar.position, op.toppar.position_epoch = op.offset + 1, op.epoch
+        return [op.message for op in passed if op.message is not None and self._is_current(op)]
 
     def _has_more(self) -> bool:
         return bool(self._ops or self._callbacks)
@@ -357,17 +418,6 @@ class InnerModel(Consumer):
     def _is_current(self, op: _Op) -> bool:
         """Whether its partition is still read as when the entry was queued."""
         return self._has(op.toppar) and op.toppar.version == op.version
-
-    def _is_message(self, op: _Op) -> bool:
-        """Passes an entry of the queue. Returns whether it has a message, and is not outdated."""
-        if not self._is_current(op):
-            return False
-        toppar = op.toppar
-        toppar.queued -= 1
-        if op.offset >= 0:
-            toppar.position, toppar.position_epoch = op.offset + 1, op.epoch
-        self._fetch(toppar)
-        return op.message is not None
 
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
         held = self._world.brokers.partitions[partition.partition]
@@ -452,16 +502,22 @@ class InnerModel(Consumer):
     def close(self) -> None:
         if self._closed:
             return
+        self._closing = True
+        self._serve_callbacks()
         if self._in_group and self._toppars:
             self._rebalance(Rebalance.REVOKE, list(self._toppars))
         self._give_up(list(self._toppars))
-        while self._callbacks:
-            callback = self._callbacks.popleft()
-            if not isinstance(callback, partial) or callback.func is not self._coordinator.serve:
-                callback()
+        self._serve_callbacks()
         self._closed = True
         if self._in_group:
             self._coordinator.leave(self._name)
+
+    def _serve_callbacks(self) -> None:
+        """Serves what waits, but not what a rebalance that ends here would do next."""
+        waiting = list(self._callbacks)
+        self._callbacks.clear()
+        for callback in waiting:
+            callback()
 
     def crash(self) -> None:
         """The process ends: nothing is committed, and the group notices it later."""

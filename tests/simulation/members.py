@@ -79,8 +79,14 @@ class SimulatedConsumer(DirectConsumer, InnerModel):
         return consumer
 
     def _rebalance(self, event: Rebalance, numbers: list[int]) -> None:
-        if event is Rebalance.REVOKE and self.engine.has_ready:
-            self._world.seen.saw("revoked-with-records")
+        saw, kept = self._world.seen.saw, self._toppars.keys() - set(numbers)
+        if event is Rebalance.ASSIGN:
+            if numbers and kept:
+                saw("assigned-more")
+        elif self.engine.ready_partitions & set(numbers):
+            saw("revoked-with-records")
+        if event is Rebalance.REVOKE and self.engine.ready_partitions & kept:
+            saw("kept-with-records")
         super()._rebalance(event, numbers)
 
 
@@ -125,7 +131,7 @@ class Members:
         self._world = world
         self._chance = world.chance
         self._history = History(now=world.clock.monotonic)
-        self._group = Coordinator(world)
+        self._group = Coordinator(world, cooperative=world.scenario.cooperative)
         self._groups: defaultdict[int, Coordinator] = defaultdict(partial(Coordinator, world))
         """The groups of consumers that assign themselves partitions, by slot."""
         self._applications: list[_Application] = []
@@ -144,6 +150,7 @@ class Members:
             "enable.auto.offset.store": True,
             "enable.partition.eof": chance.random() < 0.3,
             "auto.commit.interval.ms": chance.choice((50, 1_000, 5_000)),
+            "partition.assignment.strategy": "cooperative-sticky" if world.scenario.cooperative else "range",
         }
         self._deliveries = DeliveryJudge(world.brokers.partitions, self._level)
         self._calls: tuple[Callable[[_Application], None], ...] = (

@@ -31,6 +31,7 @@ OVERDUE_SECONDS = READ_SECONDS + _CONNECT_SECONDS + _GRACE_SECONDS
 MOST_PARTITIONS = 4
 _SHARE_WITH_BROKER_FAULTS = 0.5
 _SHARE_SETTLED = 0.75
+_SHARE_COOPERATIVE = 0.6
 
 FAULTS = (
     "slow",
@@ -62,8 +63,9 @@ class Scenario:
 
     ``grant_bytes``, ``range_bytes``: the largest window and the largest range that the peer grants. ``takes_seconds``: mean
     time for which the application uses a block. ``consumers``: with 0 there are only reads. ``grouped``: the consumers are
-    members of a group. ``calls``: how often an application calls something else than poll. ``settled``: nothing is appended to
-    the logs, and locations need no shim. Such worlds have no consumers, and no faults of brokers.
+    members of a group, which is ``cooperative`` or eager. ``calls``: how often an application calls something else than poll.
+    ``settled``: nothing is appended to the logs, and locations need no shim. Such worlds have no consumers, and no faults of
+    brokers.
     """
 
     seed: int
@@ -97,6 +99,7 @@ class Scenario:
     settled: bool = False
     consumers: int = 0
     grouped: bool = False
+    cooperative: bool = False
     coordinator_fails: float = 0.0
     calls: float = 0.0
     crashes: float = 0.0
@@ -170,10 +173,10 @@ def scenario_of(seed: int) -> Scenario:
         crashes=chance.choice((0.0, 0.003, 0.02)),
         **faults,
     )
-    if chance.random() >= _SHARE_WITH_BROKER_FAULTS:
-        return drawn
-    of_brokers = {name: chance.choice((0.05, 0.2)) for name in chance.sample(BROKER_FAULTS, chance.randint(1, 4))}
-    return attrs.evolve(drawn, **of_brokers)
+    if chance.random() < _SHARE_WITH_BROKER_FAULTS:
+        of_brokers = {name: chance.choice((0.05, 0.2)) for name in chance.sample(BROKER_FAULTS, chance.randint(1, 4))}
+        drawn = attrs.evolve(drawn, **of_brokers)
+    return attrs.evolve(drawn, cooperative=drawn.consumers > 0 and drawn.grouped and chance.random() < _SHARE_COOPERATIVE)
 
 
 def _settled(seed: int, chance: random.Random) -> Scenario:
