@@ -58,6 +58,26 @@ REGRESSIONS = {
         recreations=0.2,
         follower_fails=0.2,
     ),
+    "the checker missed records below an end that had been deleted": Scenario(
+        25725,
+        in_flight=1,
+        retries=0,
+        latency=0.1,
+        takes_seconds=0.0001,
+        throttled=0.03,
+        urls_expire=0.01,
+        segments_deleted=0.15,
+        seeks=0.01,
+        consumers=2,
+        grouped=True,
+        cooperative=True,
+        coordinator_fails=0.1,
+        calls=0.03,
+        crashes=0.003,
+        unclean_elections=0.2,
+        leader_crashes=0.05,
+        lookups_slow=0.2,
+    ),
 }
 """Scenarios that have failed once."""
 BUG = "reader: two threads decode ranges of one partition"

@@ -113,7 +113,7 @@ def _skipped(span: Span, oracle: Oracle) -> Iterator[Violation]:
         at, before = max(at, offset + 1), delivery.event
     for event, end, count in span.ends:
         start = span.first_wanted if count == 0 else span.deliveries[count - 1].record.offset + 1
-        missing = [] if start is None else oracle.offsets(span.key, start, min(end, cut))
+        missing = [] if start is None else oracle.offsets(span.key, max(start, span.floor), min(end, cut))
         if missing:
             text = f"the end {end} was reported before {len(missing)} records had come"
             yield violation("I4", text, event, key=span.key, offsets=missing)
