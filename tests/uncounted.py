@@ -48,6 +48,7 @@ UNCOUNTED = (
     "tests/scanning/test_splits.py::test_plans_a_hundred_thousand_segments_in_linear_steps",
     "tests/scanning/test_table_scan.py::test_a_chunked_encrypted_bucket_is_a_table",
     "tests/simulation/test_interleaved.py",  # it traces lines itself, which is what coverage does
+    "tests/simulation/test_interleaved_parts.py",  # as well
     "tests/simulation/test_world.py",
     "tests/spark/test_plan_and_counters.py",
     "tests/support/test_aiven.py",

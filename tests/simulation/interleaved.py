@@ -149,6 +149,11 @@ class Interleaving:
     def jitter(self) -> float:
         return 0.5
 
+    @property
+    def clock(self) -> InterleavedClock:
+        """The virtual time for code that waits for an event with its clock."""
+        return InterleavedClock(self)
+
     # -- turns -------------------------------------------------------------------------------------------------------------
 
     def step(self, at: str) -> None:
@@ -208,18 +213,35 @@ class Interleaving:
         return self._current
 
 
+class InterleavedClock:
+    """A Clock. See :class:`kafka_remote_client.clock.Clock`."""
+
+    def __init__(self, run: Interleaving) -> None:
+        self._run = run
+        self.monotonic, self.time_ms, self.jitter = run.monotonic, run.time_ms, run.jitter
+
+    def wait(self, event: Any, seconds: float) -> bool:
+        return bool(event.wait(seconds))
+
+
 class _Threading:
     """What modules use of ``threading``."""
 
     def __init__(self, run: Interleaving) -> None:
         self._run = run
-        self.Thread = threading.Thread
 
     def Lock(self) -> _Lock:
         return _Lock(self._run, reentrant=False)
 
     def RLock(self) -> _Lock:
         return _Lock(self._run, reentrant=True)
+
+    def Event(self) -> _Event:
+        return _Event(self._run)
+
+    def Thread(self, *, target: Callable[..., object], args: tuple[object, ...], name: str, daemon: bool) -> _Unstarted:
+        assert daemon
+        return _Unstarted(self._run, name, target, args)
 
     def Condition(self, lock: _Lock | None = None) -> _Condition:
         return _Condition(self._run, _Lock(self._run, reentrant=True) if lock is None else lock)
@@ -298,3 +320,40 @@ class _Condition:
 
     def notify_all(self) -> None:
         self.notify(len(self._waiting))
+
+
+class _Event:
+    def __init__(self, run: Interleaving) -> None:
+        self._run = run
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        self._run.step("a set event")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._run.wait(self.is_set, "an event", timeout)
+        return self._is_set
+
+
+class _Unstarted:
+    """A ``threading.Thread`` of a controlled module."""
+
+    def __init__(self, run: Interleaving, name: str, target: Callable[..., object], args: tuple[object, ...]) -> None:
+        self._run = run
+        self._begin = name, target, args
+        self._worker: _Worker | None = None
+
+    def start(self) -> None:
+        name, target, args = self._begin
+        self._worker = self._run.start(name, target, *args)
+
+    def is_alive(self) -> bool:
+        return self._worker is not None and self._worker.is_alive()
+
+    def join(self, timeout: float | None = None) -> None:
+        assert self._worker is not None, "joined before its start"
+        self._worker.join(timeout)

@@ -25,12 +25,12 @@ from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.remote_log import byte_bound_cache, loading_cache
 from kafka_remote_client.remote_log.loading_cache import LoadingCache
 from tests.simulation.interleaved import DeadlockError, Interleaving
+from tests.simulation.interleaved_seeds import NoLock, first_failure, with_every_seed
 from tests.support.golden_tier import GoldenTierSource, ScriptedFetcher
 from tests.support.locations import ManualClock
 from tests.support.planting import planted
 from tests.support.reader_rig import TIERED_END, TOPIC, UNCOMMITTED
 
-SEEDS = range(60)
 _LONGEST_SECONDS = 100.0
 _CONFIG = RemoteFetchConfig(enabled=True, hedge_max_percent=0, max_in_flight=3)
 
@@ -70,37 +70,9 @@ def unlocked(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def wrong(flights: Any) -> None:
         original(flights)
-        flights._lock = _NoLock()
+        flights._lock = NoLock()
 
     return wrong
-
-
-class _NoLock:
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-def with_every_seed(case: Callable[[int], None], seeds: Iterable[int] = SEEDS) -> None:
-    """Runs a case with each seed. A failure names its seed."""
-    for seed in seeds:
-        try:
-            case(seed)
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-
-
-def first_failure(case: Callable[[int], None], *kinds: type[BaseException]) -> int | None:
-    """Returns the first seed with which a case fails in one of those ways."""
-    for seed in SEEDS:
-        try:
-            case(seed)
-        except kinds:
-            return seed
-    return None
 
 
 def test_concurrent_calls_load_a_key_once() -> None:
