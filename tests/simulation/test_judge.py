@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,20 @@ from tests.simulation.buffers import Buffers
 from tests.simulation.delivery_judge import DeliveryJudge
 from tests.simulation.judge import LogRecord, ReadJudge, ViolationError
 from tests.simulation.produced_log import Entry, ProducedLog
-from tests.support.history import Assigned, History, Paused, Place, Polled, Record, Revoked, Sought
+from tests.support.history import (
+    Assigned,
+    Committed,
+    Event,
+    History,
+    Opened,
+    Paused,
+    Place,
+    Polled,
+    Positioned,
+    Record,
+    Revoked,
+    Sought,
+)
 
 
 def log_of(seed: int) -> ProducedLog:
@@ -151,9 +165,10 @@ class Consumed:
     def __init__(self, level: IsolationLevel = IsolationLevel.READ_COMMITTED, start: int = 0) -> None:
         self.history = History(now=lambda: 0.0)
         self.judge = DeliveryJudge([SimpleNamespace(log=LOG)], level)  # type: ignore[list-item]
+        self.history.add(Opened, "consumer", group="group", isolation=level.name.lower(), reset="earliest", announces_ends=False)
         self.told(Assigned, places=(Place("orders", 0, start),))
 
-    def told(self, kind: type[Assigned | Paused | Revoked | Sought], **fields: object) -> None:
+    def told(self, kind: type[Event], **fields: Any) -> None:
         self.history.add(kind, "consumer", **fields)
 
     def gets(self, *records: Record) -> None:
@@ -201,4 +216,28 @@ def test_a_record_that_nobody_wants_is_found_at_once(kind: type[Paused | Revoked
     consumer = Consumed()
     consumer.told(kind, keys=(("orders", 0),))
     with broken("I7"):
+        consumer.gets(consumed(COMMITTED[0]))
+
+
+@pytest.mark.parametrize("kind", [Positioned, Committed])
+def test_a_place_behind_a_missing_record_is_found_at_once(kind: type[Event]) -> None:
+    consumer, (first, second) = Consumed(), COMMITTED[:2]
+    consumer.gets(consumed(first))
+    consumer.told(kind, places=(Place("orders", 0, second.offset),))
+    consumer.gets()
+    consumer.told(kind, places=(Place("orders", 0, second.offset + 1),))
+    with broken("I8"):
+        consumer.gets()
+
+
+def test_a_commit_of_what_another_member_got_breaks_no_rule() -> None:
+    consumer = Consumed()
+    consumer.told(Committed, places=(Place("orders", 0, COMMITTED[5].offset),), seen=True)
+    consumer.told(Committed, places=(Place("orders", 0, COMMITTED[5].offset),))
+    consumer.gets()
+
+
+def test_a_record_below_the_committed_start_is_found_at_once() -> None:
+    consumer = Consumed(start=COMMITTED[1].offset)
+    with broken("I2"):
         consumer.gets(consumed(COMMITTED[0]))

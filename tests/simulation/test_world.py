@@ -58,6 +58,18 @@ REGRESSIONS = {
         recreations=0.2,
         follower_fails=0.2,
     ),
+    "an unclean election changed the outcome of a transaction in the tier": Scenario(
+        700844,
+        partitions=1,
+        in_flight=2,
+        grant_bytes=4 << 10,
+        retries=0,
+        hedge_percent=0,
+        breaker_failures=50,
+        latency=0.001,
+        damaged=0.15,
+        unclean_elections=0.05,
+    ),
     "the checker missed records below an end that had been deleted": Scenario(
         25725,
         in_flight=1,

@@ -221,14 +221,21 @@ class TopicLogs:
         self.settled = True
 
     def cut(self, partition: LedPartition) -> int | None:
-        """An unclean election: the new leader's log ends earlier. Returns its end, ``None`` if no batch may be lost."""
+        """An unclean election: the new leader's log ends earlier. Returns its end, ``None`` if no batch may be lost.
+
+        A transaction with records in the tier keeps its end. Else it could end in another way, while the tier keeps the
+        transaction index of the earlier leader, so that brokers themselves filter by an outcome that the log has lost.
+        """
         log = self.topic.partitions[partition.number].log
         ends = [at for at in partition.log.batch_starts(max(log.local_log_start, log.log_start + 1)) if at > 0]
         if not ends:
             return None
         end = self.chance.choice(ends[-30:])
+        kept = partition.log.until(end)
+        if any(first < partition.tiered_end for _, first in kept.open.items() - partition.log.open.items()):
+            return None
         self.topics.elect(self.topic, partition.number, end_offset=end)
-        partition.replace(partition.log.until(end))
+        partition.replace(kept)
         return end
 
     def _new_id(self) -> UUID:
