@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -83,15 +85,38 @@ def searched(name: str, seed: int, seconds: float) -> Found | None:
     return None if found is None else Found(**found)
 
 
+class _TimeOverError(BaseException):
+    """Not an Exception: it is no failure of the world that it ends."""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Ends the block after so many seconds of CPU time, even in a world that never ends because of the bug."""
+
+    def over(*_: object) -> None:
+        raise _TimeOverError
+
+    before = signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001))
+    try:
+        yield
+    except _TimeOverError:
+        return
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def _search(bug: Mutant, seed: int, seconds: float) -> Found | None:
     """Plants the bug here for good."""
     plant(bug)
     started = time.process_time()
-    while time.process_time() - started < seconds:
-        failure = failure_of(scenario_of(seed))
-        if failure is not None:
-            return Found(seed, round(time.process_time() - started, 1), failure.rule)
-        seed += 1
+    with _at_most(seconds):
+        while True:
+            failure = failure_of(scenario_of(seed))
+            if failure is not None:
+                return Found(seed, round(time.process_time() - started, 1), failure.rule)
+            seed += 1
     return None
 
 

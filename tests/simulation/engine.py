@@ -18,7 +18,7 @@ from kafka_remote_client.errors import Action, RemoteStorageUnavailableError
 from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work
 from kafka_remote_client.fetch.engine import decode_range
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
-from kafka_remote_client.fetch.grant_read import RangeRead
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.locate import Located
 from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, Scheduler
@@ -40,7 +40,6 @@ __all__ = ["Engine", "Owner"]
 
 _TICK_SECONDS = 0.25
 _MOST_IN_VAIN = 3
-_DECODE_SECONDS = 0.0005
 _MOST_GRANTS = 4
 
 
@@ -97,6 +96,8 @@ class Engine:
         self._relocating: set[PartitionRead] = set()
         self._cut: set[RangeRead] = set()
         self._in_vain: Counter[PartitionRead] = Counter()
+        self._begun: dict[PartitionRead, list[GrantRead]] = {}
+        """The grants of each read of which a range was requested, and that are not read to their ends."""
 
     @property
     def scheduler(self) -> Scheduler:
@@ -123,6 +124,7 @@ class Engine:
 
     def stopping(self, read: PartitionRead) -> None:
         """A read is stopped: notes what is under way for it."""
+        self._begun.pop(read, None)
         if any(get.command.read is read for get in self._gets.values()):
             self._seen.saw("stopped-in-flight")
         if read in self._decoding:
@@ -178,7 +180,9 @@ class Engine:
             if command.read in self._decoding:
                 raise ViolationError("J8", f"{command.read.name}: two of its ranges are decoded at once")
             self._decoding.add(command.read)
-            self._world.after(self._chance.expovariate(1 / _DECODE_SECONDS), partial(self._decoded, command, self._clock.now))
+            self._world.after(
+                self._chance.expovariate(1 / self._scenario.decode_seconds), partial(self._decoded, command, self._clock.now)
+            )
 
     def _free(self) -> None:
         self._busy -= 1
@@ -267,10 +271,11 @@ class Engine:
         if len(wanted) + 1 > self._scenario.in_flight:
             raise ViolationError("J8", f"{len(wanted) + 1} GETs are in flight, {self._scenario.in_flight} are allowed")
         read = command.read
-        grants = {get.command.grant for get in wanted if get.command.read is read and read.owns(get.command.grant)}
-        grants.add(command.grant)
+        self._begun[read] = grants = [one for one in self._begun.get(read, ()) if read.owns(one)]
+        if command.grant not in grants:
+            grants.append(command.grant)
         if len(grants) > _MOST_GRANTS:
-            raise ViolationError("J8", f"{read.name}: ranges of {len(grants)} grants are in flight")
+            raise ViolationError("J8", f"{read.name}: {len(grants)} grants are read at once")
         self.asked.sends(command, now)
 
     def _first_byte(self, get: _Get) -> None:

@@ -8,13 +8,13 @@ J4   a read ends exactly after its last record: all that it skipped are markers 
 J5   the position after passed markers has the leader epoch of the offset before it
 J6   a block does not change until its owner releases it
 J7   memory for a GET is taken only if it fits; at the end none is held, and each buffer has come back once
-J8   never more GETs, location requests and grants of one read in flight than allowed, and one range of a read in decoding
+J8   never more GETs, location requests and begun grants of one read than allowed, and one range of a read in decoding
 J9   some event always follows while a read is open, and a read does not request one location after the other in vain
 J10  no location is used that a client must refuse
 J11  no GET goes to a store before its Retry-After of more than 2 s is over, and at most one to a store that has just failed
      as often as opens the breaker
-J12  no range is requested more often or sooner than its errors permit, no location sooner than the broker's throttle time
-     or after the time-out of a pending one
+J12  no range is requested more often or sooner than its errors permit, nor after a Retry-After of more than 2 s, no location
+     sooner than the broker's throttle time or after the time-out of a pending one
 J13  hedges are at most their share of the GETs, and none follows its GET within 25 ms
 J14  a partition leaves the store for the broker only after a range slower than the sufficient pace, one on trial at a time,
      and returns

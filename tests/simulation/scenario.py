@@ -62,10 +62,10 @@ class Scenario:
     """``seed`` determines everything else that is random. Sizes in bytes, times in seconds.
 
     ``grant_bytes``, ``range_bytes``: the largest window and the largest range that the peer grants. ``takes_seconds``: mean
-    time for which the application uses a block. ``consumers``: with 0 there are only reads. ``grouped``: the consumers are
-    members of a group, which is ``cooperative`` or eager. ``calls``: how often an application calls something else than poll.
-    ``settled``: nothing is appended to the logs, and locations need no shim. Such worlds have no consumers, and no faults of
-    brokers.
+    time for which the application uses a block, ``decode_seconds`` that of decoding a range. ``consumers``: with 0 there are
+    only reads. ``grouped``: the consumers are members of a group, which is ``cooperative`` or eager. ``calls``: how often an
+    application calls something else than poll. ``settled``: nothing is appended to the logs, and locations need no shim. Such
+    worlds have no consumers, and no faults of brokers.
     """
 
     seed: int
@@ -80,6 +80,7 @@ class Scenario:
     breaker_failures: int = 5
     latency: float = 0.02
     takes_seconds: float = 0.005
+    decode_seconds: float = 0.0005
     url_seconds: float = 600.0
     slow: float = 0.0
     stalled: float = 0.0
@@ -196,5 +197,6 @@ def _settled(seed: int, chance: random.Random) -> Scenario:
         latency=chance.choice((0.001, 0.02, 0.1)),
         takes_seconds=chance.choice((0.0001, 0.005, 0.1)),
         url_seconds=chance.choice((2.0, 600.0)),
+        decode_seconds=chance.choice((0.0005, 0.0005, 0.05)),
         **faults,
     )

@@ -135,6 +135,8 @@ class StoreJudge:
             if of_range.came > 1:
                 raise ViolationError("J12", f"{name}: a range that came {of_range.came} times is requested again")
         else:
+            if (getattr(of_range.error, "retry_after", None) or 0.0) > _LONG_SECONDS:
+                raise ViolationError("J12", f"{name}: a range waits for a long Retry-After")
             if isinstance(of_range.error, RemoteStorageTimeoutError):
                 raise ViolationError("J12", f"{name}: a range is requested again after a time-out")
             most = _THROTTLED_RETRIES if isinstance(of_range.error, RemoteStorageThrottledError) else self._config.retries

@@ -165,7 +165,9 @@ class Consumed:
     def __init__(self, level: IsolationLevel = IsolationLevel.READ_COMMITTED, start: int = 0) -> None:
         self.history = History(now=lambda: 0.0)
         self.judge = DeliveryJudge([SimpleNamespace(log=LOG)], level)  # type: ignore[list-item]
-        self.history.add(Opened, "consumer", group="group", isolation=level.name.lower(), reset="earliest", announces_ends=False)
+        self.history.add(
+            Opened, "consumer", group="group", isolation=level.name.lower(), reset="earliest", announces_ends=False
+        )
         self.told(Assigned, places=(Place("orders", 0, start),))
 
     def told(self, kind: type[Event], **fields: Any) -> None:

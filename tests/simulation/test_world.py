@@ -18,6 +18,7 @@ from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.partition_read import PartitionRead
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.shim.signing import SignatureRefusedError, SignedRequest, UrlSigner
+from tests.simulation import bugs
 from tests.simulation.bugs import SIMULATED, searched
 from tests.simulation.judge import ViolationError
 from tests.simulation.occurrences import SOMETIMES, Occurrences
@@ -294,6 +295,22 @@ def test_a_world_in_which_no_client_goes_on_is_found() -> None:
         world.run()
 
 
+def test_a_world_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.simulation.world._MOST_EVENTS", 100)
+    with pytest.raises(ViolationError, match="J9: the world does not end within 100 events"):
+        World(Scenario(1, settled=True)).run()
+
+
+def test_a_search_ends_in_the_middle_of_a_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never_ends(_scenario: Scenario) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(bugs, "plant", lambda _bug: None)
+    monkeypatch.setattr(bugs, "failure_of", never_ends)
+    assert bugs._search(own_bugs().popitem()[0], 0, 0.05) is None
+
+
 def test_an_engine_that_looks_for_work_without_a_pause_is_found() -> None:
     world = World(Scenario(1, settled=True))
     for engine in world.engines:
@@ -322,9 +339,9 @@ def test_a_bug_of_one_line_is_found(seconds: float, is_found: bool) -> None:
 
 
 def test_each_own_bug_changes_one_place() -> None:
-    bugs = own_bugs()
-    assert len({bug.name for bug in bugs}) == len(bugs) >= 40
-    assert {bug.name for bug in bugs if bug.source.count(bug.old) != 1 or bug.module not in SIMULATED} == set()
+    planted_bugs = own_bugs()
+    assert len({bug.name for bug in planted_bugs}) == len(planted_bugs) >= 40
+    assert {bug.name for bug in planted_bugs if bug.source.count(bug.old) != 1 or bug.module not in SIMULATED} == set()
 
 
 def test_a_search_that_fails_is_an_error() -> None:

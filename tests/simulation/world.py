@@ -49,6 +49,8 @@ from tests.support.event_queue import EventQueue
 __all__ = ["World"]
 
 _STANDSTILL_SECONDS = 200.0
+_MOST_EVENTS = 200_000
+"""Of a world; one with consumers has some thousand. Then it is told as a failure, because a bug keeps it from its end."""
 _MOST_LOOKS = 10_000
 """In a row. An engine that is idle looks four times a second."""
 _LEVELS = {"kafka_remote_client": logging.CRITICAL, "kafka_remote_client.consumer.routing": logging.INFO}
@@ -196,6 +198,8 @@ class World:
             at, event = queue.pop()
             self.clock.now = max(self.clock.now, at)
             self.events += 1
+            if self.events > _MOST_EVENTS:
+                raise ViolationError("J9", f"the world does not end within {_MOST_EVENTS} events")
             self._looks = 0
             event()
             self._settle()
