@@ -22,6 +22,8 @@ from tests.simulation.scenario import OVERDUE_SECONDS, READ_SECONDS, Scenario
 
 __all__ = ["OpenedTier", "Outcome", "Store"]
 
+_BASE_OFFSET_BYTES, _HEAD_BYTES, _BATCH_HEADER_BYTES = 8, 12, 61
+"""Of a batch: its base offset, that and its length, its header."""
 _BYTES_PER_SECOND = 20_000_000
 _HUNG_SECONDS = OVERDUE_SECONDS + 0.5
 """The scheduler gives the GET up before."""
@@ -100,5 +102,12 @@ class Store:
     def _damaged(self, data: bytes) -> bytes:
         changed = bytearray(data)
         at = self._chance.randrange(len(changed))
+        if at < _BASE_OFFSET_BYTES and not _has_second_batch(data):
+            at = min(at + _BASE_OFFSET_BYTES, len(data) - 1)
         changed[at] ^= 1 << self._chance.randrange(8)
         return bytes(changed)
+
+
+def _has_second_batch(data: bytes) -> bool:
+    """Whether a batch follows the first one, and so contradicts a wrong base offset, which the checksum does not cover."""
+    return len(data) >= _HEAD_BYTES + int.from_bytes(data[_BASE_OFFSET_BYTES:_HEAD_BYTES], "big") + _BATCH_HEADER_BYTES
