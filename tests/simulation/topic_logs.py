@@ -223,19 +223,19 @@ class TopicLogs:
     def cut(self, partition: LedPartition) -> int | None:
         """An unclean election: the new leader's log ends earlier. Returns its end, ``None`` if no batch may be lost.
 
-        A transaction with records in the tier keeps its end. Else it could end in another way, while the tier keeps the
-        transaction index of the earlier leader, so that brokers themselves filter by an outcome that the log has lost.
+        A transaction whose marker is lost ends again in the same way. Else the tier could have the transaction index of the
+        earlier leader, so that brokers themselves filter by an outcome that the log has lost.
         """
         log = self.topic.partitions[partition.number].log
         ends = [at for at in partition.log.batch_starts(max(log.local_log_start, log.log_start + 1)) if at > 0]
         if not ends:
             return None
         end = self.chance.choice(ends[-30:])
-        kept = partition.log.until(end)
-        if any(first < partition.tiered_end for _, first in kept.open.items() - partition.log.open.items()):
-            return None
+        before, kept = partition.log, partition.log.until(end)
         self.topics.elect(self.topic, partition.number, end_offset=end)
         partition.replace(kept)
+        for producer, first in sorted(kept.open.items() - before.open.items()):
+            self.mark(partition, producer, aborts=before.aborted_until(producer, first) >= 0)
         return end
 
     def _new_id(self) -> UUID:
@@ -263,9 +263,10 @@ class TopicLogs:
         )
         self._add(partition, batch, values, producer)
 
-    def mark(self, partition: LedPartition, producer: int) -> None:
+    def mark(self, partition: LedPartition, producer: int, *, aborts: bool | None = None) -> None:
         """A transaction ends."""
-        aborts = self.chance.random() < 0.5
+        if aborts is None:
+            aborts = self.chance.random() < 0.5
         by = Producer(producer, 0, transactional=True)
         marker = new_marker(Marker.ABORT if aborts else Marker.COMMIT, by, self.clock.time_ms())
         self._add(partition, marker, [None], producer, aborts=aborts)
