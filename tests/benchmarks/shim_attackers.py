@@ -41,7 +41,7 @@ from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION
 from tests.benchmarks.running import cpu_seconds
 
-__all__ = ["KINDS", "fetch_request"]
+__all__ = ["KINDS", "fetch_request", "metadata_request", "versions_request"]
 
 KINDS = ("slow", "half_open", "flooding", "never_reading", "reconnecting", "admitted")
 _HOST = "127.0.0.1"
@@ -65,11 +65,13 @@ def fetch_request(topic: str, number: int) -> bytes:
     return frame(header, fetch.encode_request(request, _VERSION))
 
 
-def _versions(number: int) -> bytes:
+def versions_request(number: int) -> bytes:
+    """ApiVersions."""
     return frame(encode_request_header(RequestHeader(ApiKey.API_VERSIONS, 0, number, "attacker")), b"")
 
 
-def _metadata() -> bytes:
+def metadata_request() -> bytes:
+    """Metadata for no topic, which admits a client."""
     return frame(encode_request_header(RequestHeader(ApiKey.METADATA, QUESTION_VERSION, 0, "attacker")), QUESTION)
 
 
@@ -94,7 +96,7 @@ class _Peers:
         self._count = peers // len(kinds)
         self._tasks: list[asyncio.Task[None]] = []
         self._fetches = b"".join(fetch_request(topic, number) for number in range(_UNREAD))
-        self._flood = b"".join(_versions(number) for number in range(_FLOOD))
+        self._flood = b"".join(versions_request(number) for number in range(_FLOOD))
         self.counts = _Counts()
 
     async def on(self, port: int) -> None:
@@ -140,7 +142,7 @@ class _Peers:
     async def _slow(self, address: str) -> None:
         reader, writer = await self._connected(address)
         try:
-            for byte in _versions(0) * 100:
+            for byte in versions_request(0) * 100:
                 writer.write(bytes((byte,)))
                 await writer.drain()
                 if reader.at_eof():
@@ -168,7 +170,7 @@ class _Peers:
     async def _admitted(self, address: str) -> None:
         reader, writer = await self._connected(address)
         try:
-            writer.write(_metadata())
+            writer.write(metadata_request())
             await _read_answer(reader)
             await self._flood_with_versions(reader, writer)
         finally:
@@ -185,7 +187,7 @@ class _Peers:
         while True:
             reader, writer = await self._connected(address)
             try:
-                writer.write(_versions(0))
+                writer.write(versions_request(0))
                 await _read_answer(reader)
             finally:
                 writer.transport.abort()

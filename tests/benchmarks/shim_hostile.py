@@ -21,6 +21,8 @@ figure           is
 ``shim_cpu_…``   CPU seconds of the first shim per second; ``peers_cpu``: of the peers in spans ``with``
 ``shim_cpu_gb``  CPU seconds of the first shim for each GB that the consumer read, ``_without`` and ``_with`` peers
 ``flood_…``      answers that flooding peers got per second in spans ``beside`` and ``with``
+``connect_…``    median ms of another honest client until it is admitted: connection, TLS handshake, ApiVersions and Metadata;
+                 ``most``: the longest in spans ``with``; ``failed``: how many were closed or took more than 20 s
 ================ ===================================================================================================
 
 Prints JSON. The exit status is 1 if the ratio is below 0.9.
@@ -30,23 +32,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shlex
+import ssl
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
+from kafka_remote_client.protocol.tls import client_context
 from tests.benchmarks.running import cpu_seconds, machine
-from tests.benchmarks.shim_attackers import KINDS
+from tests.benchmarks.shim_attackers import KINDS, metadata_request, versions_request
 from tests.support.asked_process import AskedProcess
 from tests.support.certificates import Authority
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_client import RawClient
 from tests.support.killable_shim import KillableShim
 
 __all__ = ["LEAST_RATIO", "measured", "missed"]
@@ -56,6 +63,7 @@ _TOPIC = "honest"
 _VALUE_BYTES = 10_000
 _SETTLE_SECONDS = 5.0
 _MOST_AT_ONCE = 1_000
+_BETWEEN_NEWCOMERS_SECONDS = 0.5
 
 
 def missed(figures: dict[str, float]) -> list[str]:
@@ -90,6 +98,45 @@ class _Honest:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class _Newcomers:
+    """A client that connects again and again, in a thread. A context manager."""
+
+    def __init__(self, address: str, tls: ssl.SSLContext | None) -> None:
+        self._address = address
+        self._tls = tls
+        self._took: list[float] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.failed = 0
+
+    def taken(self) -> list[float]:
+        """The seconds of each connection since the last call."""
+        took, self._took = self._took, []
+        return took
+
+    def _run(self) -> None:
+        while not self._ended.wait(_BETWEEN_NEWCOMERS_SECONDS):
+            began = time.monotonic()
+            try:
+                with RawClient(self._address, tls=self._tls) as client:
+                    client.send(versions_request(1))
+                    client.send(metadata_request())
+                    if not (client.read() and client.read()):
+                        raise ConnectionError
+            except OSError:
+                self.failed += 1
+            else:
+                self._took.append(time.monotonic() - began)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
 
 def _filled(broker: KafkaBroker, mib: int) -> None:
@@ -129,6 +176,7 @@ def measured(
     spans: dict[str, list[float]] = {"without": [], "beside": [], "with": []}
     cpu: dict[str, list[float]] = {"shim_without": [], "shim_beside": [], "shim_with": [], "peers_with": []}
     flood: dict[str, list[float]] = {"beside": [], "with": []}
+    took: dict[str, list[float]] = {name: [] for name in spans}
     with ExitStack() as stack:
         shim = stack.enter_context(KillableShim(broker, directory / "shim.log", *options))
         assert shim._process is not None
@@ -146,6 +194,8 @@ def measured(
         attackers = AskedProcess(command)
         stack.callback(attackers.stop)
         honest = stack.enter_context(closing(_Honest({"bootstrap.servers": shim.bootstrap_servers, **honest_settings})))
+        context = client_context({"security.protocol": "ssl", "ssl.ca.location": str(directory / "ca.pem")}) if tls else None
+        newcomers = stack.enter_context(_Newcomers(shim.bootstrap_servers, context))
         honest.rate(_SETTLE_SECONDS)
         for _ in range(rounds):
             for name, peers_of in (("without", None), ("beside", other), ("with", shim)):
@@ -153,7 +203,9 @@ def measured(
                 honest.rate(_SETTLE_SECONDS)
                 answers = json.loads(attackers.ask("tell"))["answers"]
                 shim_before, peers_before = cpu_seconds(process=shim._process.pid), cpu_seconds(process=attackers.pid)
+                newcomers.taken()
                 spans[name].append(honest.rate(seconds))
+                took[name] += newcomers.taken()
                 cpu[f"shim_{name}"].append((cpu_seconds(process=shim._process.pid) - shim_before) / seconds)
                 if name == "with":
                     cpu["peers_with"].append((cpu_seconds(process=attackers.pid) - peers_before) / seconds)
@@ -170,6 +222,9 @@ def measured(
         **{f"{who}_cpu_{name}": value for (who, name), value in ((key.split("_"), value) for key, value in shim_cpu.items())},
         **{f"shim_cpu_gb_{name}": shim_cpu[f"shim_{name}"] / max(rates[name], 1e-3) * 1e3 for name in ("without", "with")},
         **{f"flood_{name}": statistics.median(values) for name, values in flood.items()},
+        **{f"connect_ms_{name}": statistics.median(values or [math.inf]) * 1e3 for name, values in took.items()},
+        "connect_ms_most": max(took["with"], default=math.inf) * 1e3,
+        "connect_failed": newcomers.failed,
         "peer_connections": told["connections"],
     }
 
