@@ -7,7 +7,8 @@
 
 Splits of one partition are read one after the other, and partitions in parallel, so records of a partition keep the order of
 their offsets. Neighbouring splits are one read: its reading ahead does not end with a split. With a limit partitions are read
-one after the other, in parts that grow, so that few ranges are requested.
+one after the other, in parts that grow, so that few ranges are requested. They are also surveyed and planned in groups that
+grow, so that the tier is not asked about partitions that are not read.
 
 References: docs/tables.md.
 """
@@ -15,7 +16,7 @@ References: docs/tables.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from itertools import groupby
@@ -27,7 +28,7 @@ import pyarrow as pa
 
 from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.metrics import Snapshot
-from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.records.tally import Tally
@@ -42,7 +43,6 @@ from kafka_remote_client.scanning.split_blocks import growing_parts, split_block
 from kafka_remote_client.scanning.split_window import split_window
 from kafka_remote_client.scanning.splits import Split, joined
 from kafka_remote_client.scanning.tier_survey import partitions_of, survey
-from kafka_remote_client.segment_spans import SegmentSpan
 
 __all__ = ["OpenScan", "SegmentBounds"]
 
@@ -88,8 +88,7 @@ class OpenScan:
         self._tier = tier
         self._passed = passed or _ignored
         self._threads = threads or min(_MOST_THREADS, os.cpu_count() or 1)
-        self._read_at_once = self._threads if scan.limit is None else 1
-        self._reads = False
+        self._known: dict[TopicIdPartition, TieredPartition] = {}
         try:
             self._brokers = brokers_of(scan, brokers, tier)
         except BaseException:
@@ -111,20 +110,35 @@ class OpenScan:
     @cached_property
     def plan(self) -> ScanPlan:
         """The plan, made at the first call. Its ends are fixed then: what is written or tiered later is not in it."""
-        _, range_bytes = split_window(self._tier.config)
-        return plan_scan(self.scan, self._survey, range_bytes=range_bytes)
+        return self._plan_of(self._partitions)
 
     def topic_ids(self) -> dict[str, UUID]:
         """The ids of the topics that are read: one that was created again has another one. Raises as planning."""
         return {tip.topic: tip.topic_id for tip in partitions_of(self._tier, self.scan, self._brokers)}
 
     @cached_property
-    def _survey(self) -> list[TieredPartition]:
-        return survey(self._tier, self.scan, self._brokers, prepared=self._read_at_once if self._reads else 0)
+    def _partitions(self) -> list[TopicIdPartition]:
+        return sorted(partitions_of(self._tier, self.scan, self._brokers), key=lambda tip: (tip.topic, tip.partition))
 
-    @cached_property
-    def _segments(self) -> Mapping[TopicPartition, Sequence[SegmentSpan]]:
-        return {known.topic_partition: known.segments for known in self._survey}
+    def _survey(self, partitions: Sequence[TopicIdPartition], *, prepared: int = 0) -> None:
+        """Surveys those that are not known yet: a partition has one end for the whole scan. ``prepared``: see survey()."""
+        new = [tip for tip in partitions if tip not in self._known]
+        if new:
+            self._known |= zip(new, survey(self._tier, self.scan, new, self._brokers, prepared=prepared), strict=True)
+
+    def _plan_of(self, partitions: Sequence[TopicIdPartition]) -> ScanPlan:
+        self._survey(partitions)
+        _, range_bytes = split_window(self._tier.config)
+        return plan_scan(self.scan, [self._known[tip] for tip in partitions], range_bytes=range_bytes)
+
+    def _plans_in_turn(self) -> Iterator[ScanPlan]:
+        """Plans of the first partition, the next two, the next four, and so on."""
+        done, count = 0, 1
+        while done < len(self._partitions):
+            partitions = self._partitions[done : done + count]
+            self._survey(partitions, prepared=1)
+            yield self._plan_of(partitions)
+            done, count = done + count, 2 * count
 
     @property
     def schema(self) -> pa.Schema:
@@ -161,19 +175,23 @@ class OpenScan:
 
         At most two record batches for each thread wait at the same time. Raises as :meth:`record_batches`.
         """
-        limit = self.scan.limit
+        if self.scan.limit is not None:
+            yield from self._up_to(self.scan.limit)
+            return
+        self._survey(self._partitions, prepared=self._threads)
+        with closing(interleaved(self._by_partition(self.plan, self._of_partition), self._threads)) as batches:
+            yield from batches
+
+    def _up_to(self, limit: int) -> Generator[pa.RecordBatch, None, None]:
         if limit == 0:
             return
-        self._reads = True
-        with closing(interleaved(self._by_partition(self._of_partition), self._read_at_once)) as batches:
-            for records in batches:
-                if limit is None:
-                    yield records
-                    continue
-                yield records.slice(0, limit)
-                limit -= min(limit, len(records))
-                if not limit:
-                    return
+        for plan in self._plans_in_turn():
+            with closing(interleaved(self._by_partition(plan, self._of_partition), 1)) as batches:
+                for records in batches:
+                    yield records.slice(0, limit)
+                    limit -= min(limit, len(records))
+                    if not limit:
+                        return
 
     def count(self) -> int:
         """Returns the number of records of :meth:`stream`, up to the limit.
@@ -181,7 +199,7 @@ class OpenScan:
         If the predicate is true for a whole split, batch headers give the number. Only batches that the split's bounds cut, and
         those of old formats, are decompressed. For other splits the predicate's columns are decoded.
         """
-        with closing(interleaved(self._by_partition(self._counts), self._threads)) as counts:
+        with closing(interleaved(self._by_partition(self.plan, self._counts), self._threads)) as counts:
             total = sum(counts)
         return total if self.scan.limit is None else min(total, self.scan.limit)
 
@@ -191,17 +209,20 @@ class OpenScan:
         Conditions of the predicate on single records do not apply. ``oldest``: also the earliest timestamp, for which records
         are decoded unless the topic has LogAppendTime.
         """
-        for split in self.plan.splits:
-            for start, end, _ in segments_in(split.start, split.end, self._segments[split.topic_partition]):
+        splits = self.plan.splits
+        segments = {known.topic_partition: known.segments for known in self._known.values()}
+        for split in splits:
+            for start, end, _ in segments_in(split.start, split.end, segments[split.topic_partition]):
                 part = split.part(start, end)
                 tally = self._tally(part, oldest=oldest)
                 yield SegmentBounds(*split.topic_partition, start, end, tally)
 
+    @staticmethod
     def _by_partition(
-        self, read: Callable[[list[Split]], Generator[_T, None, None]]
+        plan: ScanPlan, read: Callable[[list[Split]], Generator[_T, None, None]]
     ) -> list[Callable[[], Generator[_T, None, None]]]:
-        """A call of ``read`` for each partition, with its splits."""
-        groups = groupby(self.plan.splits, key=lambda split: split.topic_partition)
+        """A call of ``read`` for each partition of the plan, with its splits."""
+        groups = groupby(plan.splits, key=lambda split: split.topic_partition)
         return [partial(read, list(splits)) for _, splits in groups]
 
     def _counts(self, splits: list[Split]) -> Generator[int, None, None]:

@@ -46,17 +46,23 @@ class _Facts:
     last: TieredSegment | None = None
 
 
-def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None, *, prepared: int = 0) -> list[TieredPartition]:
-    """Returns the facts about each partition of the scan; it examines several in parallel.
+def survey(
+    tier: TierReader,
+    scan: Scan,
+    partitions: Sequence[TopicIdPartition],
+    brokers: BrokerPart | None = None,
+    *,
+    prepared: int = 0,
+) -> list[TieredPartition]:
+    """Returns the facts about ``partitions``, which are some of :func:`partitions_of`; it examines several in parallel.
 
     Of the tier alone, a partition ends before the first transaction that is not decided there, under read_committed.
     ``prepared``: of how many partitions, which are read first, the first location is prepared meanwhile.
 
-    Raises as :func:`partitions_of`, RemoteLogError kinds if metadata or transactions are not known, and the store's
-    raises; TierUnavailableError, if a damaged segment is in front of all others that would be read, or behind them, or, for a
-    live scan, if the tier's end is not in the leader's log.
+    Raises RemoteLogError kinds if metadata or transactions are not known, and the store's errors; TierUnavailableError, if a
+    damaged segment is in front of all others that would be read, or behind them, or, for a live scan, if the tier's end is not
+    in the leader's log; BrokerReadError if the leaders do not tell their logs' bounds.
     """
-    partitions = partitions_of(tier, scan, brokers)
     times = time_bounds(scan)
     first_ones = set(partitions[:prepared])
 

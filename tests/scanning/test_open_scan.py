@@ -8,6 +8,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pytest_mock import MockerFixture, MockType
 
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.fetch.remote_reader import RemoteReader
@@ -144,6 +145,31 @@ def test_a_limit_is_kept_and_costs_two_requests_a_partition_at_most(rising: Tier
     assert [row["offset"] for row in rows] == list(range(min(limit, 3000)))
     requests = scan.metrics()["remote-fetch-request-total"]
     assert requests == 0 if limit == 0 else requests <= 2 or limit > 100
+
+
+def surveyed(spy: MockType) -> list[tuple[str, int]]:
+    return [(tip.topic, tip.partition) for tip in (call.args[1] for call in spy.call_args_list)]
+
+
+def test_a_limit_surveys_only_the_partitions_that_it_reads(golden: TierReader, mocker: MockerFixture) -> None:
+    spy = mocker.spy(TierReader, "segments")
+    scan = opened(golden, topics=["txn", "epochs"], limit=3)
+    assert [(row["topic"], row["partition"]) for row in rows_of(table(scan))] == [("epochs", 0)] * 3
+    assert surveyed(spy) == [("epochs", 0)]
+    assert sorted(scan.plan.ends) == [("epochs", 0), ("epochs", 1), ("txn", 0)]
+    assert sorted(surveyed(spy)) == [("epochs", 0), ("epochs", 1), ("txn", 0)]
+
+
+def test_a_limit_goes_on_with_further_partitions(golden: TierReader, mocker: MockerFixture) -> None:
+    spy = mocker.spy(TierReader, "segments")
+    whole = rows_of(table(opened(golden, topics=["txn", "epochs"])))
+    spy.reset_mock()
+    scan = opened(golden, topics=["txn", "epochs"], limit=len(whole) - 1)
+    rows = rows_of(table(scan))
+    assert rows == sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+    assert all(row in whole for row in rows)
+    assert len(rows) == len(whole) - 1
+    assert sorted(surveyed(spy)) == [("epochs", 0), ("epochs", 1), ("txn", 0)]
 
 
 def test_a_limit_counts_records_and_not_offsets(golden: TierReader) -> None:

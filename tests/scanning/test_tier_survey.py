@@ -22,7 +22,8 @@ from kafka_remote_client.scanning.broker_part import BrokerPart
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.scan_plan import TieredPartition, plan_scan
-from kafka_remote_client.scanning.tier_survey import partitions_of, survey
+from kafka_remote_client.scanning.tier_survey import partitions_of
+from kafka_remote_client.scanning.tier_survey import survey as survey_of
 from tests.support.golden import golden_local
 from tests.support.round_store import RoundStore
 from tests.support.scanned import expected_rows
@@ -35,6 +36,11 @@ def _kind(key: str) -> str:
     """A segment's start offset, and the kind of the object."""
     base, kind = key.rpartition("/")[2].split("-")[0], key.rpartition(".")[2]
     return f"{int(base)}.{kind}"
+
+
+def survey(tier: TierReader, scan: Scan, brokers: BrokerPart | None = None, *, prepared: int = 0) -> list[TieredPartition]:
+    """The survey of all partitions of the scan."""
+    return survey_of(tier, scan, partitions_of(tier, scan, brokers), brokers, prepared=prepared)
 
 
 def test_committed_records_end_at_an_open_transaction(golden: TierReader) -> None:
