@@ -126,8 +126,8 @@ class OpenScan:
         if new:
             self._known |= zip(new, survey(self._tier, self.scan, new, self._brokers, prepared=prepared), strict=True)
 
-    def _plan_of(self, partitions: Sequence[TopicIdPartition]) -> ScanPlan:
-        self._survey(partitions)
+    def _plan_of(self, partitions: Sequence[TopicIdPartition], *, prepared: int = 0) -> ScanPlan:
+        self._survey(partitions, prepared=prepared)
         _, range_bytes = split_window(self._tier.config)
         return plan_scan(self.scan, [self._known[tip] for tip in partitions], range_bytes=range_bytes)
 
@@ -135,9 +135,7 @@ class OpenScan:
         """Plans of the first partition, the next two, the next four, and so on."""
         done, count = 0, 1
         while done < len(self._partitions):
-            partitions = self._partitions[done : done + count]
-            self._survey(partitions, prepared=1)
-            yield self._plan_of(partitions)
+            yield self._plan_of(self._partitions[done : done + count], prepared=1)
             done, count = done + count, 2 * count
 
     @property

@@ -173,7 +173,7 @@ def modelled(logs: TopicLogs) -> Iterator[Group]:
         for partition in logs.partitions:
             logs.append(partition)
         for member in group.members:
-            member.consumer.log_changed()  # type: ignore[attr-defined]
+            member.consumer.log_changed()  # type: ignore[attr-defined]  # a model: see new()
 
     group = Group(logs, new, world.progress, append)
     with closing(group):
