@@ -90,11 +90,15 @@ _OF_TOOLS = (
     "tests/docs/test_site.py",
     "tests/docs/test_texts.py",
     "tests/mutants/",
+    "tests/packaging/test_build_backend.py",
     "tests/packaging/test_campaign_samples.py",
     "tests/packaging/test_ci.py",
     "tests/packaging/test_defaults.py",
     "tests/packaging/test_repeats.py",
     "tests/packaging/test_selection.py",
+    "tests/packaging/test_uncounted.py",
+    "tests/simulation/test_inner_groups.py::test_members_of_librdkafka_have_the_same_rebalances",
+    "tests/simulation/test_world.py::test_a_bug_of_the_consumer_breaks_an_invariant",
 )
 """Tests of the test suite, the benchmarks and the source's style, which take minutes and say nothing about the product."""
 _LONG = (
@@ -107,9 +111,11 @@ _LONG = (
     "tests/packaging/test_distribution.py",
     "tests/packaging/test_hashes.py",
     "tests/records/test_any_bytes.py",
+    "tests/records/test_record.py::test_large_batch_of_100_mib",
     "tests/shim/test_resident_memory.py",
     "tests/simulation/test_world.py::test_a_bug_of_one_line_is_found",
     "tests/simulation/test_world.py::test_the_command_fails_with_the_story_of_a_failure",
+    "tests/tiered_kafka/test_copy_lag.py",
 )
 """Tests that take longer than what they add to a first look."""
 NOT_SELECTED = (*_OF_TOOLS, *_LONG, *_MINIO_ALONE)
