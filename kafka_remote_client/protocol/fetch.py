@@ -22,14 +22,14 @@ References: Kafka's FetchRequest.json and FetchResponse.json, KIP-227, KIP-320, 
 
 from __future__ import annotations
 
-from functools import partial
 from uuid import UUID
 
 import attrs
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, AbortedTransaction, IsolationLevel
 from kafka_remote_client.protocol.api_keys import FETCH
-from kafka_remote_client.wire import NO_TAGS, ZERO_UUID, Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.protocol.message_layout import MessageLayout
+from kafka_remote_client.wire import ZERO_UUID, Buffer, TaggedFields, tag_numbers
 
 __all__ = [
     "DIVERGING_EPOCH_TAG",
@@ -147,178 +147,28 @@ class FetchResponse:
     tags: TaggedFields = attrs.field(factory=dict, repr=tag_numbers)
 
 
-def encode_request(request: FetchRequest, version: int) -> bytes:
-    """The body of the request. Raises ProtocolError for a version outside 4-18, or tagged fields below 12."""
-    writer = FETCH.writer(version)
-    if version < 15:
-        writer.int32(request.replica_id)
-    writer.int32(request.max_wait_ms)
-    writer.int32(request.min_bytes)
-    writer.int32(request.max_bytes)
-    writer.int8(request.isolation_level)
-    if version >= 7:
-        writer.int32(request.session_id)
-        writer.int32(request.session_epoch)
-    writer.array(request.topics, partial(_write_topic, writer, version))
-    if version >= 7:
-        writer.array(request.forgotten_topics, partial(_write_forgotten, writer, version))
-    if version >= 11:
-        writer.string(request.rack_id)
-    writer.tagged_fields(request.tags)
-    return writer.getvalue()
-
-
-def decode_request(data: Buffer, version: int) -> FetchRequest:
-    """The inverse of :func:`encode_request`. Raises ProtocolError."""
-    reader = FETCH.reader(data, version)
-    request = FetchRequest(
-        replica_id=reader.int32() if version < 15 else _CONSUMER,
-        max_wait_ms=reader.int32(),
-        min_bytes=reader.int32(),
-        max_bytes=reader.int32(),
-        isolation_level=reader.int8(),
-        session_id=reader.int32() if version >= 7 else 0,
-        session_epoch=reader.int32() if version >= 7 else NO_SESSION_EPOCH,
-        topics=reader.array(partial(_read_topic, reader, version)),
-        forgotten_topics=reader.array(partial(_read_forgotten, reader, version)) if version >= 7 else (),
-        rack_id=reader.string() if version >= 11 else "",
-        tags=reader.tagged_fields(),
-    )
-    reader.expect_end()
-    return request
-
-
-def encode_response(response: FetchResponse, version: int) -> bytes:
-    """The body of the response. Raises ProtocolError for a version outside 4-18, or tagged fields below 12."""
-    writer = FETCH.writer(version)
-    writer.int32(response.throttle_time_ms)
-    if version >= 7:
-        writer.int16(response.error_code)
-        writer.int32(response.session_id)
-    writer.array(response.responses, partial(_write_topic_response, writer, version))
-    writer.tagged_fields(response.tags)
-    return writer.getvalue()
-
-
-def decode_response(data: Buffer, version: int) -> FetchResponse:
-    """The inverse of :func:`encode_response`. Raises ProtocolError."""
-    reader = FETCH.reader(data, version)
-    response = FetchResponse(
-        throttle_time_ms=reader.int32(),
-        error_code=reader.int16() if version >= 7 else 0,
-        session_id=reader.int32() if version >= 7 else 0,
-        responses=reader.array(partial(_read_topic_response, reader, version)),
-        tags=reader.tagged_fields(),
-    )
-    reader.expect_end()
-    return response
-
-
-def _write_name(writer: Writer, version: int, topic: str, topic_id: UUID) -> None:
-    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        writer.uuid(topic_id)
-    else:
-        writer.string(topic)
-
-
-def _read_name(reader: Reader, version: int) -> tuple[str, UUID]:
-    return ("", reader.uuid()) if version >= FIRST_VERSION_WITH_TOPIC_IDS else (reader.string(), ZERO_UUID)
-
-
-def _write_topic(writer: Writer, version: int, topic: FetchTopic) -> None:
-    _write_name(writer, version, topic.topic, topic.topic_id)
-    writer.array(topic.partitions, partial(_write_partition, writer, version))
-    writer.tagged_fields(topic.tags)
-
-
-def _read_topic(reader: Reader, version: int) -> FetchTopic:
-    topic, topic_id = _read_name(reader, version)
-    return FetchTopic(reader.array(partial(_read_partition, reader, version)), topic, topic_id, reader.tagged_fields())
-
-
-def _write_partition(writer: Writer, version: int, partition: FetchPartition) -> None:
-    writer.int32(partition.partition)
-    if version >= 9:
-        writer.int32(partition.current_leader_epoch)
-    writer.int64(partition.fetch_offset)
-    if version >= 12:
-        writer.int32(partition.last_fetched_epoch)
-    if version >= 5:
-        writer.int64(partition.log_start_offset)
-    writer.int32(partition.partition_max_bytes)
-    writer.tagged_fields(partition.tags)
-
-
-def _read_partition(reader: Reader, version: int) -> FetchPartition:
-    return FetchPartition(
-        partition=reader.int32(),
-        current_leader_epoch=reader.int32() if version >= 9 else UNKNOWN_EPOCH,
-        fetch_offset=reader.int64(),
-        last_fetched_epoch=reader.int32() if version >= 12 else UNKNOWN_EPOCH,
-        log_start_offset=reader.int64() if version >= 5 else UNKNOWN_OFFSET,
-        partition_max_bytes=reader.int32(),
-        tags=reader.tagged_fields(),
-    )
-
-
-def _write_forgotten(writer: Writer, version: int, forgotten: ForgottenTopic) -> None:
-    _write_name(writer, version, forgotten.topic, forgotten.topic_id)
-    writer.array(forgotten.partitions, writer.int32)
-    writer.tagged_fields(forgotten.tags)
-
-
-def _read_forgotten(reader: Reader, version: int) -> ForgottenTopic:
-    topic, topic_id = _read_name(reader, version)
-    return ForgottenTopic(reader.array(reader.int32), topic, topic_id, reader.tagged_fields())
-
-
-def _write_topic_response(writer: Writer, version: int, topic: FetchTopicResponse) -> None:
-    _write_name(writer, version, topic.topic, topic.topic_id)
-    writer.array(topic.partitions, partial(_write_partition_data, writer, version))
-    writer.tagged_fields(topic.tags)
-
-
-def _read_topic_response(reader: Reader, version: int) -> FetchTopicResponse:
-    topic, topic_id = _read_name(reader, version)
-    partitions = reader.array(partial(_read_partition_data, reader, version))
-    return FetchTopicResponse(partitions, topic, topic_id, reader.tagged_fields())
-
-
-def _write_partition_data(writer: Writer, version: int, data: PartitionData) -> None:
-    writer.int32(data.partition_index)
-    writer.int16(data.error_code)
-    writer.int64(data.high_watermark)
-    writer.int64(data.last_stable_offset)
-    if version >= 5:
-        writer.int64(data.log_start_offset)
-    writer.nullable_array(data.aborted_transactions, partial(_write_aborted, writer))
-    if version >= 11:
-        writer.int32(data.preferred_read_replica)
-    writer.nullable_bytes(data.records)
-    writer.tagged_fields(data.tags)
-
-
-def _read_partition_data(reader: Reader, version: int) -> PartitionData:
-    return PartitionData(
-        partition_index=reader.int32(),
-        error_code=reader.int16(),
-        high_watermark=reader.int64(),
-        last_stable_offset=reader.int64(),
-        log_start_offset=reader.int64() if version >= 5 else UNKNOWN_OFFSET,
-        aborted_transactions=reader.nullable_array(partial(_read_aborted, reader)),
-        preferred_read_replica=reader.int32() if version >= 11 else _NO_REPLICA,
-        records=reader.nullable_view(),
-        tags=reader.tagged_fields(),
-    )
-
-
-def _write_aborted(writer: Writer, aborted: AbortedTransaction) -> None:
-    writer.int64(aborted.producer_id)
-    writer.int64(aborted.first_offset)
-    writer.tagged_fields(NO_TAGS)
-
-
-def _read_aborted(reader: Reader) -> AbortedTransaction:
-    aborted = AbortedTransaction(reader.int64(), reader.int64())
-    reader.tagged_fields()
-    return aborted
+_REQUEST = MessageLayout(
+    FETCH,
+    FetchRequest,
+    "0-14 replica_id int32 | max_wait_ms int32 | min_bytes int32 | max_bytes int32 | isolation_level int8"
+    " | 7+ session_id int32 | 7+ session_epoch int32 | topics [0-12 topic string | 13+ topic_id uuid | partitions ["
+    "partition int32 | 9+ current_leader_epoch int32 | fetch_offset int64 | 12+ last_fetched_epoch int32"
+    " | 5+ log_start_offset int64 | partition_max_bytes int32]]"
+    " | 7+ forgotten_topics [0-12 topic string | 13+ topic_id uuid | partitions [int32]] | 11+ rack_id string",
+    topics=FetchTopic,
+    partitions=FetchPartition,
+    forgotten_topics=ForgottenTopic,
+)
+_RESPONSE = MessageLayout(
+    FETCH,
+    FetchResponse,
+    "throttle_time_ms int32 | 7+ error_code int16 | 7+ session_id int32"
+    " | responses [0-12 topic string | 13+ topic_id uuid | partitions [partition_index int32 | error_code int16"
+    " | high_watermark int64 | last_stable_offset int64 | 5+ log_start_offset int64"
+    " | aborted_transactions? [producer_id int64 | first_offset int64] | 11+ preferred_read_replica int32 | records records?]]",
+    responses=FetchTopicResponse,
+    partitions=PartitionData,
+    aborted_transactions=AbortedTransaction,
+)
+encode_request, decode_request = _REQUEST.encode, _REQUEST.decode
+encode_response, decode_response = _RESPONSE.encode, _RESPONSE.decode

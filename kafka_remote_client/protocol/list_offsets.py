@@ -15,13 +15,13 @@ References: Kafka's ListOffsetsRequest.json and ListOffsetsResponse.json, KIP-40
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import partial
 
 import attrs
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, IsolationLevel
 from kafka_remote_client.protocol.api_keys import LIST_OFFSETS
-from kafka_remote_client.wire import Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.protocol.message_layout import MessageLayout
+from kafka_remote_client.wire import TaggedFields, tag_numbers
 
 __all__ = [
     "FIRST_VERSION",
@@ -129,109 +129,21 @@ class ListOffsetsResponse:
     tags: TaggedFields = attrs.field(factory=dict, repr=tag_numbers)
 
 
-def encode_request(request: ListOffsetsRequest, version: int) -> bytes:
-    """The body of the request. Raises ProtocolError for a version outside 1-11, or tagged fields below 6."""
-    writer = LIST_OFFSETS.writer(version)
-    writer.int32(request.replica_id)
-    if version >= 2:
-        writer.int8(request.isolation_level)
-    writer.array(request.topics, partial(_write_topic, writer, version))
-    if version >= 10:
-        writer.int32(request.timeout_ms)
-    writer.tagged_fields(request.tags)
-    return writer.getvalue()
-
-
-def decode_request(data: Buffer, version: int) -> ListOffsetsRequest:
-    """The inverse of :func:`encode_request`. Raises ProtocolError."""
-    reader = LIST_OFFSETS.reader(data, version)
-    request = ListOffsetsRequest(
-        replica_id=reader.int32(),
-        isolation_level=reader.int8() if version >= 2 else IsolationLevel.READ_UNCOMMITTED,
-        topics=reader.array(partial(_read_topic, reader, version)),
-        timeout_ms=reader.int32() if version >= 10 else _DEFAULT_TIMEOUT_MS,
-        tags=reader.tagged_fields(),
-    )
-    reader.expect_end()
-    return request
-
-
-def encode_response(response: ListOffsetsResponse, version: int) -> bytes:
-    """The body of the response. Raises ProtocolError for a version outside 1-11, or tagged fields below 6."""
-    writer = LIST_OFFSETS.writer(version)
-    if version >= 2:
-        writer.int32(response.throttle_time_ms)
-    writer.array(response.topics, partial(_write_topic_response, writer, version))
-    writer.tagged_fields(response.tags)
-    return writer.getvalue()
-
-
-def decode_response(data: Buffer, version: int) -> ListOffsetsResponse:
-    """The inverse of :func:`encode_response`. Raises ProtocolError."""
-    reader = LIST_OFFSETS.reader(data, version)
-    response = ListOffsetsResponse(
-        throttle_time_ms=reader.int32() if version >= 2 else 0,
-        topics=reader.array(partial(_read_topic_response, reader, version)),
-        tags=reader.tagged_fields(),
-    )
-    reader.expect_end()
-    return response
-
-
-def _write_topic(writer: Writer, version: int, topic: ListOffsetsTopic) -> None:
-    writer.string(topic.name)
-    writer.array(topic.partitions, partial(_write_partition, writer, version))
-    writer.tagged_fields(topic.tags)
-
-
-def _read_topic(reader: Reader, version: int) -> ListOffsetsTopic:
-    return ListOffsetsTopic(reader.string(), reader.array(partial(_read_partition, reader, version)), reader.tagged_fields())
-
-
-def _write_partition(writer: Writer, version: int, partition: ListOffsetsPartition) -> None:
-    writer.int32(partition.partition_index)
-    if version >= 4:
-        writer.int32(partition.current_leader_epoch)
-    writer.int64(partition.timestamp)
-    writer.tagged_fields(partition.tags)
-
-
-def _read_partition(reader: Reader, version: int) -> ListOffsetsPartition:
-    return ListOffsetsPartition(
-        partition_index=reader.int32(),
-        current_leader_epoch=reader.int32() if version >= 4 else UNKNOWN_EPOCH,
-        timestamp=reader.int64(),
-        tags=reader.tagged_fields(),
-    )
-
-
-def _write_topic_response(writer: Writer, version: int, topic: ListOffsetsTopicResponse) -> None:
-    writer.string(topic.name)
-    writer.array(topic.partitions, partial(_write_partition_response, writer, version))
-    writer.tagged_fields(topic.tags)
-
-
-def _read_topic_response(reader: Reader, version: int) -> ListOffsetsTopicResponse:
-    partitions = partial(_read_partition_response, reader, version)
-    return ListOffsetsTopicResponse(reader.string(), reader.array(partitions), reader.tagged_fields())
-
-
-def _write_partition_response(writer: Writer, version: int, partition: ListOffsetsPartitionResponse) -> None:
-    writer.int32(partition.partition_index)
-    writer.int16(partition.error_code)
-    writer.int64(partition.timestamp)
-    writer.int64(partition.offset)
-    if version >= 4:
-        writer.int32(partition.leader_epoch)
-    writer.tagged_fields(partition.tags)
-
-
-def _read_partition_response(reader: Reader, version: int) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(
-        partition_index=reader.int32(),
-        error_code=reader.int16(),
-        timestamp=reader.int64(),
-        offset=reader.int64(),
-        leader_epoch=reader.int32() if version >= 4 else UNKNOWN_EPOCH,
-        tags=reader.tagged_fields(),
-    )
+_REQUEST = MessageLayout(
+    LIST_OFFSETS,
+    ListOffsetsRequest,
+    "replica_id int32 | 2+ isolation_level int8 | topics [name string | partitions [partition_index int32"
+    " | 4+ current_leader_epoch int32 | timestamp int64]] | 10+ timeout_ms int32",
+    topics=ListOffsetsTopic,
+    partitions=ListOffsetsPartition,
+)
+_RESPONSE = MessageLayout(
+    LIST_OFFSETS,
+    ListOffsetsResponse,
+    "2+ throttle_time_ms int32 | topics [name string | partitions [partition_index int32 | error_code int16 | timestamp int64"
+    " | offset int64 | 4+ leader_epoch int32]]",
+    topics=ListOffsetsTopicResponse,
+    partitions=ListOffsetsPartitionResponse,
+)
+encode_request, decode_request = _REQUEST.encode, _REQUEST.decode
+encode_response, decode_response = _RESPONSE.encode, _RESPONSE.decode

@@ -17,7 +17,8 @@ import attrs
 
 from kafka_remote_client.protocol.api_keys import SASL_AUTHENTICATE
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.wire import Buffer, TaggedFields, tag_numbers
+from kafka_remote_client.protocol.message_layout import MessageLayout
+from kafka_remote_client.wire import TaggedFields, tag_numbers
 
 __all__ = [
     "SaslAuthenticateRequest",
@@ -27,8 +28,6 @@ __all__ = [
     "encode_request",
     "encode_response",
 ]
-
-_FIRST_WITH_LIFETIME = 1
 
 
 def _hidden(data: bytes) -> str:
@@ -54,43 +53,11 @@ class SaslAuthenticateResponse:
     tags: TaggedFields = attrs.field(factory=dict, repr=tag_numbers)
 
 
-def encode_request(request: SaslAuthenticateRequest, version: int) -> bytes:
-    """The body of the request. Raises ProtocolError for a version outside 0-2."""
-    writer = SASL_AUTHENTICATE.writer(version)
-    writer.bytes_(request.auth_bytes)
-    writer.tagged_fields(request.tags)
-    return writer.getvalue()
-
-
-def decode_request(data: Buffer, version: int) -> SaslAuthenticateRequest:
-    """The inverse of :func:`encode_request`. Raises ProtocolError."""
-    reader = SASL_AUTHENTICATE.reader(data, version)
-    request = SaslAuthenticateRequest(reader.bytes_(), reader.tagged_fields())
-    reader.expect_end()
-    return request
-
-
-def encode_response(response: SaslAuthenticateResponse, version: int) -> bytes:
-    """The body of the response. Raises ProtocolError for a version outside 0-2."""
-    writer = SASL_AUTHENTICATE.writer(version)
-    writer.int16(response.error_code)
-    writer.nullable_string(response.error_message)
-    writer.bytes_(response.auth_bytes)
-    if version >= _FIRST_WITH_LIFETIME:
-        writer.int64(response.session_lifetime_ms)
-    writer.tagged_fields(response.tags)
-    return writer.getvalue()
-
-
-def decode_response(data: Buffer, version: int) -> SaslAuthenticateResponse:
-    """The inverse of :func:`encode_response`. Raises ProtocolError."""
-    reader = SASL_AUTHENTICATE.reader(data, version)
-    response = SaslAuthenticateResponse(
-        error_code=reader.int16(),
-        error_message=reader.nullable_string(),
-        auth_bytes=reader.bytes_(),
-        session_lifetime_ms=reader.int64() if version >= _FIRST_WITH_LIFETIME else 0,
-        tags=reader.tagged_fields(),
-    )
-    reader.expect_end()
-    return response
+_REQUEST = MessageLayout(SASL_AUTHENTICATE, SaslAuthenticateRequest, "auth_bytes bytes")
+_RESPONSE = MessageLayout(
+    SASL_AUTHENTICATE,
+    SaslAuthenticateResponse,
+    "error_code int16 | error_message string? | auth_bytes bytes | 1+ session_lifetime_ms int64",
+)
+encode_request, decode_request = _REQUEST.encode, _REQUEST.decode
+encode_response, decode_response = _RESPONSE.encode, _RESPONSE.decode

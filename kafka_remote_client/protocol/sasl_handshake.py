@@ -16,7 +16,7 @@ import attrs
 
 from kafka_remote_client.protocol.api_keys import SASL_HANDSHAKE
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.wire import Buffer
+from kafka_remote_client.protocol.message_layout import MessageLayout
 
 __all__ = [
     "SaslHandshakeRequest",
@@ -43,32 +43,7 @@ class SaslHandshakeResponse:
     mechanisms: tuple[str, ...] = ()
 
 
-def encode_request(request: SaslHandshakeRequest, version: int) -> bytes:
-    """The body of the request. Raises ProtocolError for a version other than 1."""
-    writer = SASL_HANDSHAKE.writer(version)
-    writer.string(request.mechanism)
-    return writer.getvalue()
-
-
-def decode_request(data: Buffer, version: int) -> SaslHandshakeRequest:
-    """The inverse of :func:`encode_request`. Raises ProtocolError."""
-    reader = SASL_HANDSHAKE.reader(data, version)
-    request = SaslHandshakeRequest(reader.string())
-    reader.expect_end()
-    return request
-
-
-def encode_response(response: SaslHandshakeResponse, version: int) -> bytes:
-    """The body of the response. Raises ProtocolError for a version other than 1."""
-    writer = SASL_HANDSHAKE.writer(version)
-    writer.int16(response.error_code)
-    writer.array(response.mechanisms, writer.string)
-    return writer.getvalue()
-
-
-def decode_response(data: Buffer, version: int) -> SaslHandshakeResponse:
-    """The inverse of :func:`encode_response`. Raises ProtocolError."""
-    reader = SASL_HANDSHAKE.reader(data, version)
-    response = SaslHandshakeResponse(reader.int16(), reader.array(reader.string))
-    reader.expect_end()
-    return response
+_REQUEST = MessageLayout(SASL_HANDSHAKE, SaslHandshakeRequest, "mechanism string")
+_RESPONSE = MessageLayout(SASL_HANDSHAKE, SaslHandshakeResponse, "error_code int16 | mechanisms [string]")
+encode_request, decode_request = _REQUEST.encode, _REQUEST.decode
+encode_response, decode_response = _RESPONSE.encode, _RESPONSE.decode
