@@ -25,20 +25,8 @@ import attrs
 import typer
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
-from kafka_remote_client.cli.options import (
-    DEFAULT_LAYOUT,
-    DEFAULT_TIMEOUT,
-    LONGEST,
-    ConsumerSettings,
-    KeyPrefix,
-    Layout,
-    Output,
-    Store,
-    StoreOptions,
-    Timeout,
-    TopicId,
-)
 from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.cli.progress import spinner, steps_bar
 from kafka_remote_client.cli.store_arguments import open_listing, parse_topic_id
@@ -234,16 +222,16 @@ def bench_broker(
 
 def _bench(
     topic: Annotated[str, typer.Argument(help="Topic whose segments are read.", metavar="TOPIC")],
-    store: Store,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    topic_id: TopicId = None,
+    store: options.Store,
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    topic_id: options.TopicId = None,
     bootstrap_servers: Annotated[
         str | None,
         typer.Option("--bootstrap-servers", help="Brokers to read the same offsets from, to compare.", metavar="HOST:PORT,…"),
     ] = None,
-    consumer: ConsumerSettings = None,
+    consumer: options.ConsumerSettings = None,
     range_bytes: Annotated[
         list[int] | None,
         typer.Option("--range-bytes", min=1, help="Bytes of one GET; repeatable. Default: 64 KiB, 1 MiB, and that of readers."),
@@ -253,10 +241,10 @@ def _bench(
         typer.Option("--concurrency", min=1, max=256, help="Number of GETs at once; repeatable. Default: 1 and 8."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0.1, max=LONGEST, help="Seconds for all measurements together.")
+        float, typer.Option("--seconds", min=0.1, max=options.LONGEST, help="Seconds for all measurements together.")
     ] = 10.0,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    output: Output = OutputFormat.TEXT,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    output: options.Output = OutputFormat.TEXT,
 ) -> None:
     """Measures the store from this machine: latency and throughput of GETs, beside the broker's."""
     sizes, counts = range_bytes or _DEFAULT_RANGES, concurrency or _DEFAULT_CONCURRENCY
@@ -266,9 +254,9 @@ def _bench(
     clock = SystemClock()
     given = parse_settings(store_option or [], "--store-option")
     identity = parse_topic_id(topic_id)
-    options = LayoutOptions(key_prefix)
-    with open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
-        keys = layout_named(layout, options)
+    layout_options = LayoutOptions(key_prefix)
+    with open_listing(store, layout, layout_options, store_options=given, topic=topic, topic_id=identity) as (opened, source):
+        keys = layout_named(layout, layout_options)
         with spinner():
             objects = [
                 LogObject(keys.object_key(draft_metadata(one), ObjectKind.LOG), size)

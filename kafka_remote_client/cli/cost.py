@@ -20,18 +20,9 @@ from typing import Annotated
 import attrs
 import typer
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
-from kafka_remote_client.cli.options import (
-    DEFAULT_LAYOUT,
-    KeyPrefix,
-    Layout,
-    Output,
-    PriceFile,
-    StorageClassName,
-    StoreOptions,
-    TopicId,
-)
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.prices import DEFAULT_PRICES, GB, PriceTable, ReaderPlace, StorageClass, in_dollars, load_prices
 from kafka_remote_client.cli.progress import spinner
@@ -253,12 +244,12 @@ def show_bill(bill: StorageBill, output: OutputFormat) -> None:
 def _cost(
     topic: Annotated[str | None, typer.Argument(help="Topic that is read once.", metavar="TOPIC")] = None,
     store: Annotated[str | None, typer.Option("--store", help="URL of the tier.", metavar="URL")] = None,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    topic_id: TopicId = None,
-    prices: PriceFile = None,
-    storage_class: StorageClassName = "standard",
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    topic_id: options.TopicId = None,
+    prices: options.PriceFile = None,
+    storage_class: options.StorageClassName = "standard",
     reader: Annotated[
         ReaderPlace, typer.Option("--reader", help="Where the reader is, seen from brokers and store.")
     ] = ReaderPlace.SAME_ZONE,
@@ -285,7 +276,7 @@ def _cost(
     retention_days: Annotated[float, typer.Option("--retention-days", min=0, help="Days that the topic is kept.")] = 30.0,
     local_days: Annotated[float, typer.Option("--local-days", min=0, help="Days of them on brokers' disks.")] = 1.0,
     print_prices: Annotated[bool, typer.Option("--print-prices", help="Print the default price table, to edit it.")] = False,
-    output: Output = OutputFormat.TEXT,
+    output: options.Output = OutputFormat.TEXT,
 ) -> None:
     """Compares the cost of direct reads with reads through the broker. Reads no data."""
     if print_prices:
@@ -309,8 +300,8 @@ def _cost(
         compacted,
     )
     given = parse_settings(store_option or [], "--store-option")
-    identity, options = parse_topic_id(topic_id), LayoutOptions(key_prefix)
-    listing = open_listing(store, layout, options, store_options=given, topic=topic, topic_id=identity)
+    identity, layout_options = parse_topic_id(topic_id), LayoutOptions(key_prefix)
+    listing = open_listing(store, layout, layout_options, store_options=given, topic=topic, topic_id=identity)
     with listing as (opened, source), spinner():
         source.partitions(topic)  # several topics of the name are an error
         lines = found_segments(opened, source, [topic], None)

@@ -20,19 +20,10 @@ from typing import Annotated
 import attrs
 import typer
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.locate import open_source
 from kafka_remote_client.cli.old_spellings import topics_of
-from kafka_remote_client.cli.options import (
-    DEFAULT_LAYOUT,
-    DEFAULT_TIMEOUT,
-    KeyPrefix,
-    Layout,
-    OldTopic,
-    Output,
-    StoreOptions,
-    Timeout,
-)
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -302,17 +293,17 @@ def _doctor(
         str, typer.Argument(help="A consumer's configuration (lines KEY=VALUE), or the URL of a store.", metavar="FILE|URL")
     ],
     topic: Annotated[str | None, typer.Argument(help="Tiered topic to try; default: the first one.", metavar="TOPIC")] = None,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    output: Output = OutputFormat.TEXT,
-    old_topic: OldTopic = None,
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    output: options.Output = OutputFormat.TEXT,
+    old_topic: options.OldTopic = None,
 ) -> None:
     """Checks each step from a configuration to a record. Names the one thing to change."""
     named = topics_of([] if topic is None else [topic], old_topic, remark)
     if "://" in place:
-        options = parse_settings(store_option or [], "--store-option")
+        store_options = parse_settings(store_option or [], "--store-option")
         settings: dict[str, object] = {
             "fetch.remote.enabled": True,
             "fetch.remote.location.source": "listing",
@@ -320,7 +311,7 @@ def _doctor(
             "remote.storage.store.url": place,
             "remote.storage.store.layout": layout,
             "remote.storage.store.key.prefix": key_prefix,
-            **{f"remote.storage.fetcher.{name}": value for name, value in options.items()},
+            **{f"remote.storage.fetcher.{name}": value for name, value in store_options.items()},
         }
     else:
         settings = dict(parse_settings([f"@{place}"], "FILE"))

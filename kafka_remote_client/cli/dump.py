@@ -15,22 +15,11 @@ from typing import Annotated
 import attrs
 import typer
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.dump_lines import Dumped, DumpOnError, line_format
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.offsets import parse_time
 from kafka_remote_client.cli.old_spellings import topics_of
-from kafka_remote_client.cli.options import (
-    DEFAULT_LAYOUT,
-    EncryptionKeys,
-    Isolation,
-    KeyPrefix,
-    Layout,
-    OldTopic,
-    Partition,
-    Store,
-    StoreOptions,
-    TopicId,
-)
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys, parse_topic_id
@@ -164,17 +153,17 @@ def _conclude(tip: TopicIdPartition, end: ReadEnd, stop: int, say: Callable[[str
 
 
 def _dump(
-    store: Store,
+    store: options.Store,
     topics: Annotated[list[str] | None, typer.Argument(help="Topics to read.", metavar="TOPIC")] = None,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
-    partition: Partition = None,
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    encryption_key: options.EncryptionKeys = None,
+    partition: options.Partition = None,
     start: Annotated[int | None, typer.Option("--start", min=0, help="Start offset, inclusive.")] = None,
     end: Annotated[int | None, typer.Option("--end", min=0, help="End offset, exclusive.")] = None,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
-    topic_id: TopicId = None,
+    isolation_level: Annotated[options.Isolation, typer.Option("--isolation-level")] = options.Isolation.READ_COMMITTED,
+    topic_id: options.TopicId = None,
     allow_offset_gaps: Annotated[
         bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
     ] = False,
@@ -199,7 +188,7 @@ def _dump(
     output: Annotated[
         OutputFormat, typer.Option("--output", help="Format: text (a line with tabs), or json (one object per line).")
     ] = OutputFormat.JSON,
-    old_topic: OldTopic = None,
+    old_topic: options.OldTopic = None,
 ) -> None:
     """Prints the records of topics from the tier, without a broker."""
     level = IsolationLevel[isolation_level.name]
@@ -208,7 +197,7 @@ def _dump(
         raise typer.BadParameter("name at least one topic", param_hint="TOPIC...")
     if topic_id is not None and len(named) > 1:
         raise typer.BadParameter("--topic-id needs exactly one topic", param_hint="--topic-id")
-    options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+    layout_options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
     store_options = parse_settings(store_option or [], "--store-option")
     identity = parse_topic_id(topic_id)
     lines = line_format(
@@ -223,7 +212,7 @@ def _dump(
     left = count
     for topic in named:
         request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps, since_ms, until_ms)
-        listing = open_listing(store, layout, options, store_options=store_options, topic=topic, topic_id=identity)
+        listing = open_listing(store, layout, layout_options, store_options=store_options, topic=topic, topic_id=identity)
         with listing as (opened, source), closing(dump(request, opened, source, remark)) as records:
             for record in islice(records, left):
                 sys.stdout.write(lines.line(record) + "\n")

@@ -17,21 +17,9 @@ from typing import Annotated
 import attrs
 import typer
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.offsets import OffsetsLine, open_cluster, partition_lines, read_metadata
-from kafka_remote_client.cli.options import (
-    DEFAULT_GRACE,
-    DEFAULT_METADATA_TIMEOUT,
-    DEFAULT_TIMEOUT,
-    BootstrapServers,
-    ConsumerSettings,
-    Grace,
-    MetadataTimeout,
-    MetadataTopicName,
-    NoMetadata,
-    Output,
-    Timeout,
-)
 from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.model import RemoteLogSegmentMetadata, RemoteLogSegmentState
@@ -99,14 +87,14 @@ def _unfinished(known: KnownMetadata, topic: str, partition: int) -> list[Remote
 
 def _lag(
     topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC")],
-    bootstrap_servers: BootstrapServers,
-    consumer: ConsumerSettings = None,
-    metadata_topic: MetadataTopicName = METADATA_TOPIC,
-    no_metadata: NoMetadata = False,
-    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
-    grace: Grace = DEFAULT_GRACE,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    output: Output = OutputFormat.TEXT,
+    bootstrap_servers: options.BootstrapServers,
+    consumer: options.ConsumerSettings = None,
+    metadata_topic: options.MetadataTopicName = METADATA_TOPIC,
+    no_metadata: options.NoMetadata = False,
+    metadata_timeout: options.MetadataTimeout = options.DEFAULT_METADATA_TIMEOUT,
+    grace: options.Grace = options.DEFAULT_GRACE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    output: options.Output = OutputFormat.TEXT,
 ) -> None:
     """Compares what is copied to the tier with the log end. Counts unfinished segments."""
     clock = SystemClock()

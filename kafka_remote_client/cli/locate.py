@@ -20,20 +20,9 @@ import attrs
 import typer
 from typer.core import TyperCommand
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings
 from kafka_remote_client.cli.offsets import log_offset_at, parse_time, tiered_offset_at
-from kafka_remote_client.cli.options import (
-    DEFAULT_LAYOUT,
-    DEFAULT_TIMEOUT,
-    ConsumerSettings,
-    EncryptionKeys,
-    Isolation,
-    KeyPrefix,
-    Layout,
-    Output,
-    StoreOptions,
-    Timeout,
-)
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -206,17 +195,17 @@ def _locate(
         str | None,
         typer.Option("--bootstrap-servers", help="The shim, or the cluster for other location sources.", metavar="HOST:PORT,…"),
     ] = None,
-    consumer: ConsumerSettings = None,
+    consumer: options.ConsumerSettings = None,
     store: Annotated[
         str | None, typer.Option("--store", help="URL of the tier, to look there without a broker.", metavar="URL")
     ] = None,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.READ_COMMITTED,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    output: Output = OutputFormat.TEXT,
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    encryption_key: options.EncryptionKeys = None,
+    isolation_level: Annotated[options.Isolation, typer.Option("--isolation-level")] = options.Isolation.READ_COMMITTED,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    output: options.Output = OutputFormat.TEXT,
 ) -> None:
     """Says which tier has an offset: segment, bytes, aborted transactions, or the reason."""
     if (store is None) == (bootstrap_servers is None):
@@ -230,9 +219,9 @@ def _locate(
         show_located(locate(source, question, clock, timeout), output)
 
     if store is not None:
-        options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+        layout_options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
         given = parse_settings(store_option or [], "--store-option")
-        with open_listing(store, layout, options, store_options=given, topic=topic) as (_, listing):
+        with open_listing(store, layout, layout_options, store_options=given, topic=topic) as (_, listing):
             show(listing, int(place) if is_offset else tiered_offset_at(listing, topic, partition, time_ms, place))
         return
     assert bootstrap_servers is not None
@@ -243,5 +232,5 @@ def _locate(
         if is_offset:
             show(source, int(place))
             return
-        with closing(open_leaders(inner, clock, min(timeout, DEFAULT_TIMEOUT))) as leaders:
+        with closing(open_leaders(inner, clock, min(timeout, options.DEFAULT_TIMEOUT))) as leaders:
             show(source, log_offset_at(leaders, topic, partition, time_ms, place, clock, timeout))

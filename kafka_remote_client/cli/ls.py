@@ -9,20 +9,9 @@ import attrs
 import typer
 from rich.table import Table
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.old_spellings import topics_of
-from kafka_remote_client.cli.options import (
-    DEFAULT_LAYOUT,
-    EncryptionKeys,
-    KeyPrefix,
-    Layout,
-    OldTopic,
-    Output,
-    Partition,
-    Store,
-    StoreOptions,
-    Topics,
-)
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_json_lines
 from kafka_remote_client.cli.progress import spinner
 from kafka_remote_client.cli.remarks import remark
@@ -146,22 +135,22 @@ def _table(lines: Iterable[SegmentLine]) -> Table:
 
 
 def _ls(
-    store: Store,
-    topics: Topics = None,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
-    partition: Partition = None,
-    output: Output = OutputFormat.TEXT,
-    old_topic: OldTopic = None,
+    store: options.Store,
+    topics: options.Topics = None,
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    encryption_key: options.EncryptionKeys = None,
+    partition: options.Partition = None,
+    output: options.Output = OutputFormat.TEXT,
+    old_topic: options.OldTopic = None,
 ) -> None:
     """Lists topics, partitions and segments of the tier."""
-    options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
+    layout_options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
     store_options = parse_settings(store_option or [], "--store-option")
     named = topics_of(topics, old_topic, remark)
     only = named[0] if len(named) == 1 else None  # reads no more of the store than that topic
-    listing = open_listing(store, layout, options, store_options=store_options, topic=only)
+    listing = open_listing(store, layout, layout_options, store_options=store_options, topic=only)
     with listing as (opened, source), spinner():
         lines = found_segments(opened, source, named, partition)
     _show(lines, output)

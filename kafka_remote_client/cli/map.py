@@ -9,29 +9,9 @@ from uuid import uuid4
 
 import typer
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.offsets import open_cluster, partition_lines, read_metadata
-from kafka_remote_client.cli.options import (
-    DEFAULT_GRACE,
-    DEFAULT_LAYOUT,
-    DEFAULT_METADATA_TIMEOUT,
-    DEFAULT_TIMEOUT,
-    ConsumerSettings,
-    EncryptionKeys,
-    Grace,
-    KeyPrefix,
-    Layout,
-    MetadataTimeout,
-    MetadataTopicName,
-    NoMetadata,
-    Output,
-    PriceFile,
-    StorageClassName,
-    Store,
-    StoreOptions,
-    Timeout,
-    TopicId,
-)
 from kafka_remote_client.cli.output import OutputFormat, show_lines, show_text
 from kafka_remote_client.cli.prices import load_prices
 from kafka_remote_client.cli.progress import spinner
@@ -56,40 +36,40 @@ def add_verb(app: typer.Typer) -> None:
 
 def _map(
     topic: Annotated[str, typer.Argument(help="Topic to map.", metavar="TOPIC")],
-    store: Store,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
-    topic_id: TopicId = None,
+    store: options.Store,
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    encryption_key: options.EncryptionKeys = None,
+    topic_id: options.TopicId = None,
     bootstrap_servers: Annotated[
         str | None,
         typer.Option(
             "--bootstrap-servers", help="Cluster to ask for log start, local part and metadata.", metavar="HOST:PORT,…"
         ),
     ] = None,
-    consumer: ConsumerSettings = None,
-    metadata_topic: MetadataTopicName = METADATA_TOPIC,
-    no_metadata: NoMetadata = False,
-    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
-    grace: Grace = DEFAULT_GRACE,
-    prices: PriceFile = None,
-    storage_class: StorageClassName = "standard",
+    consumer: options.ConsumerSettings = None,
+    metadata_topic: options.MetadataTopicName = METADATA_TOPIC,
+    no_metadata: options.NoMetadata = False,
+    metadata_timeout: options.MetadataTimeout = options.DEFAULT_METADATA_TIMEOUT,
+    grace: options.Grace = options.DEFAULT_GRACE,
+    prices: options.PriceFile = None,
+    storage_class: options.StorageClassName = "standard",
     html: Annotated[
         Path | None, typer.Option("--html", help="Also write the map as a page. An existing file is replaced.", metavar="FILE")
     ] = None,
-    timeout: Timeout = DEFAULT_TIMEOUT,
-    output: Output = OutputFormat.TEXT,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    output: options.Output = OutputFormat.TEXT,
 ) -> None:
     """Shows what holds which offsets of a topic: segments, local part, gaps, duplicates, orphans."""
     storage = load_prices(prices).of_class(storage_class)
     laid_out = layout_named(layout, LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or [])))
-    options = parse_settings(store_option or [], "--store-option")
+    store_options = parse_settings(store_option or [], "--store-option")
     settings = parse_settings(consumer or [], "--consumer")
     identity, clock = parse_topic_id(topic_id), SystemClock()
     with ExitStack() as opened:
-        tier = opened.enter_context(closing(load_store(store, options)))
-        check_store_options(options, tier)
+        tier = opened.enter_context(closing(load_store(store, store_options)))
+        check_store_options(store_options, tier)
 
         def ask() -> ClusterFacts:
             assert bootstrap_servers is not None

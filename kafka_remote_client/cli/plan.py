@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.old_spellings import topics_of
-from kafka_remote_client.cli.options import (
-    LONGEST,
-    SETTING_FORMS,
-    OldTopic,
-    Output,
-    PriceFile,
-    StorageClassName,
-)
 from kafka_remote_client.cli.output import OutputFormat, show_json
 from kafka_remote_client.cli.prices import PriceTable, ReaderPlace, load_prices
 from kafka_remote_client.cli.remarks import remark
@@ -52,14 +45,14 @@ def _from_file(file: str | None) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        options = json.loads(Path(file).read_text(encoding="utf-8"))
+        read = json.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"--options-file: {file} cannot be read: {error.strerror}") from None
     except ValueError:
-        options = None
-    if not isinstance(options, dict) or not all(isinstance(value, str | int) for value in options.values()):
+        read = None
+    if not isinstance(read, dict) or not all(isinstance(value, str | int) for value in read.values()):
         raise ConfigurationError(f"--options-file: {file} must hold a JSON object of options")
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in read.items()}
 
 
 def read_prices(table: PriceTable, storage_class: str, reader: ReaderPlace) -> Prices:
@@ -107,7 +100,9 @@ def _plan(
     option: Annotated[
         list[str] | None,
         typer.Option(
-            "--option", help="Option of format('kafka-remote'); repeatable (docs/spark-options.md).", metavar=SETTING_FORMS
+            "--option",
+            help="Option of format('kafka-remote'); repeatable (docs/spark-options.md).",
+            metavar=options.SETTING_FORMS,
         ),
     ] = None,
     options_file: Annotated[
@@ -118,13 +113,13 @@ def _plan(
         typer.Option("--cores", min=1, help="Number of tasks that run in parallel; default: the cores of this machine."),
     ] = None,
     latency_ms: Annotated[
-        float, typer.Option("--latency-ms", min=0, max=LONGEST, help="Latency of one GET in milliseconds.")
+        float, typer.Option("--latency-ms", min=0, max=options.LONGEST, help="Latency of one GET in milliseconds.")
     ] = 20.0,
     megabytes_per_second: Annotated[
         float, typer.Option("--megabytes-per-second", min=0.001, help="Throughput of one core in MB/s (10^6 bytes).")
     ] = 100.0,
-    prices: PriceFile = None,
-    storage_class: StorageClassName = "standard",
+    prices: options.PriceFile = None,
+    storage_class: options.StorageClassName = "standard",
     reader: Annotated[ReaderPlace, typer.Option("--reader", help="Where the tasks run, seen from the store.")] = (
         ReaderPlace.SAME_ZONE
     ),
@@ -136,8 +131,8 @@ def _plan(
             metavar="FILE_OR_DIRECTORY",
         ),
     ] = None,
-    output: Output = OutputFormat.TEXT,
-    old_topic: OldTopic = None,
+    output: options.Output = OutputFormat.TEXT,
+    old_topic: options.OldTopic = None,
 ) -> None:
     """Estimates the segments, GETs, bytes, splits, cost and time of a Spark job. Reads no data."""
     subscribed = topics_of(topics, old_topic, remark)

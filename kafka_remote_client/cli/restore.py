@@ -13,23 +13,9 @@ import attrs
 import typer
 from rich.table import Table
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.offsets import read_metadata
-from kafka_remote_client.cli.options import (
-    DEFAULT_LAYOUT,
-    DEFAULT_METADATA_TIMEOUT,
-    ConsumerSettings,
-    EncryptionKeys,
-    KeyPrefix,
-    Layout,
-    MetadataTimeout,
-    MetadataTopicName,
-    Output,
-    Store,
-    StoreOptions,
-    TopicId,
-    Topics,
-)
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_json, show_text
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.store_arguments import parse_encryption_keys, parse_topic_id
@@ -92,7 +78,7 @@ class RestoreCommand:
     metadata_servers: str | None = None
     metadata_topic: str = METADATA_TOPIC
     consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    metadata_timeout: float = DEFAULT_METADATA_TIMEOUT
+    metadata_timeout: float = options.DEFAULT_METADATA_TIMEOUT
     output: OutputFormat = OutputFormat.TEXT
 
 
@@ -243,8 +229,8 @@ def _show_rest(restored: Restored, command: RestoreCommand) -> None:
 
 
 def _restore(
-    store: Store,
-    topics: Topics = None,
+    store: options.Store,
+    topics: options.Topics = None,
     to: Annotated[
         list[Path] | None,
         typer.Option("--to", help="Log folder of a freshly formatted node; repeatable, with --assignment.", metavar="DIR"),
@@ -258,11 +244,11 @@ def _restore(
         typer.Option("--configs", help="Configs of each topic, which the tier does not have.", metavar="TOML|JSON"),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")] = False,
-    store_option: StoreOptions = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
-    topic_id: TopicId = None,
+    store_option: options.StoreOptions = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    key_prefix: options.KeyPrefix = "",
+    encryption_key: options.EncryptionKeys = None,
+    topic_id: options.TopicId = None,
     log_start: Annotated[
         list[str] | None,
         typer.Option("--log-start", help="Where a log starts; repeatable.", metavar="TOPIC-PARTITION=OFFSET"),
@@ -292,11 +278,11 @@ def _restore(
             "--metadata-servers", help="Cluster whose metadata topic says which segments are live.", metavar="HOST:PORT,…"
         ),
     ] = None,
-    metadata_topic: MetadataTopicName = METADATA_TOPIC,
-    consumer: ConsumerSettings = None,
-    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    metadata_topic: options.MetadataTopicName = METADATA_TOPIC,
+    consumer: options.ConsumerSettings = None,
+    metadata_timeout: options.MetadataTimeout = options.DEFAULT_METADATA_TIMEOUT,
     adopt: Annotated[bool, typer.Option("--adopt", hidden=True)] = False,
-    output: Output = OutputFormat.TEXT,
+    output: options.Output = OutputFormat.TEXT,
 ) -> None:
     """Rebuilds topics from their tier in the folders of freshly formatted nodes."""
     if adopt:

@@ -10,24 +10,9 @@ import attrs
 import typer
 from rich.table import Table
 
+from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.old_spellings import output_of
-from kafka_remote_client.cli.options import (
-    DEFAULT_GRACE,
-    DEFAULT_LAYOUT,
-    DEFAULT_METADATA_TIMEOUT,
-    SETTING_FORMS,
-    EncryptionKeys,
-    Grace,
-    KeyPrefix,
-    Layout,
-    MetadataTimeout,
-    MetadataTopicName,
-    Output,
-    Store,
-    StoreOptions,
-    Topics,
-)
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_json, show_text
 from kafka_remote_client.cli.progress import bytes_bar
 from kafka_remote_client.cli.remarks import remark
@@ -72,7 +57,7 @@ class VerifyCommand:
     bootstrap_servers: str | None = None
     metadata_topic: str = METADATA_TOPIC
     metadata_consumer: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    metadata_timeout: float = DEFAULT_METADATA_TIMEOUT
+    metadata_timeout: float = options.DEFAULT_METADATA_TIMEOUT
     output: OutputFormat = OutputFormat.TEXT
 
 
@@ -194,12 +179,12 @@ def _totals(summary: Summary) -> Table:
 
 
 def _verify(
-    store: Store,
-    topics: Topics = None,
-    layout: Layout = DEFAULT_LAYOUT,
-    store_option: StoreOptions = None,
-    key_prefix: KeyPrefix = "",
-    encryption_key: EncryptionKeys = None,
+    store: options.Store,
+    topics: options.Topics = None,
+    layout: options.Layout = options.DEFAULT_LAYOUT,
+    store_option: options.StoreOptions = None,
+    key_prefix: options.KeyPrefix = "",
+    encryption_key: options.EncryptionKeys = None,
     bootstrap_server: Annotated[
         str | None,
         typer.Option(
@@ -209,14 +194,16 @@ def _verify(
             metavar="HOST:PORT,…",
         ),
     ] = None,
-    metadata_topic: MetadataTopicName = METADATA_TOPIC,
+    metadata_topic: options.MetadataTopicName = METADATA_TOPIC,
     metadata_consumer: Annotated[
         list[str] | None,
         typer.Option(
-            "--metadata-consumer", help="librdkafka setting for reading the metadata topic; repeatable.", metavar=SETTING_FORMS
+            "--metadata-consumer",
+            help="librdkafka setting for reading the metadata topic; repeatable.",
+            metavar=options.SETTING_FORMS,
         ),
     ] = None,
-    metadata_timeout: MetadataTimeout = DEFAULT_METADATA_TIMEOUT,
+    metadata_timeout: options.MetadataTimeout = options.DEFAULT_METADATA_TIMEOUT,
     quick: Annotated[
         bool, typer.Option("--quick", help="Check objects, sizes, manifests and indexes, but no record data.")
     ] = False,
@@ -224,8 +211,8 @@ def _verify(
     allow_offset_gaps: Annotated[
         bool, typer.Option("--allow-offset-gaps", help="Accept offset gaps, for topics that were compacted before.")
     ] = False,
-    grace: Grace = DEFAULT_GRACE,
-    output: Output = OutputFormat.TEXT,
+    grace: options.Grace = options.DEFAULT_GRACE,
+    output: options.Output = OutputFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", hidden=True)] = False,
 ) -> None:
     """Checks a tier for damage. Exit status: 0 sound, 1 findings, 2 failed to check."""
