@@ -23,107 +23,56 @@ class Severity(StrEnum):
 
 
 class FindingKind(Enum):
-    """Every kind: its name in the output, its severity, and what it means."""
+    """Every kind: its severity, and what it means. Its ``label`` in the output is its name: ``batch-damaged``."""
 
-    BATCH_DAMAGED = ("batch-damaged", Severity.DAMAGE, "a record batch fails its checksum, its sizes, or does not decode")
-    BATCH_UNSUPPORTED = ("batch-unsupported", Severity.DAMAGE, "a batch has an unsupported magic, codec or size")
-    BATCH_CHAIN = ("batch-chain", Severity.DAMAGE, "a valid batch does not start where the one before it ends")
-    BATCH_OUTSIDE_SEGMENT = (
-        "batch-outside-segment",
-        Severity.DAMAGE,
-        "a valid batch has offsets outside of its segment",
-    )
-    BATCH_LEADER_EPOCH = ("batch-leader-epoch", Severity.DAMAGE, "the leader epoch of a valid batch does not match its offsets")
-    LOG_CUT = ("log-cut", Severity.DAMAGE, "the log ends within a batch, or before what several of its indexes point to")
-    LOG_SIZE = ("log-size", Severity.DAMAGE, "the size of the log object differs from the metadata or the manifest")
-    OFFSET_INDEX_UNREADABLE = ("offset-index-unreadable", Severity.DAMAGE, "the offset index does not parse")
-    OFFSET_INDEX_MISMATCH = (
-        "offset-index-mismatch",
-        Severity.DAMAGE,
-        "an entry of the offset index does not point to a batch with its offset",
-    )
-    TIME_INDEX_UNREADABLE = ("time-index-unreadable", Severity.DAMAGE, "the time index does not parse")
-    TIME_INDEX_MISMATCH = (
-        "time-index-mismatch",
-        Severity.DAMAGE,
-        "the timestamps of the time index differ from those of the batches",
-    )
-    TRANSACTION_INDEX_UNREADABLE = ("transaction-index-unreadable", Severity.DAMAGE, "the transaction index does not parse")
+    BATCH_DAMAGED = (Severity.DAMAGE, "a record batch fails its checksum, its sizes, or does not decode")
+    BATCH_UNSUPPORTED = (Severity.DAMAGE, "a batch has an unsupported magic, codec or size")
+    BATCH_CHAIN = (Severity.DAMAGE, "a valid batch does not start where the one before it ends")
+    BATCH_OUTSIDE_SEGMENT = (Severity.DAMAGE, "a valid batch has offsets outside of its segment")
+    BATCH_LEADER_EPOCH = (Severity.DAMAGE, "the leader epoch of a valid batch does not match its offsets")
+    LOG_CUT = (Severity.DAMAGE, "the log ends within a batch, or before what several of its indexes point to")
+    LOG_SIZE = (Severity.DAMAGE, "the size of the log object differs from the metadata or the manifest")
+    OFFSET_INDEX_UNREADABLE = (Severity.DAMAGE, "the offset index does not parse")
+    OFFSET_INDEX_MISMATCH = (Severity.DAMAGE, "an entry of the offset index does not point to a batch with its offset")
+    TIME_INDEX_UNREADABLE = (Severity.DAMAGE, "the time index does not parse")
+    TIME_INDEX_MISMATCH = (Severity.DAMAGE, "the timestamps of the time index differ from those of the batches")
+    TRANSACTION_INDEX_UNREADABLE = (Severity.DAMAGE, "the transaction index does not parse")
     TRANSACTION_INDEX_MISMATCH = (
-        "transaction-index-mismatch",
         Severity.DAMAGE,
         "the aborted transactions of the transaction index differ from the ABORT markers",
     )
-    LEADER_EPOCHS_UNREADABLE = ("leader-epochs-unreadable", Severity.DAMAGE, "the leader epoch checkpoint does not parse")
+    LEADER_EPOCHS_UNREADABLE = (Severity.DAMAGE, "the leader epoch checkpoint does not parse")
     LEADER_EPOCHS_MISMATCH = (
-        "leader-epochs-mismatch",
         Severity.DAMAGE,
         "the epochs of the leader epoch checkpoint differ from the batches or the metadata",
     )
-    PRODUCER_SNAPSHOT_UNREADABLE = (
-        "producer-snapshot-unreadable",
-        Severity.DAMAGE,
-        "the producer snapshot does not parse, or its checksum is wrong",
-    )
-    PRODUCER_SNAPSHOT_MISMATCH = (
-        "producer-snapshot-mismatch",
-        Severity.DAMAGE,
-        "the open transactions of the producer snapshot differ from the batches",
-    )
-    MANIFEST_UNREADABLE = (
-        "manifest-unreadable",
-        Severity.DAMAGE,
-        "the manifest does not parse, or contradicts itself",
-    )
-    MANIFEST_FOREIGN = ("manifest-foreign", Severity.DAMAGE, "the manifest describes another segment")
-    MANIFEST_INDEXES = ("manifest-indexes", Severity.DAMAGE, "the manifest's index slices are not contiguous from 0")
-    INDEXES_SIZE = ("indexes-size", Severity.DAMAGE, "the size of the .indexes object differs from the manifest")
-    INDEX_ENCRYPTION = ("index-encryption", Severity.DAMAGE, "an encrypted index fails authentication")
-    CHUNK_DAMAGED = (
-        "chunk-damaged",
-        Severity.DAMAGE,
-        "a chunk of the log fails authentication, does not decompress, or has a wrong size",
-    )
-    DATA_KEY = ("data-key", Severity.DAMAGE, "the manifest's data key cannot be decrypted, or decrypts nothing of the segment")
+    PRODUCER_SNAPSHOT_UNREADABLE = (Severity.DAMAGE, "the producer snapshot does not parse, or its checksum is wrong")
+    PRODUCER_SNAPSHOT_MISMATCH = (Severity.DAMAGE, "the open transactions of the producer snapshot differ from the batches")
+    MANIFEST_UNREADABLE = (Severity.DAMAGE, "the manifest does not parse, or contradicts itself")
+    MANIFEST_FOREIGN = (Severity.DAMAGE, "the manifest describes another segment")
+    MANIFEST_INDEXES = (Severity.DAMAGE, "the manifest's index slices are not contiguous from 0")
+    INDEXES_SIZE = (Severity.DAMAGE, "the size of the .indexes object differs from the manifest")
+    INDEX_ENCRYPTION = (Severity.DAMAGE, "an encrypted index fails authentication")
+    CHUNK_DAMAGED = (Severity.DAMAGE, "a chunk of the log fails authentication, does not decompress, or has a wrong size")
+    DATA_KEY = (Severity.DAMAGE, "the manifest's data key cannot be decrypted, or decrypts nothing of the segment")
     METADATA_MISMATCH = (
-        "metadata-mismatch",
         Severity.DAMAGE,
         "offsets, epochs, sizes or timestamps in the metadata topic or the manifest differ from the segment",
     )
-    MISSING_OBJECT = (
-        "missing-object",
-        Severity.DAMAGE,
-        "an object of a segment is missing, and the segment is not being copied",
-    )
-    MISSING_SEGMENT = (
-        "missing-segment",
-        Severity.DAMAGE,
-        "the metadata topic says that a segment is finished, but none of its objects exists",
-    )
-    OFFSET_GAP = ("offset-gap", Severity.DAMAGE, "no segment holds the offsets between two segments")
-    HALF_COPIED = ("half-copied", Severity.WASTE, "only the objects that a plugin uploads first exist")
-    ORPHAN_UNFINISHED = (
-        "orphan-unfinished",
-        Severity.WASTE,
-        "all objects exist, but the metadata topic never said that the copy finished",
-    )
-    ORPHAN_UNKNOWN = ("orphan-unknown", Severity.WASTE, "the metadata topic has no record of the segment")
-    ORPHAN_DELETED = (
-        "orphan-deleted",
-        Severity.WASTE,
-        "the metadata topic says that its deletion has started or finished, but objects remain",
-    )
-    OUTSIDE_LINEAGE = (
-        "outside-lineage",
-        Severity.WASTE,
-        "in today's log, none of the segment's leader epochs wrote its offsets",
-    )
-    DUPLICATE = ("duplicate", Severity.WASTE, "dead: other segments hold all offsets of it that belong to the log")
-    OVERLAP = ("overlap", Severity.WASTE, "live in part: other segments hold some of its offsets")
-    FOREIGN_OBJECT = ("foreign-object", Severity.WASTE, "an object beside the segments that belongs to none")
+    MISSING_OBJECT = (Severity.DAMAGE, "an object of a segment is missing, and the segment is not being copied")
+    MISSING_SEGMENT = (Severity.DAMAGE, "the metadata topic says that a segment is finished, but none of its objects exists")
+    OFFSET_GAP = (Severity.DAMAGE, "no segment holds the offsets between two segments")
+    HALF_COPIED = (Severity.WASTE, "only the objects that a plugin uploads first exist")
+    ORPHAN_UNFINISHED = (Severity.WASTE, "all objects exist, but the metadata topic never said that the copy finished")
+    ORPHAN_UNKNOWN = (Severity.WASTE, "the metadata topic has no record of the segment")
+    ORPHAN_DELETED = (Severity.WASTE, "the metadata topic says that its deletion has started or finished, but objects remain")
+    OUTSIDE_LINEAGE = (Severity.WASTE, "in today's log, none of the segment's leader epochs wrote its offsets")
+    DUPLICATE = (Severity.WASTE, "dead: other segments hold all offsets of it that belong to the log")
+    OVERLAP = (Severity.WASTE, "live in part: other segments hold some of its offsets")
+    FOREIGN_OBJECT = (Severity.WASTE, "an object beside the segments that belongs to none")
 
-    def __init__(self, label: str, severity: Severity, meaning: str) -> None:
-        self.label = label
+    def __init__(self, severity: Severity, meaning: str) -> None:
+        self.label = self.name.lower().replace("_", "-")
         self.severity = severity
         self.meaning = meaning
 
