@@ -16,7 +16,8 @@ __all__ = ["extracted", "texts"]
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("kafka_remote_client", "fetchers/kafka_remote_fetchers")
 _WORDS = re.compile(r"[A-Za-z]{2,}[,;:]? +[\w'`\"{(]")
-_LAYOUT = re.compile(r"\bint(?:8|16|32|64)\b|^\w+_\w+ bool$")
+_LAYOUT = re.compile(r"\bint(?:8|16|32|64)\b|^\w+ (?:bool|bytes|string)$|\b(?:bool|bytes|string)\?? \|")
+_SETTINGS = {"Setting", "Option", "_text", "_switch", "_number"}
 _LOGGED = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
@@ -63,7 +64,7 @@ def _kind(node: ast.AST, outer: str) -> str:
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name.endswith(("Error", "Exception")):
             return "error"
-        if name in {"Setting", "Option"}:
+        if name in _SETTINGS:
             return "setting"
     return outer
 

@@ -146,220 +146,175 @@ _PARSERS: Mapping[type, Callable[[Setting, object], Any]] = {
     FunctionType: _parse_function,
 }
 
+
+def _text(name: str, doc: str, default: str | None = None, choices: tuple[str, ...] = ()) -> Setting:
+    return Setting(name, str, default, "", doc, choices=choices)
+
+
+def _switch(name: str, doc: str, *, default: bool = False) -> Setting:
+    return Setting(name, bool, default, "", doc)
+
+
+def _number(name: str, doc: str, default: int | None, bounds: tuple[int, int], unit: str = "") -> Setting:
+    return Setting(name, int, default, unit, doc, *bounds)
+
+
 SETTINGS: tuple[Setting, ...] = (
-    Setting(
+    _switch(
         "fetch.remote.enabled",
-        bool,
-        False,
-        "",
         "Read tiered segments directly from the store. false: the consumer is a plain confluent_kafka.Consumer.",
     ),
-    Setting(
+    _text(
         "remote.storage.fetcher.class",
-        str,
-        None,
-        "",
         "Fetcher to read with: a name of the entry-point group kafka_remote_client.fetchers. Not set: no direct fetch.",
     ),
-    Setting(
+    _text(
         "remote.storage.fetcher.class.path",
-        str,
-        None,
-        "",
         "Directory to load the fetcher's module from. Needs fetch.remote.allow.class.path=true.",
     ),
-    Setting(
+    _number(
         "fetch.remote.connect.timeout.ms",
-        int,
-        1000,
-        "ms",
         "Time to connect to the store or to the location source. Higher waits longer for an unreachable host; "
         "lower gives up on a slow network.",
-        1,
-        60_000,
+        default=1000,
+        unit="ms",
+        bounds=(1, 60_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.read.timeout.ms",
-        int,
-        5000,
-        "ms",
         "Time for one whole range, from the request to its last byte, including connecting and fetching credentials. "
         "Higher tolerates slow stores; lower falls back to the broker sooner.",
-        1,
-        600_000,
+        default=5000,
+        unit="ms",
+        bounds=(1, 600_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.min.bytes.per.second",
-        int,
-        64 * 1024,
-        "bytes/s",
         "A response slower than this after its first 2 s times out. Lower tolerates slow networks; higher falls "
         "back to the broker sooner. 0: only the read time-out applies, as with the fetcher object_store.",
-        0,
-        1024 * _MIB,
+        default=64 * 1024,
+        unit="bytes/s",
+        bounds=(0, 1024 * _MIB),
     ),
-    Setting(
-        "fetch.remote.bootstrap.servers",
-        str,
-        None,
-        "",
-        "Addresses of the shim, which answers location requests. Not set: bootstrap.servers.",
+    _text(
+        "fetch.remote.bootstrap.servers", "Addresses of the shim, which answers location requests. Not set: bootstrap.servers."
     ),
-    Setting(
+    _text(
         "fetch.remote.topics",
-        str,
-        None,
-        "",
         "Topics that may be read directly, separated by commas: names, or regular expressions that begin with ^. Not set: all.",
     ),
-    Setting(
+    _number(
         "fetch.remote.location.timeout.ms",
-        int,
-        1000,
-        "ms",
         "Time for one location request. A partition delivers nothing until its first request ends.",
-        1,
-        60_000,
+        default=1000,
+        unit="ms",
+        bounds=(1, 60_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.pending.timeout.ms",
-        int,
-        30_000,
-        "ms",
         "Time for which a location may be pending, with many location requests. After it the broker serves the partition.",
-        1,
-        3_600_000,
+        default=30_000,
+        unit="ms",
+        bounds=(1, 3_600_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.buffer.memory",
-        int,
-        128 * _MIB,
-        "bytes",
         "Memory for ranges in flight and undelivered records of all partitions. Higher hides more latency.",
-        4 * _MIB,
-        64 * 1024 * _MIB,
+        default=128 * _MIB,
+        unit="bytes",
+        bounds=(4 * _MIB, 64 * 1024 * _MIB),
     ),
-    Setting(
+    _number(
         "fetch.remote.max.in.flight",
-        int,
-        64,
-        "",
         "Maximum number of ranges in flight. The client uses fewer if measured latency and bandwidth need no more. Each one "
         "costs a thread.",
-        1,
-        256,
+        default=64,
+        bounds=(1, 256),
     ),
-    Setting(
+    _number(
         "fetch.remote.range.bytes",
-        int,
-        8 * _MIB,
-        "bytes",
         "Maximum size of one GET. Higher needs fewer GETs and more memory. A range that times out halves the size.",
-        64 * 1024,
-        256 * _MIB,
+        default=8 * _MIB,
+        unit="bytes",
+        bounds=(64 * 1024, 256 * _MIB),
     ),
-    Setting(
+    _number(
         "fetch.remote.hedge.max.percent",
-        int,
-        3,
-        "percent",
         "Maximum share of hedges: second requests for ranges that are late. 0: no hedges.",
-        0,
-        100,
+        default=3,
+        unit="percent",
+        bounds=(0, 100),
     ),
-    Setting(
+    _number(
         "fetch.remote.max.bytes.per.second",
-        int,
-        None,
-        "bytes/s",
         "Rate limit for bytes requested from the store, for all partitions. Ranges over the limit wait and do not "
         "fall back. Not set: no limit.",
-        64 * 1024,
-        1024 * 1024 * _MIB,
+        default=None,
+        unit="bytes/s",
+        bounds=(64 * 1024, 1024 * 1024 * _MIB),
     ),
-    Setting(
+    _number(
         "fetch.remote.max.requests.per.second",
-        int,
-        None,
-        "1/s",
         "Rate limit for GETs, for all partitions. Lower is slower. Not set: no limit.",
-        1,
-        1_000_000,
+        default=None,
+        unit="1/s",
+        bounds=(1, 1_000_000),
     ),
-    Setting(
+    _text(
         "fetch.remote.cache.directory",
-        str,
-        None,
-        "",
         "Directory of the disk cache that all consumers of this host and user share. It holds the store's bytes, "
         "unencrypted where the store holds them unencrypted. Not set: no disk cache.",
     ),
-    Setting(
+    _number(
         "fetch.remote.cache.max.bytes",
-        int,
-        10 * 1024 * _MIB,
-        "bytes",
         "Maximum size of the disk cache; the least recently used entry is evicted first. Higher saves more GETs.",
-        1 * _MIB,
-        1 << 50,
+        default=10 * 1024 * _MIB,
+        unit="bytes",
+        bounds=(1 * _MIB, 1 << 50),
     ),
-    Setting(
+    _number(
         "fetch.remote.retries",
-        int,
-        2,
-        "",
         "Retries of one range before the partition falls back to the broker. Each costs up to one read time-out.",
-        0,
-        10,
+        default=2,
+        bounds=(0, 10),
     ),
-    Setting(
+    _number(
         "fetch.remote.fallback.backoff.ms",
-        int,
-        1000,
-        "ms",
         "Pause of a partition's direct fetch after a fallback, doubled each time up to 15 s. Lower tries the store "
         "again sooner.",
-        0,
-        600_000,
+        default=1000,
+        unit="ms",
+        bounds=(0, 600_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.recheck.interval.ms",
-        int,
-        10_000,
-        "ms",
         "Interval at which a partition that reads from the broker is checked for tiered data. Lower costs more "
         "ListOffsets requests.",
-        100,
-        3_600_000,
+        default=10_000,
+        unit="ms",
+        bounds=(100, 3_600_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.breaker.failures",
-        int,
-        5,
-        "",
         "Consecutive failures of one store within 10 s that open its circuit breaker. Higher costs more time-outs.",
-        1,
-        1000,
+        default=5,
+        bounds=(1, 1000),
     ),
-    Setting(
+    _number(
         "fetch.remote.breaker.reset.ms",
-        int,
-        10_000,
-        "ms",
         "Time that a circuit breaker stays open before one range tries the store again. A Retry-After above 2 s, "
         "at most 30 s, takes precedence.",
-        100,
-        600_000,
+        default=10_000,
+        unit="ms",
+        bounds=(100, 600_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.slow.bytes.per.second",
-        int,
-        1 * _MIB,
-        "bytes/s",
         "If total store throughput falls below this, one partition at a time tries the broker for 2 s, and stays "
         "on it for a while if it is more than twice as fast. 0: never. Higher favours the broker.",
-        0,
-        1024 * 1024 * _MIB,
+        default=1 * _MIB,
+        unit="bytes/s",
+        bounds=(0, 1024 * 1024 * _MIB),
     ),
     Setting(
         "fetch.remote.progress.cb",
@@ -369,108 +324,78 @@ SETTINGS: tuple[Setting, ...] = (
         "Callback of poll and consume with the Progress of each partition that reads from the store "
         "(docs/consumer.md). For consumers only.",
     ),
-    Setting(
+    _number(
         "fetch.remote.progress.interval.ms",
-        int,
-        1000,
-        "ms",
         "Minimum interval between two progress callbacks of a partition. Lower costs more calls.",
-        100,
-        3_600_000,
+        default=1000,
+        unit="ms",
+        bounds=(100, 3_600_000),
     ),
-    Setting(
+    _number(
         "fetch.remote.max.decompressed.bytes",
-        int,
-        128 * _MIB,
-        "bytes",
         "Maximum decompressed size of one batch, and of its decoded columns (48 bytes a record). The broker serves "
         "larger batches.",
-        1 * _MIB,
-        1024 * _MIB,
+        default=128 * _MIB,
+        unit="bytes",
+        bounds=(1 * _MIB, 1024 * _MIB),
     ),
-    Setting(
+    _switch(
         "fetch.remote.allow.offset.gaps",
-        bool,
-        False,
-        "",
         "Accept offset gaps between batches, for topics that were compacted before. false: a gap falls back to the broker, "
         "unless the topic's cleanup.policy has compact.",
     ),
-    Setting(
+    _switch(
         "fetch.remote.allow.class.path",
-        bool,
-        False,
-        "",
         "Permit remote.storage.fetcher.class.path. Code from that directory runs with the consumer's rights.",
     ),
-    Setting(
+    _text(
         "fetch.remote.location.source",
-        str,
-        "broker",
-        "",
         "Location source (docs/sources.md). All but broker read the store with the client's own credentials.",
+        default="broker",
         choices=LOCATION_SOURCES,
     ),
-    Setting(
-        "fetch.remote.metadata.topic",
-        str,
-        "__remote_log_metadata",
-        "",
-        "Topic that the location source metadata-topic reads.",
+    _text(
+        "fetch.remote.metadata.topic", "Topic that the location source metadata-topic reads.", default="__remote_log_metadata"
     ),
-    Setting(
+    _switch(
         "fetch.remote.listing.broker",
-        bool,
-        True,
-        "",
         "Whether the location source listing asks the partition's leader to confirm each location. false: it "
         "trusts the bucket alone, for use without brokers; records that DeleteRecords removed may come back.",
+        default=True,
     ),
-    Setting(
+    _number(
         "fetch.remote.lookup.concurrency",
-        int,
-        128,
-        "",
         "Maximum number of look-ups that read the store at the same time, for a location source that reads it itself; "
         "more wait. A look-up mostly waits for the store. Higher starts many partitions sooner; each running look-up takes a "
         "thread.",
-        1,
-        1000,
+        default=128,
+        bounds=(1, 1000),
     ),
-    Setting(
+    _number(
         "fetch.remote.index.cache.bytes",
-        int,
-        64 * _MIB,
-        "bytes",
         "Memory for indexes, checkpoints and snapshots that a location source reads from the store itself. Higher repeats "
         "fewer reads where many segments are read in turn.",
-        _MIB,
-        1024 * 1024 * _MIB,
+        default=64 * _MIB,
+        unit="bytes",
+        bounds=(_MIB, 1024 * 1024 * _MIB),
     ),
-    Setting(
+    _text(
         "remote.storage.store.url",
-        str,
-        None,
-        "",
         "URL of the store that the location sources metadata-topic and listing read, such as s3://bucket/prefix. "
         "It takes the fetcher's settings.",
     ),
-    Setting(
+    _text(
         "remote.storage.store.layout",
-        str,
-        "local-tiered-storage",
-        "",
         "Layout of the store's objects: a name of the entry-point group kafka_remote_client.layouts, such as "
         "local-tiered-storage or aiven.",
+        default="local-tiered-storage",
     ),
-    Setting("remote.storage.store.key.prefix", str, "", "", "Prefix of all object names: key.prefix of the brokers' plugin."),
-    Setting(
+    _text("remote.storage.store.key.prefix", "Prefix of all object names: key.prefix of the brokers' plugin.", default=""),
+    _text(
         "remote.storage.store.encryption.keys",
-        str,
-        "",
-        "",
         "Private keys of encrypted segments, as comma-separated KEYID=FILE. Files are PEM or DER; keys themselves "
         "are not accepted.",
+        default="",
     ),
 )
 
