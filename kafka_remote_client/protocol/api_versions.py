@@ -26,7 +26,8 @@ import attrs
 
 from kafka_remote_client.protocol.api_keys import API_VERSIONS, ApiKey
 from kafka_remote_client.protocol.error_codes import ErrorCode
-from kafka_remote_client.wire import Buffer, Reader, TaggedFields, Writer, tag_numbers
+from kafka_remote_client.protocol.message_layout import MessageLayout
+from kafka_remote_client.wire import NO_TAGS, Buffer, Reader, TaggedFields, Writer, tag_numbers
 
 __all__ = [
     "DIRECT_FETCH_FEATURE",
@@ -48,6 +49,7 @@ LARGE_POSITIONS_VERSION = 3
 SEGMENT_LISTS_VERSION = 4
 
 _SUPPORTED_FEATURES = 0
+_FIRST_WITH_TAGS = 3
 
 
 @attrs.frozen
@@ -136,24 +138,14 @@ class ApiVersionsResponse:
         return attrs.evolve(self, api_keys=(*keys, key), supported_features=(*features, feature))
 
 
-def encode_request(request: ApiVersionsRequest, version: int) -> bytes:
-    """The body of the request. Raises ProtocolError for a version outside 0-4."""
-    writer = API_VERSIONS.writer(version)
-    if writer.flexible:
-        writer.string(request.client_software_name)
-        writer.string(request.client_software_version)
-    writer.tagged_fields(request.tags)
-    return writer.getvalue()
-
-
-def decode_request(data: Buffer, version: int) -> ApiVersionsRequest:
-    """The inverse of :func:`encode_request`. Raises ProtocolError."""
-    reader = API_VERSIONS.reader(data, version)
-    request = ApiVersionsRequest()
-    if reader.flexible:
-        request = ApiVersionsRequest(reader.string(), reader.string(), reader.tagged_fields())
-    reader.expect_end()
-    return request
+_REQUEST = MessageLayout(API_VERSIONS, ApiVersionsRequest, "3+ client_software_name string | 3+ client_software_version string")
+_RESPONSE = MessageLayout(
+    API_VERSIONS,
+    ApiVersionsResponse,
+    "error_code int16 | api_keys [api_key int16 | min_version int16 | max_version int16] | 1+ throttle_time_ms int32",
+    api_keys=ApiVersion,
+)
+encode_request, decode_request = _REQUEST.encode, _REQUEST.decode
 
 
 def encode_response(response: ApiVersionsResponse, version: int) -> bytes:
@@ -161,49 +153,29 @@ def encode_response(response: ApiVersionsResponse, version: int) -> bytes:
 
     Raises ProtocolError for a version outside 0-4.
     """
-    writer = API_VERSIONS.writer(version)
-    writer.int16(response.error_code)
-    writer.array(response.api_keys, partial(_write_api_version, writer))
-    if version >= 1:
-        writer.int32(response.throttle_time_ms)
-    if writer.flexible:
-        tags = dict(response.tags)
-        if response.supported_features:
-            features = Writer(flexible=True)
-            features.array(response.supported_features, partial(_write_feature, features))
-            tags[_SUPPORTED_FEATURES] = features.getvalue()
-        writer.tagged_fields(tags)
-    return writer.getvalue()
+    if version < _FIRST_WITH_TAGS:
+        keys = tuple(attrs.evolve(entry, tags=NO_TAGS) for entry in response.api_keys)
+        return _RESPONSE.encode(attrs.evolve(response, api_keys=keys, tags=NO_TAGS), version)
+    tags = dict(response.tags)
+    if response.supported_features:
+        features = Writer(flexible=True)
+        features.array(response.supported_features, partial(_write_feature, features))
+        tags[_SUPPORTED_FEATURES] = features.getvalue()
+    return _RESPONSE.encode(attrs.evolve(response, tags=tags), version)
 
 
 def decode_response(data: Buffer, version: int) -> ApiVersionsResponse:
     """The answer to a request of that version. Raises ProtocolError."""
     if version > 0 and Reader(data).int16() == ErrorCode.UNSUPPORTED_VERSION:
         version = 0
-    reader = API_VERSIONS.reader(data, version)
-    error_code = reader.int16()
-    api_keys = reader.array(partial(_read_api_version, reader))
-    throttle_time_ms = reader.int32() if version >= 1 else 0
-    tags = dict(reader.tagged_fields())
-    reader.expect_end()
-    features: tuple[SupportedFeature, ...] = ()
-    if _SUPPORTED_FEATURES in tags:
-        nested = Reader(tags.pop(_SUPPORTED_FEATURES), flexible=True)
-        features = nested.array(partial(_read_feature, nested))
-        nested.expect_end()
-    return ApiVersionsResponse(error_code, api_keys, throttle_time_ms, features, tags)
-
-
-def _read_api_version(reader: Reader) -> ApiVersion:
-    return ApiVersion(reader.int16(), reader.int16(), reader.int16(), reader.tagged_fields())
-
-
-def _write_api_version(writer: Writer, entry: ApiVersion) -> None:
-    writer.int16(entry.api_key)
-    writer.int16(entry.min_version)
-    writer.int16(entry.max_version)
-    if writer.flexible:
-        writer.tagged_fields(entry.tags)
+    response = _RESPONSE.decode(data, version)
+    if _SUPPORTED_FEATURES not in response.tags:
+        return response
+    tags = dict(response.tags)
+    nested = Reader(tags.pop(_SUPPORTED_FEATURES), flexible=True)
+    features = nested.array(partial(_read_feature, nested))
+    nested.expect_end()
+    return attrs.evolve(response, supported_features=features, tags=tags)
 
 
 def _read_feature(reader: Reader) -> SupportedFeature:
