@@ -27,8 +27,9 @@ from typing import Any, NoReturn, TypeAlias
 
 import attrs
 
+from kafka_remote_client.cli.given_settings import read_text
 from kafka_remote_client.cli.output import OutputFormat
-from kafka_remote_client.cli.typed_options import ColumnFormat, read_schema_text
+from kafka_remote_client.cli.typed_options import ColumnFormat
 from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError, missing_extra
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.records.columns import Row
@@ -146,7 +147,7 @@ def _no_constant(name: str) -> NoReturn:
 def _avro(name: str, path: str | None, registry: Mapping[str, str]) -> _Read:
     if path is None and not registry:
         raise ConfigurationError(f"--{name}-format avro needs --{name}-schema or --schema-registry")
-    schema = None if path is None else read_schema_text(path)
+    schema = None if path is None else read_text(path)
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
 

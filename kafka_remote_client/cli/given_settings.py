@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["check_consumer_settings", "is_secret", "parse_settings", "read_secret", "resolve_secret"]
+__all__ = ["check_consumer_settings", "is_secret", "parse_settings", "read_secret", "read_text", "resolve_secret"]
 
 _SECRET = re.compile(
     r"(?:^|[._])(?:password|passphrase|secret)$"
@@ -66,9 +66,18 @@ def check_consumer_settings(settings: Mapping[str, object]) -> None:
         raise ConfigurationError(f"librdkafka rejects the settings of the consumer: {error.args[0].str()}") from None
 
 
+def read_text(path: str) -> str:
+    """The text of a file. Raises ConfigurationError, which names it and shows nothing of it, if it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigurationError(f"{path} cannot be read: {reason}") from None
+
+
 def read_secret(path: str | None) -> str | None:
     """A secret's file, without the line end that editors add. Raises ConfigurationError."""
-    return None if path is None else _text(path).rstrip("\r\n")
+    return None if path is None else read_text(path).rstrip("\r\n")
 
 
 def resolve_secret(name: str, value: str, where: str) -> str:
@@ -79,7 +88,7 @@ def resolve_secret(name: str, value: str, where: str) -> str:
     if not is_secret(name):
         return value
     if value.startswith("@"):
-        return _text(value[1:]).rstrip("\r\n")
+        return read_text(value[1:]).rstrip("\r\n")
     if value.startswith("env:"):
         found = os.environ.get(value[4:])
         if found is None:
@@ -105,13 +114,5 @@ def _pair(text: str, where: str) -> tuple[str, str]:
 
 
 def _lines(path: str) -> Iterator[str]:
-    lines = (line.strip() for line in _text(path).splitlines())
+    lines = (line.strip() for line in read_text(path).splitlines())
     return (line for line in lines if line and not line.startswith("#"))
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigurationError(f"{path} cannot be read: {reason}") from None

@@ -28,11 +28,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from kafka_remote_client import arguments
-from kafka_remote_client.cli.given_settings import parse_settings, read_secret, resolve_secret
+from kafka_remote_client.cli.given_settings import parse_settings, read_secret, read_text, resolve_secret
 from kafka_remote_client.cli.store_arguments import parse_encryption_keys
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
@@ -69,12 +68,9 @@ def _added(name: str, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> d
 def read_config_file(path: str) -> dict[str, Any]:
     """The settings of a TOML file. Raises ConfigurationError, which shows no value."""
     try:
-        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        given = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigurationError(f"{path} cannot be read: {reason}") from None
     return dict(_named(name, value, f"{path}: {name}", _of_toml) for name, value in given.items())
 
 

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import parse_settings, read_text
 from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatError
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "SchemaRegistry",
     "ValueFormat",
     "ValueSchema",
-    "read_schema_text",
     "typed_arguments",
 ]
 
@@ -97,19 +95,9 @@ def typed_arguments(
 def _schema(path: str, as_type: bool) -> Any:
     from kafka_remote_client.values.avro_types import avro_type  # noqa: PLC0415 - needs an extra
 
-    text = read_schema_text(path)
+    text = read_text(path)
     try:
         made = avro_type(json.loads(text))
     except (ValueError, KeyError, TypeError, UnsupportedFormatError) as error:
         raise ConfigurationError(f"{path} is not a valid Avro schema: {error}") from None
     return made.arrow if as_type else text
-
-
-def read_schema_text(path: str) -> str:
-    """The text of a schema's file. Raises ConfigurationError if it cannot be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{path} cannot be read: not UTF-8") from None
