@@ -173,7 +173,10 @@ def parse_layout(text: str, make: Callable[..., Any] | None = None, **classes: C
 
 
 def _structure(fields: Iterable[_Field], make: Callable[..., Any] | None) -> Structure:
-    return Structure(tuple(fields), make, make is not None and "tags" in getattr(make, "__annotations__", {}))
+    known = getattr(make, "__annotations__", {})
+    structure = Structure(tuple(fields), make, "tags" in known)
+    assert make is None or all(field.name in known for field in structure.fields), f"not the fields of {make}"
+    return structure
 
 
 def _read_fields(tokens: Iterator[str], classes: Mapping[str, Callable[..., Any]]) -> tuple[list[_Field], str]:

@@ -64,3 +64,8 @@ def test_bytes_after_the_message_are_an_error_unless_asked_for() -> None:
         _SAMPLE.decode(body, 8)
     value, reader = _SAMPLE.decode_front(body, 8)
     assert (value, bytes(reader.rest())) == (_Sample("x"), b"\x09")
+
+
+def test_a_field_that_its_class_does_not_have_is_found_at_once() -> None:
+    with pytest.raises(AssertionError, match="not the fields of"):
+        parse_layout("number int32 | missing int8", _Part)
