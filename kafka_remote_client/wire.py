@@ -114,16 +114,20 @@ class Reader:
         return self.int8() != 0
 
     def int8(self) -> int:
-        return int(_INT8.unpack_from(self._view, self._advance(1))[0])
+        value: int = _INT8.unpack_from(self._view, self._advance(1))[0]
+        return value
 
     def int16(self) -> int:
-        return int(_INT16.unpack_from(self._view, self._advance(2))[0])
+        value: int = _INT16.unpack_from(self._view, self._advance(2))[0]
+        return value
 
     def int32(self) -> int:
-        return int(_INT32.unpack_from(self._view, self._advance(4))[0])
+        value: int = _INT32.unpack_from(self._view, self._advance(4))[0]
+        return value
 
     def int64(self) -> int:
-        return int(_INT64.unpack_from(self._view, self._advance(8))[0])
+        value: int = _INT64.unpack_from(self._view, self._advance(8))[0]
+        return value
 
     def uuid(self) -> UUID:
         at = self._advance(16)
