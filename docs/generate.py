@@ -163,7 +163,7 @@ def failures() -> str:
         "|---|---|---|---|---|",
     ]
     rows = (
-        f"| `{rule.error.cause}` | {rule.symptom} | {rule.error.action.value} | {rule.budget.value} | {_YES_NO[rule.counts]} |"
+        f"| `{rule.error.cause}` | {rule.symptom} | {rule.first_action.value} | {rule.budget.value} | {_YES_NO[rule.counts]} |"
         for rule in POLICY
     )
     return "\n".join([*lines, *rows]) + "\n"

@@ -19,23 +19,33 @@ import attrs
 from kafka_remote_client.breaker import StoreHealth
 from kafka_remote_client.errors import (
     Action,
+    BrokerResponseError,
     ConfigurationError,
+    CorruptChunkError,
+    CorruptIndexError,
     CorruptRecordError,
+    DataKeyError,
     DirectFetchError,
     ForbiddenLocationError,
     InvalidStorageResponseError,
     LocationError,
     LocationExpiredError,
+    LocationNotGrantedError,
     LocationThrottledError,
+    NoSegmentsError,
     NotAnnouncedError,
+    ObjectNotFoundError,
     PeerUnreachableError,
+    ProtocolError,
     RangeNotSatisfiableError,
     RemoteLogError,
+    RemoteLogMetadataError,
     RemoteStorageAccessError,
     RemoteStorageError,
     RemoteStorageThrottledError,
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
+    SaslAuthenticationError,
     SegmentNotFoundError,
     UnsupportedFormatError,
 )
@@ -80,6 +90,12 @@ class Rule:
     budget: Budget = Budget.NONE
     counts: bool = False
 
+    @property
+    def first_action(self) -> Action:
+        """What follows the first failure of this kind: the error's own action, or BROKER where a retry has no budget."""
+        retries = self.error.action in {Action.RETRY, Action.RELOCATE}
+        return Action.BROKER if retries and self.budget is Budget.NONE else self.error.action
+
 
 POLICY: tuple[Rule, ...] = (
     # The store did not give the range.
@@ -110,8 +126,19 @@ POLICY: tuple[Rule, ...] = (
     Rule(LocationThrottledError, "the broker throttles this client"),
     Rule(PeerUnreachableError, "no connection to the shim or broker for location requests"),
     Rule(NotAnnouncedError, "location requests go to a plain broker instead of a shim"),
+    Rule(LocationNotGrantedError, "the shim grants no location of an offset that is tiered"),
+    Rule(SaslAuthenticationError, "the shim or broker and this client do not accept each other's identity"),
+    Rule(ProtocolError, "bytes of the shim or broker do not follow Kafka's protocol"),
+    Rule(BrokerResponseError, "the shim or broker answered with an error code"),
     Rule(LocationError, "no location in time, or an invalid one"),
-    Rule(RemoteLogError, "files of the tier are invalid"),
+    # The client reads the tier's files itself.
+    Rule(NoSegmentsError, "the store has no segment of the topic: perhaps another store, prefix or layout"),
+    Rule(RemoteLogMetadataError, "a metadata record or a manifest has an unknown version or does not parse"),
+    Rule(CorruptIndexError, "an index, checkpoint or snapshot contradicts its format or its segment"),
+    Rule(CorruptChunkError, "a chunk fails its tag, its decompression, or its size in the chunk table"),
+    Rule(DataKeyError, "the key of an encrypted segment is not available"),
+    Rule(ObjectNotFoundError, "an object that the metadata name is not in the store"),
+    Rule(RemoteLogError, "other files of the tier are invalid"),
     # The rest.
     Rule(ConfigurationError, "an invalid setting"),
     Rule(DirectFetchError, "anything else"),
