@@ -20,6 +20,7 @@ from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, IsolationLevel, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 from kafka_remote_client.records.batch import PREFIX_SIZE, BatchPrefix
+from kafka_remote_client.records.completed_fetch import GrantBounds
 
 __all__ = ["GrantRead", "RangeRead", "RangeStatus", "completed_fetch"]
 
@@ -183,7 +184,8 @@ class GrantRead:
         data = memoryview(buffer or b"")[read.verified : read.filled]
         if self._carry:
             # Only the carried batch is copied together. The range is not copied.
-            needed = _missing(self._carry, data)
+            # A few bytes more show the offset of the next batch, which confirms that of a first one.
+            needed = min(_missing(self._carry, data) + PREFIX_SIZE, len(data))
             block, consumed = self._feed(read, memoryview(self._carry + bytes(data[:needed])), borrow=borrow)
             if consumed == 0 and needed < len(data):  # the batch is shorter than expected, and the decoder reports why
                 needed = len(data)
@@ -248,9 +250,14 @@ def completed_fetch(
     end_offset: int,
     config: RemoteFetchConfig,
     *,
+    is_whole: bool = True,
     tally: bool | None = None,
 ) -> CompletedFetch:
-    """Returns the decoder of a grant's records below ``end_offset``, which is never past the grant's end."""
+    """Returns the decoder of a grant's records below ``end_offset``, which is never past the grant's end.
+
+    ``is_whole``: the grant has all its ranges, so no batch of it reaches past its next offset.
+    """
+    first_offset, span = location.ranges[0].first_offset, location.span
     return CompletedFetch(
         location.metadata,
         location.fetch_offset,
@@ -259,7 +266,8 @@ def completed_fetch(
         end_offset=end_offset,
         allow_offset_gaps=config.allow_offset_gaps or location.compacted,
         max_decompressed_bytes=config.max_decompressed_bytes,
-        at_segment_start=location.ranges[0].range.start == 0,
+        at_segment_start=span.start == 0,
+        bounds=GrantBounds(first_offset or 0, span.size, location.next_offset if is_whole else None),
         tally=tally,
     )
 

@@ -323,9 +323,11 @@ class PartitionRead:
 
     def _granted(self, command: Locate, location: SegmentLocation, now: float) -> None:
         end = readable_end(location, self.isolation_level, self.end_offset)
+        # One that :func:`within` cut ends at a lower bound of the offsets that follow.
+        is_whole = self.end_offset is None or location.next_offset < self.end_offset
         grant = GrantRead(
             location,
-            completed_fetch(location, self.isolation_level, end, self._shared.config, tally=self._tally),
+            completed_fetch(location, self.isolation_level, end, self._shared.config, is_whole=is_whole, tally=self._tally),
             received_at=now,
             window=command.window,
             range_bytes=command.range_bytes,

@@ -5,6 +5,9 @@ the fetch offset on and never control records; an empty or filtered batch moves 
 does what a broker does: batches that end before the fetch offset are skipped before the filter sees them, because an ABORT
 marker among them would end a later transaction of its producer.
 
+No checksum covers a batch's base offset. The batch before confirms it. The first batch of bytes that begin inside a segment has
+none, so what else is known of its place has to confirm it: the next batch if its front is there, or the bounds of the grant.
+
 References: KIP-98, KIP-1254, Kafka's CompletedFetch and FetchCollector.
 """
 
@@ -20,15 +23,35 @@ from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, IsolationLevel, RemoteLogSegmentMetadata
 from kafka_remote_client.records._select import AbortedTransactionFilter, BatchList, ColumnBuilder, scan_batches
-from kafka_remote_client.records.batch import ANY_OFFSET, DEFAULT_MAX_DECOMPRESSED_BYTES, BatchHeader, BatchRules
+from kafka_remote_client.records.batch import (
+    ANY_OFFSET,
+    DEFAULT_MAX_DECOMPRESSED_BYTES,
+    PREFIX_SIZE,
+    BatchHeader,
+    BatchPrefix,
+    BatchRules,
+)
 from kafka_remote_client.records.block import RecordBlock
 from kafka_remote_client.records.faults import Fault, fault_error
 from kafka_remote_client.records.tally import TallyBlock, TallyBuilder
 
-__all__ = ["MAX_FEED", "CompletedFetch", "FetchState", "aborted_filter", "checked_cap"]
+__all__ = ["MAX_FEED", "CompletedFetch", "FetchState", "GrantBounds", "aborted_filter", "checked_cap"]
 
 MAX_FEED = 1 << 30
 """The most bytes that one feed decodes, and the highest limit of a batch: positions in a block have 32 bits."""
+
+
+@attrs.frozen
+class GrantBounds:
+    """What a grant says about the offsets of its bytes.
+
+    No batch begins below ``first_offset``. With ``next_offset`` the grant has ``size`` bytes, and the batch that follows them
+    begins there; None = not known.
+    """
+
+    first_offset: int = 0
+    size: int = 0
+    next_offset: int | None = None
 
 
 @attrs.define
@@ -37,8 +60,9 @@ class FetchState:
 
     ``unneeded_bytes``: consumed bytes of batches that are completely before the fetch offset or after the end offset.
     ``expected_offset``: the base offset of the next batch, or ANY_OFFSET. ``must_cover``: the first batch may not begin after
-    ``next_fetch_offset``. ``block_bytes``: a block ends once its decompressed data and columns have as many bytes. ``tally``:
-    blocks are tallies of their records, with or without the oldest timestamp; None = the records themselves.
+    ``next_fetch_offset``, and ``bounds`` or the next batch confirms its offsets. ``block_bytes``: a block ends once its
+    decompressed data and columns have as many bytes. ``tally``: blocks are tallies of their records, with or without the oldest
+    timestamp; None = the records themselves.
     """
 
     rules: BatchRules
@@ -48,6 +72,7 @@ class FetchState:
     block_bytes: int
     expected_offset: int = ANY_OFFSET
     must_cover: bool = False
+    bounds: GrantBounds = GrantBounds()
     last_leader_epoch: int = UNKNOWN_EPOCH
     needed: int = 0
     unneeded_bytes: int = 0
@@ -62,8 +87,8 @@ class FetchState:
             if isinstance(error, CorruptRecordError) and error.offset is not None and error.offset < self.expected_offset:
                 error.gap = False  # the batch repeats earlier offsets
             raise error
-        if len(batches) and self.must_cover and batches[0].base_offset > self.next_fetch_offset:
-            raise fault_error(Fault.CHAIN, batches[0].position, batches[0].base_offset)
+        if len(batches) and self.must_cover:
+            self._check_first(data, batches)
         builder = self._builder(data, batches, copies=copies)
         before = self._bytes_before(batches)
         wanted = batches.count_below(self.end_offset)
@@ -83,6 +108,29 @@ class FetchState:
         if isinstance(builder, TallyBuilder):
             return TallyBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
         return RecordBlock(builder.finish(), self.next_fetch_offset, self.last_leader_epoch), consumed
+
+    def _check_first(self, data: memoryview, batches: BatchList) -> None:
+        """Raises CorruptRecordError if the offsets of the first batch, which follows no other, are certainly wrong."""
+        first = batches[0]
+        if first.base_offset > self.next_fetch_offset:
+            raise fault_error(Fault.CHAIN, first.position, first.base_offset)
+        if first.base_offset < self.bounds.first_offset:
+            raise _misplaced(first, f"no batch of the grant begins below offset {self.bounds.first_offset}")
+        if len(batches) > 1:  # the walk over them has compared the two
+            return
+        following = self._offset_behind(data, first)
+        if following is None or following == first.last_offset + 1:
+            return
+        if following <= first.last_offset or not self.rules.allow_offset_gaps:
+            gap = following > first.last_offset
+            raise _misplaced(first, f"it ends at {first.last_offset}, and offset {following} follows it", gap=gap)
+
+    def _offset_behind(self, data: memoryview, first: BatchHeader) -> int | None:
+        """The offset that follows the first batch; None = not known."""
+        if len(data) - first.end >= PREFIX_SIZE:
+            following = BatchPrefix.read(data, first.end)
+            return following.base_offset if following.magic >= 2 else None  # others may have that of their last record
+        return self.bounds.next_offset if first.end == self.bounds.size else None
 
     def _builder(self, data: memoryview, batches: BatchList, *, copies: bool) -> ColumnBuilder | TallyBuilder:
         common: dict[str, Any] = {
@@ -118,6 +166,7 @@ class CompletedFetch:
     grant's list, complete for every offset that is fed; READ_COMMITTED with None (not known) raises ValueError. ``end_offset``:
     records from it on are not returned; None = no such bound. ``at_segment_start``: the first byte fed is the first one of the
     segment, so no batch is before it; otherwise the first batch must begin at or before ``fetch_offset``.
+    ``bounds``: what the grant says about the offsets of the bytes, which confirms those of the first batch.
     ``allow_offset_gaps``: the topic was compacted at some time, so batches may be missing. ``max_decompressed_bytes``: the most
     bytes of one batch after decompression, and of its columns (48 bytes a record); a block ends once both together have as
     many. ``tally``: each block is a :class:`~kafka_remote_client.records.tally.TallyBlock` without records, with the oldest
@@ -137,6 +186,7 @@ class CompletedFetch:
         allow_offset_gaps: bool = False,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
         at_segment_start: bool = False,
+        bounds: GrantBounds | None = None,
         tally: bool | None = None,
     ) -> None:
         fetch_offset = arguments.offset(fetch_offset, "fetch_offset")
@@ -154,6 +204,7 @@ class CompletedFetch:
             block_bytes=max_decompressed_bytes,
             expected_offset=starts_at,
             must_cover=not at_segment_start,
+            bounds=bounds or GrantBounds(),
             tally=tally,
         )
 
@@ -192,6 +243,11 @@ class CompletedFetch:
         """
         view = memoryview(data).cast("B") if not isinstance(data, bytes) else memoryview(data)
         return self._state.feed(view, copies=not borrow and not isinstance(data, bytes))
+
+
+def _misplaced(batch: BatchHeader, why: str, *, gap: bool = False) -> CorruptRecordError:
+    message = f"record batch at position {batch.position} with base offset {batch.base_offset}: {why}"
+    return CorruptRecordError(message, offset=batch.base_offset, position=batch.position, gap=gap)
 
 
 def aborted_filter(

@@ -9,8 +9,9 @@ from uuid import UUID
 import attrs
 import pytest
 
+from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import CorruptRecordError
-from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus
+from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, SegmentLocation
 from kafka_remote_client.records import CompletedFetch
@@ -113,6 +114,63 @@ def test_a_cut_batch_with_an_impossible_size_is_read_again(size: int) -> None:
     whole = grant()
     land(whole.ranges[0])
     assert got == decode(whole, whole.ranges[0])
+
+
+def inner_grant(*ends: int, next_offset: int, first_offset: int | None = None, is_whole: bool = True) -> GrantRead:
+    """A grant from the second batch on, whose ranges end there; the fetch offset is the batch's second one."""
+    start = batch_starts()[1]
+    ranges = tuple(GrantedRange(ByteRange(*bounds), first_offset=first_offset) for bounds in pairwise([start, *ends]))
+    metadata = segment(end_offset=10_000, segment_size_in_bytes=len(DATA))
+    offset = base_offset(1) + 1
+    where = location(metadata=metadata, fetch_offset=offset, ranges=ranges, next_offset=next_offset)
+    settings = RemoteFetchConfig()
+    return GrantRead(where, completed_fetch(where, IsolationLevel.READ_UNCOMMITTED, next_offset, settings, is_whole=is_whole))
+
+
+def base_offset(number: int) -> int:
+    start = batch_starts()[number]
+    return int.from_bytes(DATA[start : start + 8], "big")
+
+
+def decode_all(progress: GrantRead, change: int = 0) -> list[int]:
+    """The offsets of a grant; the base offset of its first batch is changed."""
+    found: list[int] = []
+    for read in progress.ranges:
+        land(read)
+        assert read.lease is not None
+        assert read.lease.buffer is not None
+        if read is progress.ranges[0]:
+            read.lease.buffer[:8] = (base_offset(1) + change).to_bytes(8, "big")
+        found += decode(progress, read)
+    return found
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize("cut", [20, 200, -1], ids=["in its header", "in its records", "before its last byte"])
+def test_a_flipped_base_offset_of_a_batch_that_a_range_cuts_is_noticed(cut: int, change: int) -> None:
+    start, following, after = batch_starts()[1:4]
+    ends = ((start if cut > 0 else following) + cut, after)
+    expected = list(range(base_offset(1) + 1, base_offset(3)))
+    assert decode_all(inner_grant(*ends, next_offset=base_offset(3))) == expected
+    with pytest.raises(CorruptRecordError, match="follows it"):
+        decode_all(inner_grant(*ends, next_offset=base_offset(3)), change)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_wrong_base_offset_of_the_only_batch_of_a_grant_is_noticed(change: int) -> None:
+    only = {"next_offset": base_offset(2)}
+    assert decode_all(inner_grant(batch_starts()[2], **only)) == list(range(base_offset(1) + 1, base_offset(2)))
+    with pytest.raises(CorruptRecordError, match="follows it"):
+        decode_all(inner_grant(batch_starts()[2], **only), change)
+    if change < 0:
+        with pytest.raises(CorruptRecordError, match="begins below"):
+            decode_all(inner_grant(batch_starts()[2], **only, first_offset=base_offset(1)), change)
+
+
+def test_a_batch_may_reach_past_the_end_of_a_grant_that_was_cut() -> None:
+    """The end is then a lower bound of the offsets of the first range that was left out."""
+    progress = inner_grant(batch_starts()[2], next_offset=base_offset(2) - 1, is_whole=False)
+    assert decode_all(progress) == list(range(base_offset(1) + 1, base_offset(2) - 1))
 
 
 def test_no_bytes_decode_to_no_records() -> None:

@@ -145,6 +145,71 @@ def test_the_second_batch_reveals_a_flipped_base_offset_of_the_first() -> None:
         fetch(5, at_segment_start=False).feed(bytes(first) + run(7))
 
 
+def misplaced(by: int, **more: Any) -> bytes:
+    """The batch of the offsets 4 to 6 at other offsets. Its checksum does not cover them."""
+    return run(4 + by, **more)
+
+
+WINDOW = len(run(4))
+
+
+@pytest.mark.parametrize("by", [-1, -2, 1])
+@pytest.mark.parametrize("rest", [17, 40], ids=["its prefix", "a part of it"])
+def test_the_front_of_the_second_batch_reveals_a_flipped_base_offset(by: int, rest: int) -> None:
+    with pytest.raises(CorruptRecordError, match=f"offset {4 + by}: it ends at {6 + by}, and offset 7 follows") as caught:
+        fetch(5, at_segment_start=False).feed(misplaced(by) + run(7)[:rest])
+    assert caught.value.gap is (by < 0)
+    block, used = fetch(5, at_segment_start=False).feed(run(4) + run(7)[:rest])
+    assert (offsets(block), used) == ([5, 6], WINDOW)
+
+
+def test_less_than_a_prefix_and_an_older_format_confirm_nothing() -> None:
+    for rest in (run(7)[:16], run(7)[:16] + b"\1"):
+        block, _ = fetch(5, at_segment_start=False).feed(misplaced(1) + rest)
+        assert offsets(block) == [5, 6, 7]
+
+
+@pytest.mark.parametrize("by", [-1, -2, 1])
+def test_the_end_of_a_grant_reveals_a_flipped_base_offset(by: int) -> None:
+    bounds = completed_fetch.GrantBounds(0, WINDOW, 7)
+    with pytest.raises(CorruptRecordError, match="offset 7 follows it") as caught:
+        fetch(5, at_segment_start=False, bounds=bounds).feed(misplaced(by))
+    assert caught.value.gap is (by < 0)
+    assert offsets(fetch(5, at_segment_start=False, bounds=bounds).feed(run(4))[0]) == [5, 6]
+
+
+def test_the_end_of_a_grant_is_that_of_its_last_byte() -> None:
+    bounds = completed_fetch.GrantBounds(0, 2 * WINDOW, 10)
+    completed = fetch(5, at_segment_start=False, bounds=bounds)
+    assert offsets(completed.feed(run(4))[0]) == [5, 6]
+    assert offsets(completed.feed(run(7))[0]) == [7, 8, 9]
+
+
+def test_the_first_offset_of_a_grant_reveals_a_smaller_base_offset() -> None:
+    bounds = completed_fetch.GrantBounds(4)
+    for gaps in (False, True):
+        with pytest.raises(CorruptRecordError, match="base offset 3: no batch of the grant begins below offset 4") as caught:
+            fetch(5, at_segment_start=False, bounds=bounds, allow_offset_gaps=gaps).feed(misplaced(-1))
+        assert not caught.value.gap
+    assert offsets(fetch(5, at_segment_start=False, bounds=bounds).feed(run(4))[0]) == [5, 6]
+
+
+def test_after_compaction_only_an_overlap_is_certain() -> None:
+    compacted = {"at_segment_start": False, "allow_offset_gaps": True}
+    bounds = completed_fetch.GrantBounds(0, WINDOW, 7)
+    for more, data in (({}, run(7)[:20]), ({"bounds": bounds}, b"")):
+        with pytest.raises(CorruptRecordError, match="offset 7 follows it") as caught:
+            fetch(5, **compacted, **more).feed(misplaced(1) + data)
+        assert not caught.value.gap
+        assert offsets(fetch(5, **compacted, **more).feed(misplaced(-1) + data)[0]) == [5]
+
+
+def test_only_the_first_batch_has_to_be_confirmed() -> None:
+    completed = fetch(5, at_segment_start=False, bounds=completed_fetch.GrantBounds(4, 3 * WINDOW, 12))
+    assert offsets(completed.feed(run(4) + run(7))[0]) == [5, 6, 7, 8, 9]
+    assert offsets(completed.feed(run(10, 2))[0]) == [10, 11]
+
+
 def test_good_batches_before_a_bad_one_are_delivered_first() -> None:
     bad = bytearray(run(3))
     bad[-1] ^= 1
