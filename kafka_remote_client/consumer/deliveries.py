@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import attrs
-from confluent_kafka import KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.error import ConsumeError
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -47,8 +47,8 @@ _AHEAD_BYTES = 4 * 1024 * 1024
 _SAMPLE = 8
 """The most messages that poll() gathers, and the most bytes of values, estimated from some of the last ones."""
 
-_WAKE_SECONDS = 0.01
-_LEAST_SECONDS = 0.001
+_WAKE_SECONDS, _LEAST_SECONDS = 0.01, 0.001
+_LATE = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - its public name
 _ASYNCHRONOUS_SECONDS, _SYNCHRONOUS_SECONDS = 0.25, 1.0
 """How long a commit may wait for the committed offsets of partitions that begin there."""
 
@@ -88,7 +88,7 @@ class Deliveries:
         self._progress = ProgressReports(self._remote.progress_interval_ms / 1000)
         self._switched = self._broker_turn = self._of_one_partition = False
         self._runs: list[MessageRun] = []
-        self._error_waits = False
+        self._error_waits = self._is_late = False
         self._serve_at = 0.0
         self._ahead = _AHEAD // _SAMPLE
 
@@ -112,7 +112,7 @@ class Deliveries:
         """Waits for ``wanted`` messages until ``timeout`` seconds are over."""
         self._gather(wanted, timeout, self._routing.take)
         self._as_messages()
-        return cast("list[Message]", self._hand_out(wanted))
+        return cast("list[Message]", self._hand_out(1 if self._is_late else wanted))
 
     def consume_runs(self, wanted: int, timeout: float) -> list[Piece]:
         """The same with runs instead of messages from the store, and without errors.
@@ -136,6 +136,7 @@ class Deliveries:
         deadline = self._begin(timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
+            self._is_late = False
             self._look(_left(deadline))
             if self._flows.routes.any_not_by_broker:
                 self._gather_both(wanted, take)
@@ -223,6 +224,8 @@ class Deliveries:
         # With enough records the inner consumer is still polled; its records then wait for the next call.
         share = (room + self._broker_turn) // 2 if room > 0 else 1
         more = self._gather_broker(len(self.gathered) + share, 0) == share
+        if self._is_late:
+            return
         self._gather_tier(wanted, take)
         if more:
             self._gather_broker(wanted - self._in_runs, 0)
@@ -277,6 +280,11 @@ class Deliveries:
             arrived = [taken for message in arrived if (taken := self._deliverable(message)) is not None]
         if arrived:
             self._count(arrived)
+            if (last := arrived[-1].error()) is not None and last.code() == _LATE:
+                # The loss of all partitions is queued behind it, and librdkafka delivers nothing of them any more. So it is
+                # returned alone, and the next call serves the callbacks first, which takes back what is gathered.
+                self.gathered.insert(0, arrived.pop())
+                self._serve_at, self._is_late = 0.0, True
             if self.gathered:
                 self.gathered += arrived
             else:
@@ -303,7 +311,9 @@ class Deliveries:
 
     def _begin_slice(self) -> Message | None:
         self._as_messages()
-        messages, self.gathered = cast("list[Message]", self.gathered), []
+        alone = 1 if self._is_late else len(self.gathered)
+        self._is_late = False
+        messages, self.gathered = cast("list[Message]", self.gathered[:alone]), self.gathered[alone:]
         if self._tiers.unplaced:
             self._place(messages)
         largest = max(map(len, messages[:: len(messages) // _SAMPLE + 1]))
