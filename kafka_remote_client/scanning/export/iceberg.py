@@ -52,6 +52,9 @@ _PARTITIONS: dict[PartitionBy, tuple[str, Transform[Any, Any]]] = {
     PartitionBy.HOUR: ("timestamp", HourTransform()),
 }
 
+_BEFORE_A_REPEATED_COMMIT = "_validate_concurrency"
+"""pyiceberg 0.12 reads the table again after a conflict, calls this method, and repeats the commit on top of the other one."""
+
 
 def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
     """Opens the table, or creates it. ``catalog``: a pyiceberg catalog, or the name of one in pyiceberg's configuration.
@@ -149,6 +152,10 @@ class IcebergCommit:
 
     def _committed(self, job: str) -> set[int]:
         self._table.refresh()
+        return self._known(job)
+
+    def _known(self, job: str) -> set[int]:
+        """The commits of a job in the table as it was read last."""
         summaries = [snapshot.summary.additional_properties for snapshot in self._table.snapshots() if snapshot.summary]
         return {int(summary[SEQUENCE]) for summary in summaries if summary.get(JOB) == job}
 
@@ -157,8 +164,14 @@ class IcebergCommit:
             self._table.transaction() as transaction,
             transaction.update_snapshot({JOB: job, SEQUENCE: str(number)}).fast_append() as append,
         ):
+            setattr(append, _BEFORE_A_REPEATED_COMMIT, partial(self._check_new, job, number))
             for data_file in self._data_files(files):
                 append.append_data_file(data_file)
+
+    def _check_new(self, job: str, number: int) -> None:
+        """Raises CommitFailedException if another process has made a commit of the job."""
+        if number in self._known(job):
+            raise CommitFailedException(f"another process has made commit {number} of export job {job}")
 
     def _data_files(self, files: Iterable[WrittenFile]) -> Iterable[DataFile]:
         table = self._table

@@ -146,6 +146,25 @@ def test_a_concurrent_commit_does_not_fail_the_export(
     assert rows(catalog) == committed
 
 
+def test_a_commit_that_another_process_has_made_is_not_repeated(
+    small: TableScan, committed: list[Row], catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg itself repeats a commit that met another one, on top of that one."""
+    real, calls = Table._do_commit, []
+
+    def overtaken(self: Table, updates: Any, requirements: Any) -> None:
+        calls.append(updates)
+        if len(calls) == 1:
+            small.to_iceberg(catalog, NAME)
+        real(self, updates, requirements)
+
+    open_table(catalog, NAME, small.schema, ())
+    monkeypatch.setattr(Table, "_do_commit", overtaken)
+    small.to_iceberg(catalog, NAME)
+    assert len(calls) > 1
+    assert rows(catalog) == committed
+
+
 def test_a_table_with_another_schema_is_refused(small: TableScan, catalog: Catalog) -> None:
     open_table(catalog, NAME, small.schema, ())
     with pytest.raises(ConfigurationError, match=r"column value of table kafka\.orders has type binary, the scan's has string"):
