@@ -171,7 +171,10 @@ class Examination:
         with closing(ListingLocationSource(store, configured_layout(self._remote), topic=self.topic)) as listing:
             topics = listing.topics()
             if not topics:
-                raise nothing_found("found no segments", store)
+                if self.topic is None:
+                    raise nothing_found("found no segments", store)
+                said = str(nothing_found(f"found no segments of topic {self.topic}", store))
+                raise _FailedError(said, "Name a topic that the store has, or correct the URL of the store or the layout.")
         return f"layout {self._remote.store_layout}: topics: {len(topics)}"
 
     def _tier(self, source: LocationSource) -> str:

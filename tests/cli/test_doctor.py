@@ -118,6 +118,17 @@ def test_store_with_another_layout_names_its_own(made: World, capsys: pytest.Cap
     assert printed(capsys, "doctor", made.places["tier"], "--layout", "aiven", status=1) == OTHER_LAYOUT
 
 
+def test_topic_that_the_store_does_not_have_is_named(made: World, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        json.loads(line)
+        for line in printed(capsys, "doctor", made.places["tier"], "typo", "--output", "json", status=1).splitlines()
+    ]
+    failed = next(line for line in lines if line["state"] == "failed")
+    assert failed["name"] == "layout"
+    assert failed["reason"].startswith("found no segments of topic typo; the store has LocalTieredStorage segments below ")
+    assert failed["remedy"] == "Name a topic that the store has, or correct the URL of the store or the layout."
+
+
 def test_store_alone_is_checked_up_to_its_bytes(made: World, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["doctor", made.places["tier"], "orders", "--output", "json"]
     lines = [json.loads(line) for line in printed(capsys, *asked).splitlines()]
