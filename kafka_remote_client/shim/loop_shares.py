@@ -13,8 +13,10 @@ address that needs less than the level never waits. One that needs more gets the
 no more than one connection of another address. ``limit`` keeps waits short for others: they depend on how busy the loop is.
 
 A cost moves an account's time ahead by the cost divided by the share. A client of an account whose time is more than 1 ms ahead
-waits for its turn (generic cell rate algorithm). So an account never uses more than its share of 1 ms at once. Shares are
-computed again every 0.1 s from the costs of the last 0.1 s. No debt is longer than 1 s.
+waits for its turn (generic cell rate algorithm). So an account never uses more than its share of 1 ms at once. Clients that are
+not admitted may use 10 ms of the loop at once: a consumer makes three connections before its first record, and on a busy
+machine each costs the loop several milliseconds. Shares are computed again every 0.1 s from the costs of the last 0.1 s. No
+debt is longer than 1 s.
 
 This module is pure: costs are arguments, the clock only tells which moment it is.
 """
@@ -33,6 +35,7 @@ _UNADMITTED = 0.1
 _UNADMITTED_ALONE = 0.9
 _ADMITTED = 0.9
 _WINDOW_SECONDS = 0.001
+_UNADMITTED_AT_ONCE_SECONDS = 0.01
 _INTERVAL_SECONDS = 0.1
 _IDLE_SECONDS = 1.0
 _MAX_DEBT_SECONDS = 1.0
@@ -51,8 +54,11 @@ def fair_level(demands: Iterable[float], capacity: float) -> float:
 
 
 class _Account(Generic[W]):
-    def __init__(self, share: float, now: float) -> None:
+    """``at_once``: seconds of the loop that it may use before it waits; 0 = its share of 1 ms."""
+
+    def __init__(self, share: float, now: float, at_once: float = 0.0) -> None:
         self.share = share
+        self.at_once = at_once
         self.paid = self.last_used = now
         self.used = 0.0
         self.waited = False
@@ -64,7 +70,7 @@ class _Account(Generic[W]):
         self.paid = min(max(self.paid, now) + seconds / self.share, now + _MAX_DEBT_SECONDS)
 
     def due(self) -> float:
-        return -math.inf if self.share == 1 else self.paid - _WINDOW_SECONDS
+        return -math.inf if self.share == 1 else self.paid - max(_WINDOW_SECONDS, self.at_once / self.share)
 
     def join(self, address: str, waiter: W) -> None:
         self.waited = True
@@ -100,7 +106,7 @@ class LoopShares(Generic[W]):
         self.limit = limit
         self._clock = clock
         self._since = clock.monotonic()
-        self._unadmitted: _Account[W] = _Account(_UNADMITTED_ALONE, self._since)
+        self._unadmitted: _Account[W] = _Account(_UNADMITTED_ALONE, self._since, _UNADMITTED_AT_ONCE_SECONDS)
         self._admitted: dict[str, _Account[W]] = {}
         self._level = 1.0
 

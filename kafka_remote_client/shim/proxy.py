@@ -31,7 +31,7 @@ __all__ = ["Proxy"]
 
 _LOG = logging.getLogger(__name__)
 
-_MAX_UNADMITTED_DEBT = 0.05
+_MAX_UNADMITTED_DEBT = 0.15
 _PAUSE_SECONDS = 0.02
 """Seconds by which clients that are not admitted have overdrawn their share, and for which no connection is accepted then."""
 _SWEPT_AT_ONCE = 16

@@ -118,6 +118,19 @@ def test_clients_not_admitted_get_a_tenth_beside_admitted_ones() -> None:
     assert got / 2 == pytest.approx(0.1, rel=0.1)
 
 
+@pytest.mark.parametrize(("cost", "waits"), [(0.0099, False), (0.0101, True)])
+def test_few_new_connections_do_not_wait_beside_admitted_clients(cost: float, waits: bool) -> None:
+    """A consumer that begins to read makes three, one after the other."""
+    clock = ManualClock(0.0)
+    one = shares(clock)
+    clock.now = 0.1
+    one.charge("admitted", 0.001, admitted=True)
+    one.charge("new", cost, admitted=False)
+    assert one.exceeded("new", admitted=False) is waits
+    clock.now += 0.011
+    assert not one.exceeded("new", admitted=False), "a tenth of the time that passes"
+
+
 def test_clients_not_admitted_get_most_of_an_idle_loop() -> None:
     """After a restart all clients come at once."""
     clock = ManualClock()
