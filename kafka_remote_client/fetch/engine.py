@@ -92,7 +92,7 @@ class FetchEngine:
         self.preference = self._scheduler.admission.preference
         self.metrics.watch_memory(lambda: memory.held)
         self._source = GuardedLocationSource(source)
-        self.watch = OffsetsWatch(self._source, clock, config.location_timeout_ms / 1000)
+        self.watch = OffsetsWatch(self._source, clock, config.location_timeout_ms / 1000, self._bounds_arrived)
         watch_caches(source, metrics)
         self._fetcher = fetcher
         self._clock = clock
@@ -107,6 +107,8 @@ class FetchEngine:
         self._idle = 0
         self._watched_until = math.inf
         """When an idle worker will look for GETs that are late or overdue, and for pauses that end; infinite: none will."""
+        self._bounds_wait = False
+        """Whether bounds arrived since the last :meth:`wait`."""
         self._closed = False
 
     # -- owners ----------------------------------------------------------------------------------------------------------
@@ -150,9 +152,19 @@ class FetchEngine:
         return self._fetcher
 
     def wait(self, seconds: float) -> bool:
-        """Waits until some reader has something to take, at most ``seconds``. True when one has."""
+        """Waits until some reader has something to take, or bounds of :attr:`watch` arrive, at most ``seconds``.
+
+        True when some reader has something to take.
+        """
         with self.lock:
-            return self._ready.wait_for(lambda: self._scheduler.has_ready, seconds)
+            self._ready.wait_for(lambda: self._scheduler.has_ready or self._bounds_wait, seconds)
+            self._bounds_wait = False
+            return self._scheduler.has_ready
+
+    def _bounds_arrived(self) -> None:
+        with self.lock:
+            self._bounds_wait = True
+            self._ready.notify_all()
 
     def wait_for(self, reader: RemoteReader, timeout: float | None) -> RecordBlock | ReadEnd:
         """The reader's next item. Raises RemoteStorageTimeoutError after ``timeout`` seconds without one."""

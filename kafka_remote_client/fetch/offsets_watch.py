@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -32,12 +32,15 @@ _PAUSE_SECONDS = 0.1
 
 
 class OffsetsWatch:
-    """Thread-safe. ``timeout`` bounds one request, in seconds."""
+    """Thread-safe. ``timeout`` bounds one request, in seconds. ``answered`` is called, without a lock, after each request."""
 
-    def __init__(self, source: GuardedLocationSource, clock: Clock, timeout: float) -> None:
+    def __init__(
+        self, source: GuardedLocationSource, clock: Clock, timeout: float, answered: Callable[[], None] = lambda: None
+    ) -> None:
         self._source = source
         self._clock = clock
         self._timeout = timeout
+        self._answered = answered
         self._changed = threading.Condition()
         self._asked: dict[tuple[str, int], None] = {}
         self._answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
@@ -93,6 +96,8 @@ class OffsetsWatch:
                         _log.debug("cannot get the bounds of the tiers of %s-%d: %s", *key, answer.cause)
                     self._asked.pop(key, None)
                     self._answers[key] = answer
+            self._answered()
+            with self._changed:
                 if partitions == _FIRST_PARTITIONS and len(self._asked) > _MANY_PARTITIONS:
                     self._changed.wait_for(lambda: self._closed, _PAUSE_SECONDS)
                 partitions = _GROWTH * partitions if self._asked else _FIRST_PARTITIONS

@@ -101,6 +101,13 @@ def test_histograms_count_each_first_byte_and_each_decoding(engine: FetchEngine,
     assert counted == {"latency": requests, "first-byte": requests - 1, "decode": requests - 1}
 
 
+def test_a_wait_ends_when_bounds_arrive(engine: FetchEngine) -> None:
+    engine.watch.ask([(TOPIC, 0)])
+    assert not engine.wait(3600.0), "no reader has anything to take"
+    assert engine.watch.answer((TOPIC, 0)) is not None
+    assert not engine._bounds_wait, "the next wait is for something else"
+
+
 def test_one_thread_is_enough(engine: FetchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[threading.Thread | None] = []
     start_thread = engines.start_thread
