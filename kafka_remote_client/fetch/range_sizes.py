@@ -89,12 +89,13 @@ class RangeSizer:
     def balance(self, wanted: float, room: float) -> bool:
         """Ranges of this size need ``wanted`` bytes in flight, and have ``room`` bytes. Returns whether the size changes.
 
-        Twice the size needs at most twice the bytes in flight, so ranges grow only if they do not shrink again immediately.
+        Ranges grow only if they do not shrink again immediately: if the bytes in flight that twice the size needs have room.
+        These are twice as many where the transfer takes all of a GET's time, and fewer where latency takes some of it.
         """
         before = self.range_bytes
         if wanted > room:
             self._balanced = self._size_if_memory_is_short(before, room)
-        elif 2 * wanted <= room:
+        elif wanted * self._times.longer_if_doubled <= room:
             self._longest = 0.0
             self._balanced = min(self._maximum, 2 * before)
         if self.range_bytes == before:
@@ -144,7 +145,14 @@ class _Times:
     @property
     def hardly_longer_if_doubled(self) -> bool:
         """Whether GETs of twice the size are expected to take about the same time: only the transfer takes twice as long."""
-        return self._shortest + self._shortest_transfer <= _HARDLY_LONGER * self._shortest
+        return self.longer_if_doubled <= _HARDLY_LONGER
+
+    @property
+    def longer_if_doubled(self) -> float:
+        """How many times as long GETs of twice the size are expected to take; 2 without a measurement."""
+        if not 0.0 < self._shortest < math.inf:
+            return 2.0
+        return 1.0 + min(1.0, self._shortest_transfer / self._shortest)
 
 
 class ReadAhead:

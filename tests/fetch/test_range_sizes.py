@@ -63,6 +63,14 @@ def test_the_first_window_has_two_ranges_of_twice_the_least_size() -> None:
     assert FIRST_WINDOW == (4 * MIN_RANGE_BYTES, 2 * MIN_RANGE_BYTES)
 
 
+@pytest.mark.parametrize(("transfer", "size"), [(0.01, 4 * MIB), (0.013, 2 * MIB), (0.02, 2 * MIB)])
+def test_ranges_grow_by_the_bytes_that_twice_the_size_needs(transfer: float, size: int) -> None:
+    sizer = RangeSizer(8 * MIB, 5.0, 2 * MIB)
+    sizer.succeeded(2 * MIB, 0.02, transfer)
+    sizer.balance(40.0, 64.0)
+    assert sizer.range_bytes == size
+
+
 def test_half_of_an_odd_size_is_a_whole_number_of_bytes() -> None:
     sizer = RangeSizer(8 * MIB, 5.0, 2 * MIB + 1)
     sizer.timed_out()
