@@ -18,6 +18,7 @@ __all__ = ["FetchBudget"]
 
 _FADE = 0.9
 _IN_FLIGHT_SHARE = 0.5  # of the memory: the other half is for records that wait
+_FEW_READERS = 4
 _RESERVE_SHARE = 8  # memory for one hedge is kept if a range takes at most an eighth of all
 
 
@@ -111,7 +112,14 @@ class FetchBudget:
         """Seconds after which there may be room without an event, at most ``longest``."""
         return min(max(self._limits.left(now), self.request_rate.delay(now)) or longest, longest)
 
-    def window(self, *, chunked: bool) -> tuple[int, int]:
-        """Returns the window that each partition requests, and the size of its ranges."""
+    @property
+    def few_readers(self) -> bool:
+        """Whether so few partitions are read that locations may be requested before it is certain that they are needed."""
+        return self.readers <= _FEW_READERS
+
+    def window(self, *, chunked: bool, short: bool = False) -> tuple[int, int]:
+        """Returns the window that each partition requests, and the size of its ranges; ``short``: with the fewest ranges."""
         size = self.sizer.range_bytes
+        if short:
+            return window_bytes(size, in_flight=0, readers=1, chunked=chunked), size
         return window_bytes(size, in_flight=self.most_in_flight, readers=self.readers, chunked=chunked), size

@@ -45,6 +45,8 @@ from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 __all__ = ["Decode", "Deliver", "End", "Fetch", "Locate", "PartitionRead"]
 
 _LOOK_AHEAD_GRANTS = 4
+_NEAR_SECONDS = 0.1
+"""If a location takes less, a short second window lasts until the third one is known, which has the size measured then."""
 
 
 @attrs.frozen(eq=False)
@@ -52,7 +54,7 @@ class Locate:
     """Request the location of ``offset``. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are read.
 
     ``window``: the bytes to request, in ranges of ``range_bytes``. ``renews``: the grant of an earlier request,
-    whose URLs are replaced.
+    whose URLs are replaced. ``asked_at``: when.
     """
 
     read: PartitionRead
@@ -62,6 +64,7 @@ class Locate:
     range_bytes: int
     ahead: bool
     renews: GrantRead | None = None
+    asked_at: float = 0.0
 
 
 @attrs.define(eq=False)
@@ -134,6 +137,8 @@ class PartitionRead:
         self._using: tuple[int, float] | None = None  # bytes of the block taken last, and when it was taken
         self._end: ReadEnd | None = None
         self._segment_id: object = None
+        self._location_seconds = 0.0  # of the last location
+        self._second: GrantRead | None = None  # requested before the owner took something, and read after that
 
     # -- the owner's side ------------------------------------------------------------------------------------------------
 
@@ -202,10 +207,12 @@ class PartitionRead:
     def next_command(self, now: float) -> Locate | Fetch | None:
         """What to do next for this partition; ``None`` when it has to wait. Nothing changes before :meth:`issued`."""
         if self.state is ReaderState.LOCATING and not self._locating and self._locate_at <= now and self._wants_more:
-            return Locate(self, self.next_offset, self.leader_epoch, *self._window(), ahead=False)
+            return Locate(self, self.next_offset, self.leader_epoch, *self._window(), ahead=False, asked_at=now)
         if self.state is not ReaderState.READING or self._leaves_for is not None:
             return None
         for grant in self._grants:
+            if grant is self._second and not self.begun and (grant is not self._grants[0] or self._ready):
+                return None
             waiting = grant.waiting(now)
             if waiting is None and not grant.all_issued:
                 return None
@@ -253,7 +260,8 @@ class PartitionRead:
         if self._segment_id is None:
             return FIRST_WINDOW
         chunked = bool(self._grants) and self._grants[-1].location.format != ORIGINAL_FORMAT
-        return self._shared.budget.window(chunked=chunked)
+        short = not self.begun and self._location_seconds < _NEAR_SECONDS
+        return self._shared.budget.window(chunked=chunked, short=short)
 
     @property
     def _wants_more(self) -> bool:
@@ -263,11 +271,14 @@ class PartitionRead:
     def _wants_next_location(self, now: float) -> bool:
         if self._locating or self._locate_at > now or self._ahead_failed or self._after is not None:
             return False
-        if not self.begun or len(self._grants) >= _LOOK_AHEAD_GRANTS:
+        if len(self._grants) >= _LOOK_AHEAD_GRANTS:
             return False
         last, budget = self._grants[-1], self._shared.budget
         if self.end_offset is not None and last.location.next_offset >= self.end_offset:
             return False
+        if not self.begun:
+            # The second window, of which nothing is read before the owner takes something.
+            return len(self._grants) == 1 and budget.few_readers and last.all_issued
         # When it has begun, and before its last range is requested: otherwise no range is in flight during the request.
         to_issue = last.to_issue
         return to_issue < len(last.ranges) and to_issue <= budget.most_in_flight
@@ -292,6 +303,7 @@ class PartitionRead:
     ) -> None:
         """The answer to a location request. ``start_offset`` is the requested numeric offset."""
         self._locating = False
+        self._location_seconds = now - command.asked_at
         self._pending_since = None
         if self.state not in (ReaderState.LOCATING, ReaderState.READING):
             return
@@ -334,6 +346,8 @@ class PartitionRead:
             leader_epoch=command.leader_epoch,
         )
         self._grants.append(grant)
+        if command.ahead and not self.begun:
+            self._second = grant
         self.offsets = self.offsets.with_location(location)
         if location.metadata.remote_log_segment_id != self._segment_id:
             self._segment_id = location.metadata.remote_log_segment_id

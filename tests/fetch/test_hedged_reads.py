@@ -39,6 +39,7 @@ def fetching(made: Stepping) -> Fetch:
 def late(made: Stepping) -> tuple[PartitionRead, Fetch]:
     """A read with one range in flight, its first, which is late. The other ranges have landed and wait for it."""
     read = made.opened()
+    made.scheduler.budget.readers = 5  # too many to look ahead before the first record
     locate = made.next()
     assert isinstance(locate, Locate)
     made.locate(locate)

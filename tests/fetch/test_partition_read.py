@@ -136,8 +136,46 @@ def test_a_read_of_fixed_windows_requests_no_other_size() -> None:
         assert (ahead.window, ahead.range_bytes) == window
 
 
+def first_window(made: Stepping, readers: int, seconds: float = 0.01) -> tuple[PartitionRead, list[Fetch], Locate | None]:
+    """A read among ``readers``, whose location took ``seconds``; all ranges of the first window, and the command after them."""
+    read = made.opened()
+    made.scheduler.budget.readers = readers
+    locate = cast("Locate", made.next())
+    made.clock.now += seconds
+    made.locate(locate)
+    ranges = []
+    while isinstance(command := made.next(), Fetch):
+        ranges.append(command)
+    return read, ranges, cast("Locate | None", command)
+
+
+@pytest.mark.parametrize("readers", [4, 5])
+def test_second_window_is_located_early_if_few_partitions_are_read(readers: int) -> None:
+    with stepping() as made:
+        read, ranges, ahead = first_window(made, readers)
+        assert isinstance(ahead, Locate) is (readers == 4)
+        if ahead is not None:
+            assert (ahead.ahead, ahead.offset) == (True, ranges[0].grant.location.next_offset)
+            made.locate(ahead)
+        for wanted in ranges:
+            made.fetch(wanted)
+        made.run()
+        assert made.scheduler.in_flight == 0, "ranges of the second window wait for the first take"
+        assert isinstance(made.scheduler.taken(read, made.clock.now), RecordBlock)
+        assert isinstance(made.next(), Fetch) is (readers == 4)
+
+
+@pytest.mark.parametrize(("seconds", "ranges"), [(0.09, 8), (0.11, 128)])
+def test_second_window_is_short_if_locations_are_fast(seconds: float, ranges: int) -> None:
+    with stepping() as made:
+        ahead = first_window(made, 1, seconds)[2]
+        assert ahead is not None
+        assert ahead.window == ranges * ahead.range_bytes
+
+
 def test_a_read_of_fixed_windows_looks_ahead_before_the_first_take() -> None:
     with stepping() as made:
+        made.scheduler.budget.readers = 5
         assert asked_ahead(made, made.read())[1] is None
         assert asked_ahead(made, made.read(window=(40_000, 20_000)))[1] is not None
 
