@@ -151,7 +151,7 @@ class _Round:
                 discarded, entry = self._transactions.passed(batch)
                 batches += self._left_of(batch, discarded)
                 aborted += [] if entry is None else [entry]
-        return attrs.evolve(group[0], batches=tuple(batches), aborted=tuple(aborted))
+        return Segment(group[0].base_offset, tuple(batches), tuple(aborted), group[0].began_with)
 
     def _left_of(self, batch: Batch, discarded: bool) -> list[Batch]:
         """The batch, its rest, or nothing. ``discarded``: its transaction lets it go; a marker also waits for its horizon."""

@@ -48,15 +48,16 @@ class TopicConfig:
 
 @attrs.frozen
 class Segment:
-    """``base_offset`` is that of the file. ``began_with``: the producers before its first batch."""
+    """``base_offset`` is that of the file. ``began_with``: the producers before its first batch. ``size``: in bytes."""
 
     base_offset: int
     batches: tuple[Batch, ...] = attrs.field(default=(), repr=False)
     aborted: tuple[AbortedEntry, ...] = ()
     began_with: ProducerState = attrs.field(factory=ProducerState, repr=False)
+    size: int = attrs.field(eq=False, repr=False)
 
-    @property
-    def size(self) -> int:
+    @size.default
+    def _size(self) -> int:
         return sum([len(batch.data) for batch in self.batches])
 
     @property
@@ -77,7 +78,7 @@ class Segment:
 
     def with_batch(self, batch: Batch, aborted: AbortedEntry | None) -> Segment:
         entries = self.aborted if aborted is None else (*self.aborted, aborted)
-        return attrs.evolve(self, batches=(*self.batches, batch), aborted=entries)
+        return Segment(self.base_offset, (*self.batches, batch), entries, self.began_with, self.size + len(batch.data))
 
 
 @attrs.frozen
@@ -163,7 +164,7 @@ class PartitionLog:
         if end_offset >= self.end_offset:
             return self
         kept = [segment for segment in self.segments if segment.base_offset <= end_offset] or [Segment(end_offset)]
-        active, producers = attrs.evolve(kept[-1], batches=(), aborted=()), kept[-1].began_with
+        active, producers = Segment(kept[-1].base_offset, began_with=kept[-1].began_with), kept[-1].began_with
         for batch in kept[-1].batches:
             if batch.last_offset < end_offset:
                 producers, aborted = producers.appended(batch)

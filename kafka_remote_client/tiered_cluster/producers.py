@@ -133,6 +133,8 @@ class ProducerState:
 
     def replicated(self, high_watermark: int) -> ProducerState:
         """Transactions whose marker lies below the high watermark hold the last stable offset back no longer."""
+        if not self._unreplicated:
+            return self
         kept = tuple(one for one in self._unreplicated if one.last_offset >= high_watermark)
         return attrs.evolve(self, unreplicated=kept)
 

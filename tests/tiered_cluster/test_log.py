@@ -184,3 +184,9 @@ def test_sealed_segments_come_with_what_follows() -> None:
     assert [(one.base_offset, after.base_offset) for one, after in log.sealed(0)] == [(0, 20), (20, 40)]
     assert [one.base_offset for one, _ in log.sealed(20)] == [20]
     assert (log.only_local_size(), with_tier(log, 19).only_local_size()) == (5 * BATCH_BYTES, 3 * BATCH_BYTES)
+
+
+def test_a_segments_size_is_kept_with_its_batches() -> None:
+    log = filled(10)
+    for changed in (log, log.truncated(log.segments[-1].batches[-1].base_offset), log.rolled()):
+        assert [segment.size for segment in changed.segments] == [len(segment.log) for segment in changed.segments]
