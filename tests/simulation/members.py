@@ -33,7 +33,7 @@ from tests.simulation.coordinator import Coordinator, Rebalance
 from tests.simulation.delivery_judge import DeliveryJudge
 from tests.simulation.inner_model import InnerModel
 from tests.simulation.judge import ViolationError
-from tests.support.group_judgement import judge
+from tests.support.group_judgement import shared_badly
 from tests.support.history import History, Moved, Outcome, Produced, Record, Revoked
 from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
@@ -190,14 +190,13 @@ class Members:
         partitions = self._world.brokers.partitions
         records = {("orders", one.number): _records(one, self._level) for one in partitions}
         oracle = Oracle(records, {("orders", one.number): one.log.end for one in partitions})
-        if self._world.scenario.grouped:
-            try:
-                judge(self._history, oracle, {application.consumer.name for application in self._applications})
-            except AssertionError as error:
-                raise ViolationError(str(error).split(":", 1)[0] if str(error)[0] == "I" else "group", str(error)) from None
         found = violations(self._history, oracle, seconds=_LONGEST_WAIT_SECONDS)
         if found:
             raise ViolationError(found[0].invariant, "\n".join(map(str, found[:10])))
+        if self._world.scenario.grouped:
+            wrong = shared_badly(self._history, oracle, {application.consumer.name for application in self._applications})
+            if wrong:
+                raise ViolationError("group", "\n".join(wrong[:10]))
 
     @property
     def _running(self) -> list[_Application]:

@@ -67,7 +67,14 @@ class ProducedLog:
 
     def until(self, end: int) -> ProducedLog:
         """Returns the log of a replica that has no entry from ``end`` on."""
-        return ProducedLog(self._entries[:end])
+        return self.copied() if end >= self.end else ProducedLog(self._entries[:end])
+
+    def copied(self) -> ProducedLog:
+        """Returns the log of a replica that has all entries."""
+        copy = ProducedLog()
+        copy._entries, copy._aborted = self._entries.copy(), self._aborted.copy()
+        copy._aborted_until, copy.open = self._aborted_until.copy(), self.open.copy()
+        return copy
 
     def numbers(self, start: int, end: int) -> list[int]:
         """Returns the numbers of the entries of ``[start, end)``."""

@@ -140,6 +140,25 @@ def test_a_buffer_that_comes_back_twice_is_found() -> None:
         buffers.give_back(buffer)
 
 
+def test_a_copied_log_is_the_log_made_of_its_entries() -> None:
+    log = ProducedLog()
+    for number in range(300):
+        producer, ends = number % 4, number % 9 == 8
+        value = None if ends else b"%d" % number
+        log.add(Entry(number, 0, value, producer if ends or producer else None, aborts=number % 2 == 0))
+    copy, made = log.until(log.end), ProducedLog(log.entries(0, log.end))
+    for one in (log, copy):
+        one.add(Entry(300, 0, None, 1, aborts=True))
+    made.add(Entry(300, 0, None, 1, aborts=True))
+    for one in (log, copy):
+        assert (one._entries, one._aborted, one._aborted_until, one.open) == (
+            made._entries,
+            made._aborted,
+            made._aborted_until,
+            made.open,
+        )
+
+
 def test_a_plain_consumer_gets_markers_and_no_aborted_record() -> None:
     readable = {offset for offset, _ in LOG.readable(IsolationLevel.READ_COMMITTED, 0, LOG.end)}
     assert readable.issuperset(record.offset for record in COMMITTED)

@@ -20,7 +20,7 @@ from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.spans import Span, walk
 
-__all__ = ["STUCK_SECONDS", "Excuse", "excuses", "judge", "repeated"]
+__all__ = ["STUCK_SECONDS", "Excuse", "excuses", "judge", "repeated", "shared_badly"]
 
 STUCK_SECONDS = 120.0
 """A member is stuck (I9) after this time without a partition's next record. I9 does not apply while members join and leave: the
@@ -70,9 +70,7 @@ def _is_begun_anew(span: Span) -> bool:
 
 def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> None:
     """Raises AssertionError with every record that no member got, or two got without an excuse, and every other violation."""
-    excused = excuses(history, always_direct)
-    wrong = [f"{key[0]}-{key[1]} at {offset} came to nobody" for key, offset in undelivered(history, oracle)]
-    wrong += [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in _twice(excused).items()]
+    excused, wrong = excuses(history, always_direct), shared_badly(history, oracle, always_direct)
     anew = {
         (number, span.key)
         for span, excuse in excused
@@ -86,6 +84,13 @@ def judge(history: History, oracle: Oracle, always_direct: Collection[str]) -> N
     ]
     if wrong or broken:
         raise AssertionError("\n".join([*broken[:20], *wrong[:20], f"{len(broken)} and {len(wrong)} in all"]))
+
+
+def shared_badly(history: History, oracle: Oracle, always_direct: Collection[str]) -> list[str]:
+    """Returns in words each record that no member got, or two got without an excuse."""
+    nobody = [f"{key[0]}-{key[1]} at {offset} came to nobody" for key, offset in undelivered(history, oracle)]
+    twice = repeated(history, always_direct).items()
+    return nobody + [f"{place[0][0]}-{place[0][1]} at {place[1]} came in {reads}" for place, reads in twice]
 
 
 def repeated(history: History, always_direct: Collection[str]) -> dict[tuple[Key, int], str]:

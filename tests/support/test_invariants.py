@@ -42,6 +42,7 @@ from tests.support.history import (
 from tests.support.invariants.checker import INVARIANTS, check, violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.resources import waits
+from tests.support.invariants.spans import walk
 from tests.support.invariants.violation import Violation
 from tests.support.recorder import recorded
 
@@ -446,3 +447,14 @@ def test_journals_of_several_processes_become_one_history(tmp_path: Path) -> Non
     ]
     assert merged.consumers() == ["c", "d"]
     assert len(merged) == 3
+
+
+def test_a_walk_is_shared_until_the_history_changes() -> None:
+    history = History()
+    history.add(Assigned, "a", places=(Place("orders", 0, 5),), incremental=False)
+    first = walk(history)
+    assert walk(history) is first
+    history.add(Closed, "a")
+    assert [span.ended for span in walk(history).spans] == [history.events[1]]
+    history.events[1] = Closed(number=1, at=0.0, consumer="b")
+    assert [span.ended for span in walk(history).spans] == [None]

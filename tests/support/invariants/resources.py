@@ -57,19 +57,28 @@ def waits(history: History, oracle: Oracle) -> list[Wait]:
         of_all = isinstance(event, Outage | Moved)
         for events in concern.values() if of_all else [concern[event.consumer]] if event.consumer else []:
             events.append(event)
+    announcing = {event.consumer for event in history.of(Opened) if event.announces_ends}
     return [
         wait
         for span in walk(history).spans
-        for wait in _waits(history, concern[span.consumer], span, oracle, made=produced.get(span.key, {}))
+        for wait in _waits(
+            history,
+            concern[span.consumer],
+            span,
+            oracle,
+            made=produced.get(span.key, {}),
+            announces=span.consumer in announcing,
+        )
     ]
 
 
-def _waits(history: History, concern: Sequence[Event], span: Span, oracle: Oracle, made: Mapping[int, int]) -> Iterator[Wait]:
+def _waits(
+    history: History, concern: Sequence[Event], span: Span, oracle: Oracle, *, made: Mapping[int, int], announces: bool
+) -> Iterator[Wait]:
     """``concern``: the events of the consumer, of the logs, and outages.
 
-    ``made``: the events about the partition's records, by offset.
+    ``made``: the events about the partition's records, by offset. ``announces``: whether the consumer gets ends.
     """
-    announces = any(event.announces_ends for event in history.of(Opened, span.consumer))
     at, reported = span.start, False
     since: Event | None = None
     began = 0.0

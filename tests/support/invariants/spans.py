@@ -14,6 +14,8 @@ A record outside of every span, or while its partition is paused, is a stray. Th
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import attrs
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID
 
@@ -199,9 +201,16 @@ class Walker:
                     span.ends.append((event, failure.offset, len(span.deliveries)))
 
 
+_WALKED: WeakKeyDictionary[History, tuple[list[Event], Walk]] = WeakKeyDictionary()
+
+
 def walk(history: History) -> Walk:
-    """Goes through a history once."""
+    """Goes through a history. The invariants that judge the same events share the result, and do not change it."""
+    known = _WALKED.get(history)
+    if known is not None and known[0] == history.events:
+        return known[1]
     walker = Walker()
     for event in history:
         walker.see(event)
+    _WALKED[history] = list(history.events), walker.walk
     return walker.walk
