@@ -97,7 +97,7 @@ def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     decide(consumer)
     (first,) = one(consumer, 10 * PATIENCE_SECONDS)
     assert (first.offset(), from_store(consumer) > 0, from_broker(consumer)) == (0, True, 0)
-    assert waited == [True], "it slept once and was notified"
+    assert waited in ([True], [False, True]), "it slept until the data came; bounds of the tiers may come before"
 
 
 @BOTH_CALLS
