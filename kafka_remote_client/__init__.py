@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from kafka_remote_client.plugin import RemoteStorageFetcher
     from kafka_remote_client.scanning.predicate import column, header
     from kafka_remote_client.scanning.scan import Scan
-    from kafka_remote_client.scanning.table_scan import TableScan, scan
+    from kafka_remote_client.scanning.scan_topics import scan
+    from kafka_remote_client.scanning.table_scan import TableScan
     from kafka_remote_client.version import __version__
 
 __all__ = [
@@ -70,7 +71,7 @@ _HOMES = {
     "header": "kafka_remote_client.scanning.predicate",
     "open_reader": "kafka_remote_client.fetch.open_reader",
     "open_tier": "kafka_remote_client.fetch.tier_reader",
-    "scan": "kafka_remote_client.scanning.table_scan",
+    "scan": "kafka_remote_client.scanning.scan_topics",
 }
 
 

@@ -208,6 +208,11 @@ class Scan:
         return _of(self.end_offset, partition)
 
     @property
+    def description(self) -> str:
+        """The topics, for a progress bar."""
+        return self.topic_pattern or ", ".join(self.topics)
+
+    @property
     def needs_brokers(self) -> bool:
         """Whether some of its records may be read from the brokers."""
         return self.live or self.on_fallback is OnFallback.BROKER

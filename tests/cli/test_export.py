@@ -135,7 +135,8 @@ def test_a_target_that_cannot_be_written_is_reported(capsys: pytest.CaptureFixtu
 def test_without_arrow_the_extra_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "kafka_remote_client.scanning.table_scan", raising=False)
+    for module in ("scan_topics", "table_scan"):
+        monkeypatch.delitem(sys.modules, f"kafka_remote_client.scanning.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     _, err = exported(capsys, "logappend", "--target", str(tmp_path), status=2)
     assert "kafka-remote export needs pyarrow: pip install 'kafka-remote-client[arrow]'" in err

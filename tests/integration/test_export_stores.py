@@ -11,7 +11,7 @@ from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.scanning.open_scan import OpenScan
-from kafka_remote_client.scanning.table_scan import scan
+from kafka_remote_client.scanning.scan_topics import scan
 from kafka_remote_client.spark.reading.task_counters import load_counters, write_counters
 from tests.support.golden import golden_local
 from tests.support.s3_server import S3_VARIABLES, S3Server

@@ -11,7 +11,8 @@ import pytest
 
 from kafka_remote_client.fallback import BrokerReadError, TierUnavailableError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import plain
 from tests.support.scanned import rows_of

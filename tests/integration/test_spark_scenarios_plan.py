@@ -24,7 +24,8 @@ from kafka_remote_client.spark.planning.micro_batch import batch_end
 from kafka_remote_client.spark.reading.broker_read import consumer_settings
 from kafka_remote_client.spark.reading.source_columns import from_messages
 from kafka_remote_client.spark.source import pyspark_api
-from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader
+from kafka_remote_client.spark.source.limited_stream_reader import LimitedStreamReader
+from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader
 from tests.support.locations import ManualClock
 from tests.support.spark_cluster import A0, A1, FakeCluster
 from tests.support.spark_scenarios import NOT_HERE, RESTATED, SCENARIOS, scenario

@@ -19,6 +19,25 @@ _LONGEST_TEST_NAME = 70
 _LONGER = {"tests/consumer/test_routing.py": 750}
 """Files that hold one idea in more lines: splitting them would only spread the idea."""
 
+_LONGEST_ADAPTER = 150
+_ADAPTERS = {
+    "Arrow stream": "kafka_remote_client/scanning/table_scan.py",
+    "Polars": "kafka_remote_client/scanning/polars_source.py",
+    "exports": "kafka_remote_client/scanning/export/table_exports.py",
+    "Parquet": "kafka_remote_client/scanning/export/parquet.py",
+    "Iceberg": "kafka_remote_client/scanning/export/iceberg.py",
+    "Delta": "kafka_remote_client/scanning/export/delta.py",
+    "backfill by the tasks of a Spark job": "kafka_remote_client/scanning/export/spark_tasks.py",
+    "backfill of files, resumed": "examples/spark_backfill.py",
+    "backfill of an Iceberg table": "examples/spark_iceberg_backfill.py",
+    "Spark batch": "kafka_remote_client/spark/source/datasource.py",
+    "Spark stream": "kafka_remote_client/spark/source/stream_reader.py",
+    "Spark stream with limits": "kafka_remote_client/spark/source/limited_stream_reader.py",
+    "Spark segments": "kafka_remote_client/spark/source/segments.py",
+    "kafka-remote export": "kafka_remote_client/cli/export.py",
+}
+"""What hands the records of a scan, or of its splits, to something else: each translates and does nothing more."""
+
 # Sources that need no test file of the same name, each with the reason.
 _TESTED_ELSEWHERE = {
     "fetchers/kafka_remote_fetchers/_range_client.py": "test_presigned and test_s3, on real sockets",
@@ -29,6 +48,7 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/cli/command_group.py": "test_main",
     "kafka_remote_client/cli/demo_output.py": "test_demo",
     "kafka_remote_client/cli/demo_run.py": "test_demo",
+    "kafka_remote_client/cli/export_options.py": "test_export",
     "kafka_remote_client/cli/options.py": "the verbs' own tests",
     "kafka_remote_client/cli/remarks.py": "test_main",
     "kafka_remote_client/cli/store_arguments.py": "test_dump and test_ls",
@@ -44,7 +64,11 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/records/header_tally.py": "test_tally",
     "kafka_remote_client/records/input_stream.py": "test_batch and test_golden",
     "kafka_remote_client/records/payload.py": "test_block and test_parity",
+    "kafka_remote_client/scanning/export/iceberg_table.py": "test_iceberg",
+    "kafka_remote_client/scanning/export/table_exports.py": "test_parquet, test_iceberg, test_delta and test_run",
+    "kafka_remote_client/scanning/scan_topics.py": "test_table_scan, and every test of a scan by its arguments",
     "kafka_remote_client/shim/origin_objects.py": "test_origin",
+    "kafka_remote_client/spark/source/session_rows.py": "test_segments",
     "kafka_remote_client/testing/answers.py": "the scripted origin's tests",
     "kafka_remote_client/tiered_cluster/error_codes.py": "values alone; every test of a refusal",
     "kafka_remote_client/tiered_kafka/changes.py": "test_fetches",
@@ -168,6 +192,18 @@ def _longest(path: Path) -> int:
 def test_every_python_file_is_within_its_line_limit() -> None:
     lengths = {path: len((ROOT / path).read_text().splitlines()) for path in _PYTHON}
     assert {str(path): length for path, length in lengths.items() if length > _longest(path)} == {}
+
+
+def test_every_adapter_of_a_scan_is_short() -> None:
+    lengths = {name: len((ROOT / path).read_text().splitlines()) for name, path in _ADAPTERS.items()}
+    assert {name: length for name, length in lengths.items() if length > _LONGEST_ADAPTER} == {}
+
+
+def test_every_module_that_makes_a_scan_is_a_listed_adapter() -> None:
+    makes = re.compile(r"scanning\.scan_topics import scan\b|\bOpenScan\(|scanning\.scan import Scan\b|\bTableExports\b")
+    own = {path for path in source_modules() if path.parts[:2] == ("kafka_remote_client", "scanning")}
+    outside = [path for path in source_modules() if path not in own and path.name != "__init__.py"]
+    assert {str(path) for path in outside if makes.search((ROOT / path).read_text())} <= set(_ADAPTERS.values())
 
 
 def test_every_test_name_is_within_its_limit() -> None:

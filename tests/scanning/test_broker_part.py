@@ -21,7 +21,8 @@ from kafka_remote_client.fallback import BrokerReadError, TierUnavailableError
 from kafka_remote_client.fetch.tier_reader import TierReader
 from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.predicate import column
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.embedded_topics import fill_topic, read_messages, records, small_cluster
 from tests.support.scanned import Row, rows_of
 

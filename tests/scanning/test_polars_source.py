@@ -12,7 +12,8 @@ from polars.testing import assert_frame_equal
 from kafka_remote_client.scanning import polars_source
 from kafka_remote_client.scanning.polars_source import predicate_of
 from kafka_remote_client.scanning.predicate import And, Or, Predicate, column
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OFFSET, KEY = pl.col("offset"), pl.col("key")

@@ -15,7 +15,8 @@ import pytest
 from kafka_remote_client.scanning.export.run import ExportProgress
 from kafka_remote_client.scanning.predicate import column
 from kafka_remote_client.scanning.progress_bar import PassedOffsets, TaskBar, export_bar, terminal_bar
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 
 
 class Screen(io.StringIO):

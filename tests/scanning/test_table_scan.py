@@ -14,7 +14,8 @@ import pytest
 import kafka_remote_client
 from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
 from kafka_remote_client.scanning.predicate import And, column
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.golden import golden_aiven
 from tests.support.scanned import Row, expected_rows, rows_of
 

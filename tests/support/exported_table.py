@@ -24,7 +24,8 @@ from sqlalchemy import event
 
 from kafka_remote_client.scanning.export import commits
 from kafka_remote_client.scanning.export.result import ExportResult
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.counted_files import counted_files
 from tests.support.golden import golden_local
 from tests.support.scanned import Row, rows_of, tiered_rows

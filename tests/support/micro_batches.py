@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
-from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, LimitedStreamReader
+from kafka_remote_client.spark.source.limited_stream_reader import LimitedStreamReader
+from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader
 
 __all__ = ["Query", "Rows"]
 

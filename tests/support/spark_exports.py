@@ -22,8 +22,9 @@ from kafka_remote_client.scanning.export.spark_tasks import write_in_tasks
 from kafka_remote_client.scanning.export.split_writer import ParquetWriting
 from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.scan_topics import scan
 from kafka_remote_client.scanning.splits import Split
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.table_scan import TableScan
 
 __all__ = ["exported", "to_tables", "troubled", "typed"]
 

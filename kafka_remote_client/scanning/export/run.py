@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import attrs
 
@@ -40,7 +40,7 @@ from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.tier_address import TierAddress
 
-__all__ = ["Commit", "Export", "ExportProgress", "Steps", "WriteSplits", "write_split_of", "write_splits"]
+__all__ = ["Commit", "Export", "ExportProgress", "ScannedTable", "Steps", "WriteSplits", "write_split_of", "write_splits"]
 
 _MOST_THREADS = 8
 
@@ -72,6 +72,15 @@ class Commit(Protocol):
         """
 
 
+class ScannedTable(Protocol):
+    """What an export needs of a ``TableScan``."""
+
+    scan: Scan
+    address: TierAddress
+    threads: int | None
+    brokers: BrokerAddress | None
+
+
 @attrs.frozen(kw_only=True)
 class Export:
     """An export as a value that can be pickled for other processes: the plan, the tier's address, the target and the format."""
@@ -90,6 +99,15 @@ class Export:
             raise ConfigurationError("an export must not have a limit: the records in it would depend on the order of reading")
         self.writing.check(self.scan.columns)
         self.typed.check(self.scan.columns)
+
+    @classmethod
+    def of(cls, table: ScannedTable, target: ExportTarget, job: str, writing: ParquetWriting, typed: TypedColumns) -> Self:
+        """The export of a table's scan. Looks up the schemas that are not given, as the job's first run found them."""
+        if typed.unresolved:
+            typed = typed.resolved(table.scan.topics, ExportLedger(target, job).known_job())
+        threads: dict[str, Any] = {} if table.threads is None else {"threads": table.threads}
+        where: dict[str, Any] = {"address": table.address, "brokers": table.brokers, "target": target}
+        return cls(scan=table.scan, **where, job=job, writing=writing, typed=typed, **threads)
 
     def open(self) -> OpenScan:
         """Opens the tier."""

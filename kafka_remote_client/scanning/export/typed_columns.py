@@ -188,13 +188,14 @@ def _pieces(records: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield records.slice(start, rows)
 
 
-def split_arguments(arguments: ExportArguments, format: TableFormat) -> tuple[ParquetWriting, TypedColumns]:  # noqa: A002 - its name
-    """Splits the arguments of an export to ``format`` into those of both classes. Raises as they do."""
+def split_arguments(arguments: ExportArguments, table_format: str) -> tuple[ParquetWriting, TypedColumns]:
+    """Splits the arguments of an export to ``table_format`` into those of both classes. Raises as they do."""
+    kind = TableFormat(table_format)
     names = TypedArguments.__annotations__
     given: dict[str, Any] = dict(arguments)
     typed = {name: value for name, value in given.items() if name in names}
     writing = {name: value for name, value in given.items() if name not in names}
     try:
-        return ParquetWriting(**writing, format=format), TypedColumns(**typed, format=format)
+        return ParquetWriting(**writing, format=kind), TypedColumns(**typed, format=kind)
     except ModuleNotFoundError as error:
         raise missing_extra("an Avro column", error, "avro") from None

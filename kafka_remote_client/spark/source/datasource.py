@@ -28,8 +28,9 @@ from kafka_remote_client.spark.reading.source_columns import column_names, ddl
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.source import pyspark_api
 from kafka_remote_client.spark.source.input_partition import KafkaRemotePartition
+from kafka_remote_client.spark.source.limited_stream_reader import stream_reader
 from kafka_remote_client.spark.source.pyspark_api import DataSource, DataSourceReader, InputPartition
-from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader, stream_reader
+from kafka_remote_client.spark.source.stream_reader import KafkaRemoteStreamReader
 
 __all__ = ["NAME", "FilteringReader", "KafkaRemoteDataSource", "KafkaRemoteReader"]
 

@@ -6,9 +6,6 @@
     classic   │ by the driver    │ an RDD, task = split │ mapInArrow, task = split   │ accumulators
     Connect   │ by a task        │ mapInArrow           │ mapInArrow                 │ none: Connect has no accumulators
 
-For mapInArrow, Spark sends the splits to each executor once, as rows, and each task joins its number with them. So the code of
-a task does not grow with the number of splits, and each task has exactly one of them.
-
 A classic session needs pandas for mapInArrow, because PySpark requires it; foreachPartition does not.
 
 References: PySpark's RDD, DataFrame.mapInArrow; docs/spark.md.
@@ -30,16 +27,14 @@ from kafka_remote_client.spark.reading.counter_sums import TaskCounters, added
 from kafka_remote_client.spark.reading.segment_tasks import DONE_SCHEMA, CountersParam, ForEachSplit, MapSplits, PlanSplits
 from kafka_remote_client.spark.reading.source_columns import ddl
 from kafka_remote_client.spark.reading.split_records import SplitRecords
-from kafka_remote_client.spark.reading.split_rows import SPLIT_SCHEMA, row_of_split, split_of_row
+from kafka_remote_client.spark.reading.split_rows import SPLIT_SCHEMA, split_of_row
 from kafka_remote_client.spark.source.datasource import KafkaRemoteReader
+from kafka_remote_client.spark.source.session_rows import is_on_connect, numbered_rows, rows_of_splits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Segments", "plan_splits_of"]
-
-_NUMBER = "id"
-"""The column of ``SparkSession.range``."""
 
 
 def plan_splits_of(options: Mapping[str, str]) -> list[Split]:
@@ -68,7 +63,7 @@ class Segments:
         self._max_broker_bytes = parsed.max_broker_bytes
         self._splits = None if splits is None else list(splits)
         self._plan = plan
-        self._on_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+        self._on_connect = is_on_connect(spark)
         self._counted: TaskCounters = {}
         self._accumulator: Any = None
 
@@ -105,7 +100,7 @@ class Segments:
             return
         if self._on_connect:
             task = ForEachSplit(self._options, handle)
-            done = self._rows(splits).mapInArrow(task.batches, DONE_SCHEMA).toLocalIterator()
+            done = rows_of_splits(self._spark, splits).mapInArrow(task.batches, DONE_SCHEMA).toLocalIterator()
             counters = added(json.loads(counters) for _, counters in done)  # of one split at a time
         else:
             context = self._spark.sparkContext
@@ -124,7 +119,7 @@ class Segments:
         ``schema``: of these batches, in Spark's notation or as a StructType. Each action on the DataFrame reads again.
         """
         task = MapSplits(self._options, function, None if self._on_connect else self._tally().add)
-        return self._rows(self._shared()).mapInArrow(task.batches, schema)
+        return rows_of_splits(self._spark, self._shared()).mapInArrow(task.batches, schema)
 
     def to_dataframe(self) -> DataFrame:
         """The records of the splits, with the columns of ``format("kafka-remote")``."""
@@ -146,17 +141,7 @@ class Segments:
         if not self._on_connect:
             return list(self._plan(self._options))
         task = PlanSplits(self._options, self._plan)
-        return [split_of_row(row) for row in self._numbers(1).mapInArrow(task.batches, SPLIT_SCHEMA).collect()]
-
-    def _rows(self, splits: Sequence[Split]) -> DataFrame:
-        """One row of SPLIT_SCHEMA for each split, each in a partition of its own."""
-        numbered = [(number, *row_of_split(split)) for number, split in enumerate(splits)]
-        rows = self._spark.createDataFrame(numbered, f"{_NUMBER} bigint, {SPLIT_SCHEMA}")
-        return self._numbers(len(splits)).join(rows.hint("broadcast"), _NUMBER).drop(_NUMBER)
-
-    def _numbers(self, count: int) -> DataFrame:
-        """One row for each number below ``count``, each in a partition of its own."""
-        return self._spark.range(0, count, 1, max(1, count))
+        return [split_of_row(row) for row in numbered_rows(self._spark, 1).mapInArrow(task.batches, SPLIT_SCHEMA).collect()]
 
     def _tally(self) -> Any:
         if self._accumulator is None:

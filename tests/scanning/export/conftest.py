@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.golden import golden_local
 from tests.support.scanned import Row, expected_rows, rows_of
 

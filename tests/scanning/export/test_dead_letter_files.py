@@ -17,7 +17,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from kafka_remote_client.errors import ExportError, UnreadableRecordError
 from kafka_remote_client.scanning.export.delta import DeltaCommit
 from kafka_remote_client.scanning.export.written_files import WrittenFile
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.scanning.export.test_spark_tasks import Session
 from tests.support.counted_files import counted_files
 from tests.support.valued_tier import TOPIC, write_records

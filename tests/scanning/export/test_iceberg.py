@@ -20,7 +20,8 @@ from pyiceberg.table import Table
 
 from kafka_remote_client.errors import ConfigurationError, ExportError, MissingExtraError
 from kafka_remote_client.scanning.export import commits
-from kafka_remote_client.scanning.export.iceberg import IcebergCommit, open_table
+from kafka_remote_client.scanning.export.iceberg import IcebergCommit
+from kafka_remote_client.scanning.export.iceberg_table import open_table
 from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.row_groups import PartitionBy
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
@@ -190,12 +191,13 @@ def test_a_record_without_metadata_is_an_error(small: TableScan, catalog: Catalo
 
 
 def test_a_catalog_can_be_given_by_name(catalog: Catalog, small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_remote_client.scanning.export.iceberg.load_catalog", {"lake": catalog}.__getitem__)
+    monkeypatch.setattr("kafka_remote_client.scanning.export.iceberg_table.load_catalog", {"lake": catalog}.__getitem__)
     assert open_table("lake", NAME, small.schema, ()).name() == ("kafka", "orders")
 
 
 def test_a_missing_pyiceberg_names_the_extra(small: TableScan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "kafka_remote_client.scanning.export.iceberg")
+    monkeypatch.delitem(sys.modules, "kafka_remote_client.scanning.export.iceberg_table")
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog", None)
     with pytest.raises(MissingExtraError, match=r"needs pyiceberg.catalog: pip install 'kafka-remote-client\[iceberg\]'"):
         small.to_iceberg("lake", NAME)

@@ -8,7 +8,8 @@ import duckdb
 import pytest
 
 from kafka_remote_client.errors import ExportError
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.counted_files import counted_files
 from tests.support.golden import golden_aiven
 from tests.support.scanned import Row, expected_rows

@@ -17,7 +17,8 @@ from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.scanning.export.run import ExportProgress
 from kafka_remote_client.scanning.open_scan import OpenScan
 from kafka_remote_client.scanning.predicate import column
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.counted_files import counted_files
 from tests.support.golden import golden_local
 from tests.support.scanned import Row

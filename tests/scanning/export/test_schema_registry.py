@@ -21,7 +21,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from kafka_remote_client.errors import ConfigurationError, ExportError, UnreadableRecordError
 from kafka_remote_client.scanning.export import schema_registry
 from kafka_remote_client.scanning.export.schema_registry import ExportRegistry, registry_of
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.scanning.export.test_spark_tasks import Session
 from tests.support.counted_files import counted_files
 from tests.support.schema_registry import SchemaRegistry

@@ -15,7 +15,8 @@ import pytest
 from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError
 from kafka_remote_client.records.arrow import schema_of
 from kafka_remote_client.scanning.export.typed_columns import TypedColumns
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.artifacts import ROOT
 from tests.support.scanned import expected_rows
 

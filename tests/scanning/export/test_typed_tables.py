@@ -20,7 +20,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError
-from kafka_remote_client.scanning.table_scan import TableScan, scan
+from kafka_remote_client.scanning.scan_topics import scan
+from kafka_remote_client.scanning.table_scan import TableScan
 from tests.scanning.export.test_spark_tasks import Session
 from tests.support.valued_tier import TOPIC, write_records
 
