@@ -117,8 +117,15 @@ class FrameScanner:
         """Whether the stream stands between two frames, with nothing kept back."""
         return not (self._front or self._streaming or self._backlog or self._collected is not None)
 
+    @property
+    def _stopped(self) -> bool:
+        return self._paused and not self._streaming and self._collected is None
+
     def pause(self) -> None:
-        """Keeps all further bytes back, also those of the current :meth:`feed` behind the frame being handled."""
+        """Keeps all bytes back that follow the frame being handled, also those of the current :meth:`feed`.
+
+        The rest of that frame still passes: its receiver waits for it.
+        """
         self._paused = True
 
     def resume(self) -> None:
@@ -130,7 +137,7 @@ class FrameScanner:
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes of the stream. Raises ProtocolError, after which the stream is not to be used."""
-        if self._paused or self._running:
+        if self._running or self._stopped:
             self._backlog += data
             return
         self._running = True
@@ -147,7 +154,7 @@ class FrameScanner:
                 view = self._collect(view)
             else:
                 view = self._begin(view)
-            if self._paused:
+            if self._stopped:
                 self._backlog += view
                 return
             if self._backlog:

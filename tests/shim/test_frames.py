@@ -125,6 +125,28 @@ def test_a_pause_delays_all_frames_until_it_ends() -> None:
 
 
 @pytest.mark.parametrize("body", [b"stream me", b"collect me", b"make up your mind"])
+def test_the_rest_of_a_frame_passes_during_a_pause(body: bytes) -> None:
+    recorder = Recorder()
+    made = scanner(recorder)
+    route = recorder.route
+
+    def pause(front: memoryview, length: int) -> FrameAction:
+        action = route(front, length)
+        if action is not FrameAction.MORE:
+            made.pause()
+        return action
+
+    recorder.route = pause
+    for byte in framed(body):
+        made.feed(bytes([byte]))
+    made.feed(framed(b"c-next"))
+    assert [*recorder.collected, bytes(recorder.streamed)] == ([body, b""] if body[:1] == b"c" else [framed(body)])
+    assert made.kept_back == len(framed(b"c-next"))
+    made.resume()
+    assert recorder.collected[-1] == b"c-next"
+
+
+@pytest.mark.parametrize("body", [b"stream me", b"collect me", b"make up your mind"])
 def test_a_frame_that_has_to_wait_is_routed_again(body: bytes) -> None:
     recorder = Recorder()
     made = scanner(recorder)

@@ -11,6 +11,7 @@ from tests.shim.test_client_connection import echo, heartbeat
 from tests.support.kafka_client import RawClient
 from tests.support.locations import ManualClock
 from tests.support.scripted_broker import ScriptedBroker
+from tests.support.waiting import wait_until
 
 
 def test_requests_above_the_rate_wait_one_interval_each() -> None:
@@ -56,3 +57,18 @@ def test_a_flooding_address_is_served_at_its_rate() -> None:
         assert shim.metrics()["requests_paced.max_request_rate_per_ip"] > 0
         for number in range(20, 40):
             assert client.read().endswith(b"%d" % number)
+
+
+def test_a_request_in_two_parts_is_answered_before_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With TLS, librdkafka writes a request in several records, and each of them may arrive alone."""
+    monkeypatch.setattr(RequestRates, "charge", lambda _self, _address: 3600.0)
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        request = heartbeat(1, b"in two parts")
+        client.send(request[:-2])
+        wait_until(lambda: shim.metrics().get("requests_paced.max_request_rate_per_ip") == 1, "the client to wait for its turn")
+        client.send(request[-2:])
+        assert client.read().endswith(b"in two parts")
