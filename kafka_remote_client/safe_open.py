@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from kafka_remote_client.errors import (
 __all__ = ["check_object_key", "safe_open"]
 
 _MAX_KEY = 1024
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -38,7 +40,7 @@ def check_object_key(key: str) -> None:
         raise ValueError(f"an object key must have 1 to {_MAX_KEY} characters")
     if any(segment in ("", ".", "..") for segment in key.split("/")):
         raise ValueError("an object key must not have an empty, '.' or '..' segment")
-    if any(ord(character) < 0x20 or character in "\\\x7f" for character in key):
+    if _FORBIDDEN.search(key):
         raise ValueError("an object key must not contain control characters or backslashes")
     key.encode()  # a lone surrogate has no bytes: UnicodeEncodeError is a ValueError
 
