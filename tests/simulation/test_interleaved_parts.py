@@ -37,6 +37,7 @@ from tests.support.tier import TIP, metadata, update
 IDENTITY = bytes([1] * 32)
 DATA = bytes(range(256)) * 200
 CACHE_BYTES = 16 << 10
+FILES = disk_cache._files
 RANGES = [ByteRange(start, start + 4_000) for start in range(0, 20_000, 4_000)]
 
 
@@ -72,6 +73,11 @@ def bytes_of(cache: DiskCache, wanted: ByteRange) -> bytes | None:
     return found
 
 
+def used_at_one_time(directory: Path) -> Iterator[tuple[int, int, Path]]:
+    """The files of a cache as if all were used at the same time: the order of real times differs from run to run."""
+    return ((0, size, path) for _, size, path in FILES(directory))
+
+
 def share_a_directory(seed: int) -> None:
     """Two threads of each of two processes read five ranges, of which three fit, and one write is given up."""
     writing: Counter[ByteRange] = Counter()
@@ -79,6 +85,7 @@ def share_a_directory(seed: int) -> None:
         tempfile.TemporaryDirectory() as directory,
         Interleaving(seed, disk_cache) as run,
         mock.patch.object(disk_cache, "fcntl", file_locks(run)),
+        mock.patch.object(disk_cache, "_files", used_at_one_time),
     ):
         caches = [DiskCache(Path(directory) / "cache", CACHE_BYTES) for _ in range(2)]
 
