@@ -45,8 +45,8 @@ MAX_FEED = 1 << 30
 class GrantBounds:
     """What a grant says about the offsets of its bytes.
 
-    No batch begins below ``first_offset``. With ``next_offset`` the grant has ``size`` bytes, and the batch that follows them
-    begins there; None = not known.
+    No batch begins below ``first_offset``. With ``next_offset`` the grant has ``size`` bytes, and no batch that follows them
+    begins below it; None = not known. The last batch may reach past it, because the list of aborted transactions ends there.
     """
 
     first_offset: int = 0
@@ -130,7 +130,8 @@ class FetchState:
         if len(data) - first.end >= PREFIX_SIZE:
             following = BatchPrefix.read(data, first.end)
             return following.base_offset if following.magic >= 2 else None  # others may have that of their last record
-        return self.bounds.next_offset if first.end == self.bounds.size else None
+        end = self.bounds.next_offset if first.end == self.bounds.size else None
+        return None if end is None or end <= first.last_offset else end
 
     def _builder(self, data: memoryview, batches: BatchList, *, copies: bool) -> ColumnBuilder | TallyBuilder:
         common: dict[str, Any] = {

@@ -156,15 +156,13 @@ def test_a_flipped_base_offset_of_a_batch_that_a_range_cuts_is_noticed(cut: int,
         decode_all(inner_grant(*ends, next_offset=base_offset(3)), change)
 
 
-@pytest.mark.parametrize("change", [-1, 1])
-def test_a_wrong_base_offset_of_the_only_batch_of_a_grant_is_noticed(change: int) -> None:
+def test_a_smaller_base_offset_of_the_only_batch_of_a_grant_is_noticed() -> None:
     only = {"next_offset": base_offset(2)}
     assert decode_all(inner_grant(batch_starts()[2], **only)) == list(range(base_offset(1) + 1, base_offset(2)))
     with pytest.raises(CorruptRecordError, match="follows it"):
-        decode_all(inner_grant(batch_starts()[2], **only), change)
-    if change < 0:
-        with pytest.raises(CorruptRecordError, match="begins below"):
-            decode_all(inner_grant(batch_starts()[2], **only, first_offset=base_offset(1)), change)
+        decode_all(inner_grant(batch_starts()[2], **only), -1)
+    with pytest.raises(CorruptRecordError, match="begins below"):
+        decode_all(inner_grant(batch_starts()[2], **only, first_offset=base_offset(1)), -1)
 
 
 def test_a_batch_may_reach_past_the_end_of_a_grant_that_was_cut() -> None:
