@@ -49,6 +49,8 @@ _SAMPLE = 8
 
 _WAKE_SECONDS, _LEAST_SECONDS = 0.01, 0.001
 _LATE = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - its public name
+_LOSS_SECONDS = 1.0
+"""How long nothing of the store is delivered after that error, while librdkafka takes the partitions away."""
 _ASYNCHRONOUS_SECONDS, _SYNCHRONOUS_SECONDS = 0.25, 1.0
 """How long a commit may wait for the committed offsets of partitions that begin there."""
 
@@ -88,8 +90,8 @@ class Deliveries:
         self._progress = ProgressReports(self._remote.progress_interval_ms / 1000)
         self._switched = self._broker_turn = self._of_one_partition = False
         self._runs: list[MessageRun] = []
-        self._error_waits = self._is_late = False
-        self._serve_at = 0.0
+        self._error_waits = False
+        self._serve_at = self._lost_by = 0.0
         self._ahead = _AHEAD // _SAMPLE
 
     # -- calls that deliver ------------------------------------------------------------------------------------------------
@@ -112,7 +114,7 @@ class Deliveries:
         """Waits for ``wanted`` messages until ``timeout`` seconds are over."""
         self._gather(wanted, timeout, self._routing.take)
         self._as_messages()
-        return cast("list[Message]", self._hand_out(1 if self._is_late else wanted))
+        return cast("list[Message]", self._hand_out(wanted))
 
     def consume_runs(self, wanted: int, timeout: float) -> list[Piece]:
         """The same with runs instead of messages from the store, and without errors.
@@ -136,7 +138,6 @@ class Deliveries:
         deadline = self._begin(timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
         while True:
-            self._is_late = False
             self._look(_left(deadline))
             if self._flows.routes.any_not_by_broker:
                 self._gather_both(wanted, take)
@@ -201,7 +202,7 @@ class Deliveries:
             if self.gathered:
                 return
         self._broker_turn = bool(self._flows.routes.by_broker)
-        taken = self._routing.take(self._ahead)
+        taken = None if now < self._lost_by else self._routing.take(self._ahead)
         if taken is not None:
             self.gathered, self._of_one_partition = cast("list[Piece]", taken), True
         elif not asks_broker:
@@ -224,14 +225,14 @@ class Deliveries:
         # With enough records the inner consumer is still polled; its records then wait for the next call.
         share = (room + self._broker_turn) // 2 if room > 0 else 1
         more = self._gather_broker(len(self.gathered) + share, 0) == share
-        if self._is_late:
-            return
         self._gather_tier(wanted, take)
         if more:
             self._gather_broker(wanted - self._in_runs, 0)
 
     def _gather_tier(self, wanted: int, take: Callable[[int], Sequence[Piece] | None]) -> None:
         """Gathers available records of the tier until there are ``wanted``."""
+        if self._lost_by and self._clock.monotonic() < self._lost_by:
+            return
         while (room := wanted - self._count_gathered) > 0:
             taken = take(room)
             if taken is None:
@@ -281,10 +282,11 @@ class Deliveries:
         if arrived:
             self._count(arrived)
             if (last := arrived[-1].error()) is not None and last.code() == _LATE:
-                # The loss of all partitions is queued behind it, and librdkafka delivers nothing of them any more. So it is
-                # returned alone, and the next call serves the callbacks first, which takes back what is gathered.
-                self.gathered.insert(0, arrived.pop())
-                self._serve_at, self._is_late = 0.0, True
+                # librdkafka takes all partitions away and delivers nothing of them any more. Another member may have them soon.
+                for flow in list(self._flows):
+                    self.take_back(flow)
+                arrived = [arrived[-1]]
+                self._serve_at, self._lost_by = 0.0, self._clock.monotonic() + _LOSS_SECONDS
             if self.gathered:
                 self.gathered += arrived
             else:
@@ -311,9 +313,7 @@ class Deliveries:
 
     def _begin_slice(self) -> Message | None:
         self._as_messages()
-        alone = 1 if self._is_late else len(self.gathered)
-        self._is_late = False
-        messages, self.gathered = cast("list[Message]", self.gathered[:alone]), self.gathered[alone:]
+        messages, self.gathered = cast("list[Message]", self.gathered), []
         if self._tiers.unplaced:
             self._place(messages)
         largest = max(map(len, messages[:: len(messages) // _SAMPLE + 1]))

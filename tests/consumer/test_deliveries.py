@@ -20,7 +20,7 @@ def test_poll_gathers_fewer_large_messages_ahead(size: int, ahead: int) -> None:
     tiers = SimpleNamespace(unplaced=set())
     state: Any = SimpleNamespace(gathered=[bytes(size)], _tiers=tiers, _ahead=400, queue=handed_out, _flows=[])
     state._of_one_partition = True
-    state._as_messages, state._is_late = lambda: None, False
+    state._as_messages = lambda: None
     assert Deliveries._begin_slice(state) == bytes(size)
     assert state._ahead == ahead
 
@@ -42,7 +42,7 @@ class Gathering:
         self.polls: list[int] = []
         self.gathered: list[bytes] = []
         self._clock, self._flows = self.clock, SimpleNamespace(routes=SimpleNamespace(by_broker=by_broker, undecided=undecided))
-        self._broker_turn, self._in_runs, self._serve_at, self._is_late = False, 0, 0.0, False
+        self._broker_turn, self._in_runs, self._serve_at, self._lost_by = False, 0, 0.0, 0.0
 
     @property
     def _count_gathered(self) -> int:
