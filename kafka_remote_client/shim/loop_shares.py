@@ -15,7 +15,7 @@ no more than one connection of another address. ``limit`` keeps waits short for 
 A cost moves an account's time ahead by the cost divided by the share (generic cell rate algorithm). Two limits follow::
 
     an account's time is ahead by | its clients
-    its window at most            | go on at once
+    its window at most            | do not wait
     more                          | wait for a turn: one request each, the account that is least ahead first
     more than its credit          | get no turn until its time is ahead by the credit at most
 
