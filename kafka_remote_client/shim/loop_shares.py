@@ -12,18 +12,11 @@ The fair level is the largest share with which the demands of all addresses fit 
 address that needs less than the level never waits. One that needs more gets the level. So 250 connections of one address weigh
 no more than one connection of another address. ``limit`` keeps waits short for others: they depend on how busy the loop is.
 
-A cost moves an account's time ahead by the cost divided by the share (generic cell rate algorithm). Two limits follow::
-
-    an account's time is ahead by | its clients
-    its window at most            | do not wait
-    more                          | wait for a turn: one request each, the account that is least ahead first
-    more than its credit          | get no turn until its time is ahead by the credit at most
-
-For an address of admitted clients the window is 1 ms, and the credit is 0.5 s. An address that uses less than its share on
-average has credit, so it never waits for the clock, also if one of its answers costs 10 ms of its share. One that floods has
-used up its credit: it gets its share and no more. Clients that are not admitted may use 10 ms of the loop at once, which is
-their window and their credit: a consumer makes three connections before its first record, and on a busy machine each costs the
-loop several milliseconds. Shares are computed again every 0.1 s from the costs of the last 0.1 s. No debt is longer than 1 s.
+A cost moves an account's time ahead by the cost divided by the share. A client of an account whose time is more than 1 ms ahead
+waits for its turn (generic cell rate algorithm). So an account never uses more than its share of 1 ms at once. Clients that are
+not admitted may use 10 ms of the loop at once: a consumer makes three connections before its first record, and on a busy
+machine each costs the loop several milliseconds. Shares are computed again every 0.1 s from the costs of the last 0.1 s. No
+debt is longer than 1 s.
 
 This module is pure: costs are arguments, the clock only tells which moment it is.
 """
@@ -43,7 +36,6 @@ _UNADMITTED_ALONE = 0.9
 _ADMITTED = 0.9
 _WINDOW_SECONDS = 0.001
 _UNADMITTED_AT_ONCE_SECONDS = 0.01
-_CREDIT_SECONDS = 0.5
 _INTERVAL_SECONDS = 0.1
 _IDLE_SECONDS = 1.0
 _MAX_DEBT_SECONDS = 1.0
@@ -62,9 +54,9 @@ def fair_level(demands: Iterable[float], capacity: float) -> float:
 
 
 class _Account(Generic[W]):
-    """``at_once``: seconds of the loop that its clients may use before they wait, if they are not admitted; else ``None``."""
+    """``at_once``: seconds of the loop that it may use before it waits; 0 = its share of 1 ms."""
 
-    def __init__(self, share: float, now: float, at_once: float | None = None) -> None:
+    def __init__(self, share: float, now: float, at_once: float = 0.0) -> None:
         self.share = share
         self.at_once = at_once
         self.paid = self.last_used = now
@@ -77,23 +69,8 @@ class _Account(Generic[W]):
         self.last_used = now
         self.paid = min(max(self.paid, now) + seconds / self.share, now + _MAX_DEBT_SECONDS)
 
-    @property
-    def window(self) -> float:
-        """Seconds by which its time may be ahead before its clients wait."""
-        return _WINDOW_SECONDS if self.at_once is None else max(_WINDOW_SECONDS, self.at_once / self.share)
-
-    @property
-    def credit(self) -> float:
-        """Seconds by which its time may be ahead while its clients get turns."""
-        return _CREDIT_SECONDS if self.at_once is None else self.window
-
-    def ahead(self, seconds: float, now: float) -> bool:
-        """Whether its time is more than ``seconds`` ahead."""
-        return self.until() - seconds > now
-
-    def until(self) -> float:
-        """The moment at which it has made up for what it used."""
-        return -math.inf if self.share == 1 else self.paid
+    def due(self) -> float:
+        return -math.inf if self.share == 1 else self.paid - max(_WINDOW_SECONDS, self.at_once / self.share)
 
     def join(self, address: str, waiter: W) -> None:
         self.waited = True
@@ -144,7 +121,7 @@ class LoopShares(Generic[W]):
         """Whether a client of ``address`` has to wait for its turn now."""
         now = self._clock.monotonic()
         account = self._account(address, admitted, now)
-        return bool(account.queue) or account.ahead(account.window, now)
+        return bool(account.queue) or account.due() > now
 
     def wait(self, address: str, waiter: W, *, admitted: bool) -> None:
         """Queues a waiter, once."""
@@ -168,11 +145,9 @@ class LoopShares(Generic[W]):
         return max(0.0, self._unadmitted.paid - self._clock.monotonic())
 
     def turn(self) -> W | None:
-        """The waiter whose turn it is, of the account that is least ahead. It waits no longer. ``None``: none is due."""
-        now = self._clock.monotonic()
-        due = (one for one in self._all() if one.queue and not one.ahead(one.credit, now))
-        account = min(due, key=_Account.until, default=None)
-        return None if account is None else account.pop()
+        """The waiter whose turn it is, of the account that is due for longest. It waits no longer. ``None``: none is due."""
+        account = min((one for one in self._all() if one.queue), key=_Account.due, default=None)
+        return account.pop() if account is not None and account.due() <= self._clock.monotonic() else None
 
     def __len__(self) -> int:
         """The number of addresses with admitted clients that used the loop during the last second, or wait."""

@@ -87,7 +87,7 @@ def test_turns_come_only_when_they_are_due() -> None:
         loop = Loop()
         loop.serve(FakeClient("other"), 0.0001)
         heavy, later = FakeClient("heavy"), FakeClient("heavy")
-        heavy.at_turn = lambda: loop.shares.charge("heavy", 1.0, admitted=True)
+        heavy.at_turn = lambda: loop.shares.charge("heavy", 0.01, admitted=True)
         assert not loop.serve(heavy, 0.01)
         assert not loop.serve(later, 0.01)
         loop.clock.now += 0.5
