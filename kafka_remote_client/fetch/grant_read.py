@@ -255,7 +255,7 @@ def completed_fetch(
 ) -> CompletedFetch:
     """Returns the decoder of a grant's records below ``end_offset``, which is never past the grant's end.
 
-    ``is_whole``: the grant has all its ranges, so no batch of it reaches past its next offset.
+    ``is_whole``: the grant has all its ranges. The next offset of one that was cut is a lower bound and confirms nothing.
     """
     first_offset, span = location.ranges[0].first_offset, location.span
     return CompletedFetch(

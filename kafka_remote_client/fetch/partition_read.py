@@ -63,8 +63,8 @@ class Locate:
     window: int
     range_bytes: int
     ahead: bool
+    asked_at: float
     renews: GrantRead | None = None
-    asked_at: float = 0.0
 
 
 @attrs.define(eq=False)
@@ -221,7 +221,7 @@ class PartitionRead:
         if self._wants_next_location(now):
             last = self._grants[-1].location
             epoch = last.metadata.epoch_for_offset(last.next_offset - 1)
-            return Locate(self, last.next_offset, epoch, *self._window(), ahead=True)
+            return Locate(self, last.next_offset, epoch, *self._window(), ahead=True, asked_at=now)
         return None
 
     def with_fresh_url(self, command: Fetch, now: float) -> Locate | Fetch | None:
@@ -232,7 +232,8 @@ class PartitionRead:
         if self._locating or self._locate_at > now:
             return None
         offset = grant.location.fetch_offset
-        return Locate(self, offset, grant.leader_epoch, grant.window, grant.range_bytes, ahead=True, renews=grant)
+        window = grant.window, grant.range_bytes
+        return Locate(self, offset, grant.leader_epoch, *window, ahead=True, asked_at=now, renews=grant)
 
     def next_decode(self) -> Decode | None:
         """Returns the range to decode now, if one has arrived and no other thread decodes; :meth:`decoded` gets the result."""

@@ -55,7 +55,7 @@ def command(offset: int = 10, *, stop_at_local: bool = False, topic: str = "orde
         end_offset=70,
         met_gap=met_gap,
     )
-    return Locate(cast("PartitionRead", read), offset, -1, 1000, 500, ahead=False)
+    return Locate(cast("PartitionRead", read), offset, -1, 1000, 500, ahead=False, asked_at=0.0)
 
 
 def located(source: Source, *commands: Locate) -> list[Located]:

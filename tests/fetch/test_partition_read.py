@@ -97,7 +97,7 @@ def test_a_location_overtaken_by_a_relocation_is_dropped() -> None:
 def test_a_failure_ahead_of_the_last_record_is_retried_once() -> None:
     with stepping() as made:
         read = made.read()
-        early = Locate(read, 0, -1, 80_000, 20_000, ahead=True)
+        early = Locate(read, 0, -1, 80_000, 20_000, ahead=True, asked_at=0.0)
         read.issued(early)
         read.located(early, LocationError("nobody answers"), 0, 0.0)
         assert read.state is ReaderState.LOCATING

@@ -54,7 +54,7 @@ class Requests:
         self.judge.returned(self.get(wanted, at), error, at, at)
 
     def located(self, at: float, answer: LocationPending | LocationError) -> None:
-        command = Locate(self.read, 0, 0, 1, 1, ahead=False)
+        command = Locate(self.read, 0, 0, 1, 1, ahead=False, asked_at=0.0)
         self.judge.asks(command, at)
         self.judge.located(command, answer, at)
 

@@ -24,9 +24,7 @@ from kafka_remote_client.spark.offsets.data_loss import DataLoss
 from kafka_remote_client.spark.offsets.json_offsets import format_offsets, parse_offsets
 from kafka_remote_client.spark.options.source_options import SourceOptions, parse_options
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, splits_as_asked
-from kafka_remote_client.spark.planning.micro_batch import (
-    stream_ranges,
-)
+from kafka_remote_client.spark.planning.micro_batch import stream_ranges
 from kafka_remote_client.spark.reading.broker_consumers import worker_consumers
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.reading.task_engine import worker_engines
