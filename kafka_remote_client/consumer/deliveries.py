@@ -26,11 +26,12 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.call_arguments import both
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.delivery_queue import DeliveryQueue
+from kafka_remote_client.consumer.gathered import Gathered
 from kafka_remote_client.consumer.held_exceptions import HeldExceptions
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.message_positions import key_of, offset_of
-from kafka_remote_client.consumer.message_run import MessageRun, Piece
+from kafka_remote_client.consumer.message_run import Piece
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.passed_markers import PassedMarkers
 from kafka_remote_client.consumer.read_progress import ProgressCallback, ProgressReports
@@ -47,15 +48,22 @@ _AHEAD_BYTES = 4 * 1024 * 1024
 _SAMPLE = 8
 """The most messages that poll() gathers, and the most bytes of values, estimated from some of the last ones."""
 
-_WAKE_SECONDS, _LEAST_SECONDS = 0.01, 0.001
+_INNER_SECONDS = 0.1
+"""The longest inner call between two checks of the routes, because a callback in it may have changed them."""
+_LEAST_SECONDS = 0.001
+"""librdkafka's unit of time-outs: it does not wait for less."""
+_WAKE_SECONDS = 0.01
+"""The longest wait for the engine between two looks at both tiers."""
+
 _LATE = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - its public name
 _LOSS_SECONDS = 1.0
 """How long nothing of the store is delivered after that error, while librdkafka takes the partitions away."""
-_ASYNCHRONOUS_SECONDS, _SYNCHRONOUS_SECONDS = 0.25, 1.0
+_ASYNCHRONOUS_SECONDS = 0.25
+_SYNCHRONOUS_SECONDS = 1.0
 """How long a commit may wait for the committed offsets of partitions that begin there."""
 
-_INNER_SECONDS = 0.1
-"""The longest inner call between two checks of the routes, because a callback in it may have changed them."""
+_Take = Callable[[int], Sequence[Piece] | None]
+"""Returns at most so many available records of the tier, as messages or runs; ``None`` if there are none."""
 
 
 @attrs.define(eq=False, slots=False)
@@ -72,8 +80,7 @@ class Deliveries:
     _remote: RemoteFetchConfig
     _behaviour: InnerBehaviour
     _clock: Clock
-    gathered: list[Piece] = attrs.field(factory=list, init=False)
-    """The gathered items in order; it has runs only if :meth:`consume_runs` gathered them."""
+    gathered: Gathered = attrs.field(factory=Gathered, init=False)
     broker_records: int = attrs.field(default=0, init=False)
     """The number of records from the inner consumer."""
     serves_callbacks: bool = attrs.field(default=False, init=False)
@@ -89,8 +96,6 @@ class Deliveries:
         self.held = HeldExceptions()
         self._progress = ProgressReports(self._remote.progress_interval_ms / 1000)
         self._switched = self._broker_turn = self._of_one_partition = False
-        self._runs: list[MessageRun] = []
-        self._error_waits = False
         self._serve_at = self._lost_by = 0.0
         self._ahead = _AHEAD // _SAMPLE
 
@@ -105,7 +110,7 @@ class Deliveries:
         while True:
             self._look(_left(deadline) if left else 0.0)
             self._gather_slice(left)
-            message = self._begin_slice() if self.gathered else None
+            message = self._begin_slice() if self.gathered.pieces else None
             if message is not None or self._ends(deadline):
                 return message
             left = _patience(deadline)
@@ -113,7 +118,7 @@ class Deliveries:
     def consume(self, wanted: int, timeout: float) -> list[Message]:
         """Waits for ``wanted`` messages until ``timeout`` seconds are over."""
         self._gather(wanted, timeout, self._routing.take)
-        self._as_messages()
+        self.gathered.as_messages()
         return cast("list[Message]", self._hand_out(wanted))
 
     def consume_runs(self, wanted: int, timeout: float) -> list[Piece]:
@@ -123,17 +128,14 @@ class Deliveries:
         ConsumeError.
         """
         self.settle()
-        self._look_for_errors()
+        self.gathered.look_for_errors()
         self._gather(wanted, timeout, self._take_run, to_error=True)
-        batch = self._hand_out(self._pieces_of(wanted))
-        self._runs = [piece for piece in self.gathered if isinstance(piece, MessageRun)]
+        batch = self._hand_out(self.gathered.pieces_of(wanted))
         if batch and (error := batch[0].error()) is not None:
             raise ConsumeError(error, kafka_message=cast("Message", batch[0]))
         return batch
 
-    def _gather(
-        self, wanted: int, timeout: float, take: Callable[[int], Sequence[Piece] | None], *, to_error: bool = False
-    ) -> None:
+    def _gather(self, wanted: int, timeout: float, take: _Take, *, to_error: bool = False) -> None:
         """Gathers until there are ``wanted`` records or ``timeout`` seconds are over; ``to_error``: or until an error."""
         deadline = self._begin(timeout)
         left = _INNER_SECONDS if deadline is None else min(timeout, _INNER_SECONDS)
@@ -142,8 +144,8 @@ class Deliveries:
             if self._flows.routes.any_not_by_broker:
                 self._gather_both(wanted, take)
             else:
-                self._gather_broker(wanted - self._in_runs, 0 if to_error and self._error_waits else left)
-            if self._count_gathered >= wanted or (to_error and self._error_waits) or self._ends(deadline):
+                self._gather_broker(wanted - len(self.gathered), 0 if to_error and self.gathered.error_waits else left)
+            if len(self.gathered) >= wanted or (to_error and self.gathered.error_waits) or self._ends(deadline):
                 return
             left = _patience(deadline)
             if self._flows.routes.any_not_by_broker:
@@ -151,7 +153,7 @@ class Deliveries:
 
     def _begin(self, timeout: float) -> Deadline | None:
         self.settle()
-        self.markers.delivery_begins(self.gathered)
+        self.markers.delivery_begins(self.gathered.pieces)
         self._of_one_partition = False
         return None if timeout < 0 else Deadline(self._clock, timeout)
 
@@ -163,7 +165,7 @@ class Deliveries:
             self._switched = False
             self._routing.switched(self.take_back)
         if self._routing.recheck():
-            self.markers.look(self.gathered)
+            self.markers.look(self.gathered.pieces)
             callback: ProgressCallback | None = self._remote.progress_cb
             for progress in () if callback is None else self._progress.due(self._clock.monotonic(), self._flows):
                 if callback is not None and self._flows.get(progress.topic, progress.partition) is not None:
@@ -183,10 +185,10 @@ class Deliveries:
             self._engine.wait(min(seconds, _WAKE_SECONDS))
         now = self._clock.monotonic()
         serves = now >= self._serve_at
-        if self.gathered:
+        if self.gathered.pieces:
             if serves:
                 self._serve_at = now + _INNER_SECONDS
-                self._gather_broker(len(self.gathered) + 1, 0)
+                self._gather_broker(1, 0)
         elif self._flows.routes.any_not_by_broker:
             self._gather_in_turn(now, serves=serves)
         else:
@@ -199,16 +201,17 @@ class Deliveries:
             self._broker_turn = False
             self._serve_at = now + _INNER_SECONDS
             self._gather_broker(self._ahead if self._flows.routes.by_broker else 1, 0)
-            if self.gathered:
+            if self.gathered.pieces:
                 return
         self._broker_turn = bool(self._flows.routes.by_broker)
         taken = None if now < self._lost_by else self._routing.take(self._ahead)
         if taken is not None:
-            self.gathered, self._of_one_partition = cast("list[Piece]", taken), True
+            self.gathered.add(cast("list[Piece]", taken))
+            self._of_one_partition = True
         elif not asks_broker:
             self._gather_broker(self._ahead, 0)
 
-    def _gather_both(self, wanted: int, take: Callable[[int], Sequence[Piece] | None]) -> None:
+    def _gather_both(self, wanted: int, take: _Take) -> None:
         """Gathers available records: up to half from the broker, then from the tier, then the rest from the broker.
 
         If the broker has no partition to deliver, and the tier fills the call, ten polls of the inner consumer a second do.
@@ -217,58 +220,34 @@ class Deliveries:
         now, routes = self._clock.monotonic(), self._flows.routes
         if now < self._serve_at and not routes.by_broker and not routes.undecided:
             self._gather_tier(wanted, take)
-            if self._count_gathered >= wanted:
+            if len(self.gathered) >= wanted:
                 return
         self._serve_at = now + _INNER_SECONDS
         self._broker_turn = not self._broker_turn
-        room = wanted - self._count_gathered
+        room = wanted - len(self.gathered)
         # With enough records the inner consumer is still polled; its records then wait for the next call.
         share = (room + self._broker_turn) // 2 if room > 0 else 1
-        more = self._gather_broker(len(self.gathered) + share, 0) == share
+        more = self._gather_broker(share, 0) == share
         self._gather_tier(wanted, take)
         if more:
-            self._gather_broker(wanted - self._in_runs, 0)
+            self._gather_broker(wanted - len(self.gathered), 0)
 
-    def _gather_tier(self, wanted: int, take: Callable[[int], Sequence[Piece] | None]) -> None:
+    def _gather_tier(self, wanted: int, take: _Take) -> None:
         """Gathers available records of the tier until there are ``wanted``."""
         if self._lost_by and self._clock.monotonic() < self._lost_by:
             return
-        while (room := wanted - self._count_gathered) > 0:
+        while (room := wanted - len(self.gathered)) > 0:
             taken = take(room)
             if taken is None:
                 return
-            self.gathered += taken
+            self.gathered.add(cast("list[Piece]", taken))
 
-    def _take_run(self, limit: int) -> Sequence[Piece] | None:
+    def _take_run(self, limit: int) -> list[Piece] | None:
         run = self._routing.take_run(limit)
-        if run is None:
-            return None
-        self._runs.append(run)
-        return [run]
+        return None if run is None else [run]
 
-    @property
-    def _in_runs(self) -> int:
-        """The number of gathered records minus the number of gathered pieces."""
-        return sum(map(len, self._runs)) - len(self._runs)
-
-    @property
-    def _count_gathered(self) -> int:
-        """The number of gathered records and errors."""
-        return len(self.gathered) + self._in_runs
-
-    def _as_messages(self) -> None:
-        """Turns runs into messages: a call for messages delivers what a call for Arrow has gathered."""
-        if self._runs:
-            self._runs = []
-            pieces = [piece.messages() if isinstance(piece, MessageRun) else [piece] for piece in self.gathered]
-            self.gathered = [message for messages in pieces for message in messages]
-
-    def _look_for_errors(self) -> None:
-        self._error_waits = any(piece.error() is not None for piece in self.gathered)
-
-    def _gather_broker(self, wanted: int, seconds: float) -> int:
-        """Gathers from the inner consumer until there are ``wanted`` records. Returns the number of its messages."""
-        room = wanted - len(self.gathered)
+    def _gather_broker(self, room: int, seconds: float) -> int:
+        """Gathers up to ``room`` messages from the inner consumer. Returns the number of its messages."""
         if room <= 0:
             return 0
         self.serves_callbacks = self.markers.unseen = True
@@ -287,10 +266,7 @@ class Deliveries:
                     self.take_back(flow)
                 arrived = [arrived[-1]]
                 self._serve_at, self._lost_by = 0.0, self._clock.monotonic() + _LOSS_SECONDS
-            if self.gathered:
-                self.gathered += arrived
-            else:
-                self.gathered = cast("list[Piece]", arrived)
+            self.gathered.add(cast("list[Piece]", arrived))
         self.held.come_out()
         return count
 
@@ -299,7 +275,7 @@ class Deliveries:
         if self._behaviour.announces_ends or arrived[-1].error() is not None:
             records = sum(message.error() is None for message in arrived)
             self.broker_records += records
-            self._error_waits |= records < len(arrived)
+            self.gathered.error_waits |= records < len(arrived)
         else:
             self.broker_records += len(arrived)
 
@@ -312,43 +288,18 @@ class Deliveries:
     # -- handing out -------------------------------------------------------------------------------------------------------
 
     def _begin_slice(self) -> Message | None:
-        self._as_messages()
-        messages, self.gathered = cast("list[Message]", self.gathered), []
+        self.gathered.as_messages()
+        messages = cast("list[Message]", self.gathered.take(len(self.gathered.pieces)))
         if self._tiers.unplaced:
             self._place(messages)
         largest = max(map(len, messages[:: len(messages) // _SAMPLE + 1]))
         self._ahead = max(1, min(2 * self._ahead, _AHEAD, _AHEAD_BYTES // (largest + 1)))
         return self.queue.hand_out(messages, of_one_partition=self._of_one_partition or len(self._flows) == 1)
 
-    def _pieces_of(self, wanted: int) -> int:
-        """Returns the number of pieces with the first ``wanted`` records, up to the first error; 1 if the first is an error.
-
-        It splits a run that has more.
-        """
-        records = 0
-        for index, piece in enumerate(self.gathered):
-            if piece.error() is not None:
-                return max(index, 1)
-            if records == wanted:
-                return index
-            if isinstance(piece, MessageRun):
-                if len(piece) > wanted - records:
-                    self.gathered[index : index + 1] = piece.split(wanted - records)
-                    return index + 1
-                records += len(piece)
-            else:
-                records += 1
-        return len(self.gathered)
-
     def _hand_out(self, limit: int) -> list[Piece]:
         """Returns the first ``limit`` gathered pieces; positions and stored offsets follow."""
-        batch = self.gathered
-        if len(batch) > limit:
-            batch, self.gathered = batch[:limit], batch[limit:]
-            reached = self._reached_in(batch)
-        else:
-            self.gathered = []
-            reached = self._reached(batch) if batch else []
+        batch = self.gathered.take(limit)
+        reached = self._reached_in(batch) if self.gathered.pieces else self._reached(batch) if batch else []
         if self._tiers.unplaced:
             self._place(batch)
         if reached:
@@ -395,29 +346,24 @@ class Deliveries:
         lasts, waiting = self.queue.settle()
         for last in lasts:
             self._note_handed_out(last)
-        self.gathered[:0] = waiting
+        self.gathered.put_back(waiting)
 
     def seal(self, flows: Iterable[PartitionFlow]) -> None:
         """Settles, and records the delivered offsets of partitions whose position may be lost."""
         self.settle()
         sealed = list(flows)
-        self.markers.before_loss(sealed, self.gathered)
+        self.markers.before_loss(sealed, self.gathered.pieces)
         for flow in sealed:
             self._tiers.seal(flow.key, flow.position)
 
     def take_back(self, flow: PartitionFlow) -> None:
         """Removes a partition's gathered records from the list. Reading must continue at the first of them."""
         self.settle()
-        mine = [message for message in self.gathered if key_of(message) == flow.key]
-        if mine:
-            self._runs = [run for run in self._runs if key_of(run) != flow.key]
-            self.gathered[:] = [message for message in self.gathered if key_of(message) != flow.key]
-            records = [offset_of(message) for message in mine if message.error() is None]
-            self._look_for_errors()
-            if records:
-                flow.take_back(min(records))
-                self._flows.advanced.discard(flow)
-                self._flows.reroute()
+        first = self.gathered.take_back(flow.key)
+        if first is not None:
+            flow.take_back(first)
+            self._flows.advanced.discard(flow)
+            self._flows.reroute()
 
     def commit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The application commits. A partition that waits for its committed offset begins at the one before this commit."""
@@ -430,12 +376,12 @@ class Deliveries:
         self.queue.store()
         message, offsets = both("message", "offsets", args, kwargs)
         if message is None and offsets is None:  # confluent_kafka's values do not support comparison
-            self.markers.before_commit(self.gathered)
+            self.markers.before_commit(self.gathered.pieces)
         return self._commits.commit(args, kwargs)
 
     def position(self, answered: list[TopicPartition]) -> list[TopicPartition]:
         """Replaces positions of the inner consumer by the offsets after the delivered records. Changes and returns the list."""
-        gathered = {key_of(message) for message in self.gathered if message.error() is None} if self.gathered else ()
+        gathered = {key_of(piece) for piece in self.gathered.pieces if piece.error() is None}
         for index, tp in enumerate(answered):
             key = tp.topic, tp.partition
             flow = self._flows.get(*key)
@@ -482,12 +428,11 @@ class Deliveries:
     def before_close(self) -> None:
         """Called before the inner consumer closes, which commits the offsets that are stored then."""
         self.seal(self._flows)
-        self.markers.before_close(self.gathered)
+        self.markers.before_close(self.gathered.pieces)
 
     def close(self) -> None:
         """Drops all gathered records."""
         self.gathered.clear()
-        self._runs.clear()
         self.queue.close()
 
 

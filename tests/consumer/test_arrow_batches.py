@@ -214,7 +214,11 @@ def test_an_error_ends_the_batch_and_is_raised_by_the_next_call(cluster: Embedde
         run = None
         while run is None:
             run = deliveries._take_run(40)
-        deliveries.gathered = [*run, end_of_partition(), *(deliveries._take_run(1) or ())]
+        behind = deliveries._take_run(1)
+        assert behind is not None
+        deliveries.gathered.add(run)
+        deliveries.gathered.add([end_of_partition()])
+        deliveries.gathered.add(behind)
         assert rows_in(consumer.consume_arrow(1000, PATIENCE_SECONDS)) == expected[10 : 10 + len(run[0])]  # type: ignore[arg-type]
         stands = 10 + len(run[0])  # type: ignore[arg-type]
         assert consumer.position([at(0)])[0].offset == stands
@@ -231,7 +235,8 @@ def gather_behind_an_error(deliveries: Deliveries) -> None:
     run = None
     while run is None:
         run = deliveries._take_run(30)
-    deliveries.gathered = [end_of_partition(), *run]
+    deliveries.gathered.add([end_of_partition()])
+    deliveries.gathered.add(run)
 
 
 def test_a_run_that_waits_behind_an_error_is_cut_or_becomes_messages(cluster: EmbeddedCluster, expected: list[Row]) -> None:
@@ -256,7 +261,7 @@ def test_a_seek_takes_back_an_error_and_the_run_behind_it(cluster: EmbeddedClust
         deliveries = consumer._deliveries
         gather_behind_an_error(deliveries)
         consumer.seek(at(5))
-        assert (deliveries.gathered, deliveries._runs) == ([], [])
+        assert (deliveries.gathered.pieces, len(deliveries.gathered)) == ([], 0)
         assert take(consumer, 20, by_arrow) == expected[5:25]
 
 

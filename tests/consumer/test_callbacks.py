@@ -97,7 +97,7 @@ def at(offset: int, partition: int = 0) -> TopicPartition:
 def gather(consumer: SeamedConsumer, count: int = 0) -> int:
     """Calls poll() until records are gathered; returns how many."""
     consumer._deliveries.settle()
-    if not consumer._deliveries.gathered:
+    if not consumer._deliveries.gathered.pieces:
         assert consumer.poll(PATIENCE_SECONDS) is not None
     consumer._deliveries.settle()
     assert len(consumer._deliveries.gathered) > count
@@ -193,9 +193,9 @@ def test_records_of_the_broker_that_were_gathered_come_again_after_a_pause(
     consumer.seek(at(local_start))
     arrived = take(consumer, 1)
     batch = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
-    consumer._deliveries.gathered = list(batch)  # as a call leaves it in which a callback raised
+    consumer._deliveries.gathered.add(list(batch))  # as a call leaves it in which a callback raised
     consumer.pause([at(0)])
-    assert consumer._deliveries.gathered == []
+    assert consumer._deliveries.gathered.pieces == []
     assert position(consumer) == local_start + 1
     assert consumer.consume(5, 0.2) == []
     consumer.resume([at(0)])
@@ -292,7 +292,8 @@ def test_the_inner_consumer_is_polled_even_when_enough_waits(
 def test_a_broker_record_that_waits_is_not_in_the_position(consumer: SeamedConsumer, local_start: int) -> None:
     consumer.seek(at(local_start))
     take(consumer, 1)
-    consumer._deliveries.gathered = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
+    batch = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
+    consumer._deliveries.gathered.add(list(batch))
     assert position(consumer) == local_start + 1
     take(consumer, 4)
     assert position(consumer) == local_start + 5
@@ -313,7 +314,7 @@ def test_lost_partitions_are_gone_after_the_callback_and_not_stored(consumer: Se
     consumer.callbacks["on_lost"](consumer, [at(0)])
     assert seen == [("lost", 5)]
     assert len(consumer._flows) == 0
-    assert consumer._deliveries.gathered == []
+    assert consumer._deliveries.gathered.pieces == []
 
 
 def test_a_lost_callback_defaults_to_that_of_revocation(consumer: SeamedConsumer) -> None:

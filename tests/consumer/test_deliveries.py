@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.deliveries import Deliveries
+from kafka_remote_client.consumer.gathered import Gathered
+from kafka_remote_client.consumer.message_run import Piece
 from tests.support.locations import ManualClock
 
 
@@ -18,20 +20,21 @@ from tests.support.locations import ManualClock
 def test_poll_gathers_fewer_large_messages_ahead(size: int, ahead: int) -> None:
     handed_out = SimpleNamespace(hand_out=lambda messages, of_one_partition: messages[0])
     tiers = SimpleNamespace(unplaced=set())
-    state: Any = SimpleNamespace(gathered=[bytes(size)], _tiers=tiers, _ahead=400, queue=handed_out, _flows=[])
+    pieces: Any = [bytes(size)]
+    state: Any = SimpleNamespace(gathered=Gathered(pieces), _tiers=tiers, _ahead=400, queue=handed_out, _flows=[])
     state._of_one_partition = True
-    state._as_messages = lambda: None
     assert Deliveries._begin_slice(state) == bytes(size)
     assert state._ahead == ahead
 
 
 def test_the_ends_of_partitions_are_no_records_of_the_broker() -> None:
-    state: Any = SimpleNamespace(_behaviour=SimpleNamespace(announces_ends=True), broker_records=0, _error_waits=False)
+    behaviour = SimpleNamespace(announces_ends=True)
+    state: Any = SimpleNamespace(_behaviour=behaviour, broker_records=0, gathered=Gathered())
     record, end = SimpleNamespace(error=lambda: None), SimpleNamespace(error=lambda: KafkaError(KafkaError._PARTITION_EOF))
     arrived: Any = [end, record]
     Deliveries._count(state, arrived)
     assert state.broker_records == 1
-    assert state._error_waits
+    assert state.gathered.error_waits
 
 
 class Gathering:
@@ -40,17 +43,13 @@ class Gathering:
     def __init__(self, *, by_broker: bool = False, undecided: bool = False) -> None:
         self.clock = ManualClock()
         self.polls: list[int] = []
-        self.gathered: list[bytes] = []
+        self.gathered = Gathered()
         self._clock, self._flows = self.clock, SimpleNamespace(routes=SimpleNamespace(by_broker=by_broker, undecided=undecided))
-        self._broker_turn, self._in_runs, self._serve_at, self._lost_by = False, 0, 0.0, 0.0
+        self._broker_turn, self._serve_at, self._lost_by = False, 0.0, 0.0
 
-    @property
-    def _count_gathered(self) -> int:
-        return len(self.gathered)
-
-    def _gather_broker(self, wanted: int, _seconds: float) -> int:
-        if wanted > len(self.gathered):
-            self.polls.append(wanted)
+    def _gather_broker(self, room: int, _seconds: float) -> int:
+        if room > 0:
+            self.polls.append(room)
         return 0
 
     def _gather_tier(self, wanted: int, take: Any) -> None:
@@ -58,10 +57,10 @@ class Gathering:
 
     def gather(self, wanted: int, available: int) -> None:
         """A call for ``wanted`` records of which the tier has ``available``."""
-        items = [b""] * available
-        self.gathered = []
+        items: Any = [b""] * available
+        self.gathered = Gathered()
 
-        def take(room: int) -> list[bytes] | None:
+        def take(room: int) -> list[Piece] | None:
             taken = items[:room]
             del items[:room]
             return taken or None
@@ -71,9 +70,10 @@ class Gathering:
 
 def test_the_inner_consumer_is_polled_where_enough_waits_already() -> None:
     state = Gathering(by_broker=True)
-    state.gathered = [b""] * 5
+    waiting: Any = [b""] * 5
+    state.gathered = Gathered(waiting)
     Deliveries._gather_both(state, 5, lambda _: None)  # type: ignore[arg-type]
-    assert state.polls == [6]
+    assert state.polls == [1]
 
 
 def test_the_inner_consumer_is_polled_ten_times_a_second_beside_the_tier() -> None:
@@ -107,7 +107,7 @@ def test_routes_are_decided_within_the_time_of_the_call(timeout: float, allowed:
     deadline = None if timeout < 0 else Deadline(ManualClock(), timeout)
     routes = SimpleNamespace(any_not_by_broker=False)
     state: Any = SimpleNamespace(_flows=SimpleNamespace(routes=routes), _begin=lambda _: deadline)
-    state._count_gathered, state._in_runs = 1, 0
+    state.gathered = Gathered([Message(value=b"")])
     state._look, state._gather_broker = asked.append, lambda *_: None
     Deliveries._gather(state, 1, timeout, lambda _: None)
     assert asked == [allowed]

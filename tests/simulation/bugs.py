@@ -48,8 +48,8 @@ SIMULATED = (
     *(
         f"kafka_remote_client.consumer.{name}"
         for name in (
-            *("assignment", "committed_offsets", "deliveries", "delivery_queue", "partition_flow", "passed_markers"),
-            *("route_state", "routing", "subscription_state"),
+            *("assignment", "committed_offsets", "deliveries", "delivery_queue", "gathered", "partition_flow"),
+            *("passed_markers", "route_state", "routing", "subscription_state"),
         )
     ),
 )
