@@ -9,6 +9,8 @@ Fixtures import what they need themselves: each worker of each suite imports thi
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import logging
 import os
@@ -91,6 +93,24 @@ def pytest_configure(config: pytest.Config) -> None:
         (run / "owner.pid").write_text(str(os.getpid()))
         os.environ[RUN_VARIABLE] = str(run)
         config.stash[_OUR_RUN] = run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keeps modules and tests, which live as long as the process, out of each garbage collection during the tests.
+
+    They are up to a million objects. To look at them again and again took a tenth of the CPU time of a run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+atexit.register(gc.unfreeze)  # extension modules complain at the end about objects of theirs that were not collected
 
 
 @pytest.hookimpl(tryfirst=True)
