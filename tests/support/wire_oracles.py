@@ -8,6 +8,7 @@ any error as version 0. So they judge messages without those; tagged fields are 
 from __future__ import annotations
 
 import io
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -65,7 +66,13 @@ def check_damage(api: str, direction: str, version: int, data: st.DataObject) ->
 
 
 def _draw(api: str, direction: str, version: int, data: st.DataObject, *, tags: bool) -> Any:
-    return data.draw(getattr(getattr(wire_values, api)(version, tags=tags), direction)(), direction)
+    return data.draw(_strategy(api, direction, version, tags), direction)
+
+
+@cache
+def _strategy(api: str, direction: str, version: int, tags: bool) -> st.SearchStrategy[Any]:
+    """Cached, because Hypothesis checks each new strategy, which takes most of the time of an example."""
+    return getattr(getattr(wire_values, api)(version, tags=tags), direction)()  # type: ignore[no-any-return]
 
 
 def _ours(api: str, verb: str, direction: str) -> Any:
