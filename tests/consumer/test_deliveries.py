@@ -111,3 +111,45 @@ def test_routes_are_decided_within_the_time_of_the_call(timeout: float, allowed:
     state._look, state._gather_broker = asked.append, lambda *_: None
     Deliveries._gather(state, 1, timeout, lambda _: None)
     assert asked == [allowed]
+
+
+def flow_at(position: int) -> Any:
+    return SimpleNamespace(handed=position, position=position, stores=lambda place: ("stored", place))
+
+
+def test_each_partition_of_a_batch_stores_its_position() -> None:
+    flows = {("t", 0): flow_at(5), ("t", 1): flow_at(-1001), ("t", 2): flow_at(9)}
+    state: Any = SimpleNamespace(_stores=True, _flows=SimpleNamespace(get=lambda *key: flows.get(key)))
+    state._note_handed_out = lambda _: None
+    batch: Any = [Message(topic="t", partition=number, offset=0) for number in (0, 1, 2, 7)]
+    assert Deliveries._reached_in(state, batch) == [("stored", 5), ("stored", 9)]
+    state._stores = False
+    assert Deliveries._reached_in(state, batch) == []
+
+
+def test_messages_of_known_partitions_are_judged_by_their_route() -> None:
+    flow = flow_at(5)
+    flows = SimpleNamespace(get=lambda *key: flow if key == ("t", 1) else None)
+    state: Any = SimpleNamespace(_flows=flows, _routing=SimpleNamespace(deliverable=lambda *_: None))
+    known, other = (Message(topic="t", partition=number, offset=0) for number in (1, 2))
+    assert Deliveries._deliverable(state, known) is None
+    assert Deliveries._deliverable(state, other) is other
+
+
+def test_progress_of_revoked_partitions_is_not_reported() -> None:
+    told: list[int] = []
+    flows: Any = SimpleNamespace(routes=SimpleNamespace(undecided=False), left={("t", 0), ("t", 1)})
+    flows.get = lambda *key: key if key in flows.left else None
+
+    def callback(progress: Any) -> None:
+        told.append(progress.partition)
+        flows.left.discard(("t", 1))
+
+    due = [SimpleNamespace(topic="t", partition=number) for number in (0, 1)]
+    state: Any = SimpleNamespace(_flows=flows, _switched=False, _clock=ManualClock(), gathered=[])
+    state._routing = SimpleNamespace(recheck=lambda: True)
+    state.markers = SimpleNamespace(look=lambda _: None)
+    state._remote = SimpleNamespace(progress_cb=callback)
+    state._progress = SimpleNamespace(due=lambda *_: due)
+    Deliveries._look(state, 0.0)
+    assert told == [0]

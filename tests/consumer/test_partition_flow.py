@@ -224,3 +224,11 @@ def test_a_seek_awaits_what_its_target_awaits() -> None:
     assert flow.route is Route.AWAITS_BOUNDS
     flow.sought(PartitionFlow("t", 0, 60))
     assert flow.route is Route.STARTING
+
+
+@pytest.mark.parametrize(("epoch", "is_stored"), [(3, True), (2, False)])
+def test_offset_zero_of_a_newer_log_is_stored_below_the_floor(epoch: int, is_stored: bool) -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.floor, flow.floor_epoch = 5, 2
+    stored = flow.stores(topic_partition("t", 0, 0, epoch))
+    assert stored.offset == (0 if is_stored else OFFSET_INVALID)

@@ -278,3 +278,10 @@ def test_a_disk_error_is_raised_and_leaves_no_claim(cache: DiskCache, monkeypatc
         with pytest.raises(OSError, match="No space"):
             cache.open(ONE, ByteRange(0, 10))
     assert kept(cache, ByteRange(0, 10)) == DATA[:10]
+
+
+def test_a_range_fits_in_seven_eighths_of_the_limit(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, 8 * MIB)
+    largest = 7 * MIB - CacheEntryHeader.size_for(7 * MIB)
+    assert cache.fits(largest)
+    assert not cache.fits(largest + 1), "other processes may add to the last eighth before they count again"

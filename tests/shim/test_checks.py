@@ -6,11 +6,13 @@ import struct
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError, LocationError, RemoteStorageAccessError
 from kafka_remote_client.protocol.connection import BrokerConnection
+from kafka_remote_client.shim import checks
 from kafka_remote_client.shim.checks import check_brokers, check_metadata_topic, check_shim
 from kafka_remote_client.shim.config import ShimConfig
 from tests.support.mock_cluster import mock_cluster
@@ -70,6 +72,17 @@ def test_a_store_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: 
         config = ShimConfig(f"{host}:{port}", store=tmp_path.as_uri(), metadata_topic="metadata")
         (found,) = check_shim(config, SystemClock())
     assert found.startswith("the store cannot be read: access denied")
+
+
+def test_the_check_creates_no_metadata_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refused:
+        def __init__(self, settings: dict[str, object]) -> None:
+            assert settings["allow.auto.create.topics"] is False
+            raise KafkaException("made")
+
+    monkeypatch.setattr(checks, "Consumer", Refused)
+    with pytest.raises(ConfigurationError, match="made"):
+        check_metadata_topic(ShimConfig("broker:1", metadata_consumer={"allow.auto.create.topics": "true"}))
 
 
 def test_unusable_settings_raise(tmp_path: Path) -> None:

@@ -112,7 +112,13 @@ def test_urls_that_open_whole_objects_need_permission(monkeypatch: pytest.Monkey
     told = {"store": "tape://library", "store_options": {"tape.drive": "3"}}
     with pytest.raises(ConfigurationError, match="--whole-object-urls"):
         made(**told)
-    made(**told, topic_policies={"orders.grant": "whole-object"}).close()
+    tier = made(**told, topic_policies={"orders.grant": "whole-object", "payments.grant": "range"})
+    tier.start()
+    try:
+        assert tier.strategy._limits.permits("orders")
+        assert not tier.strategy._limits.permits("payments")
+    finally:
+        tier.close()
     tier = made(**told, whole_object_urls=True)
     tier.start()
     try:
@@ -129,6 +135,7 @@ def test_urls_that_open_whole_objects_need_permission(monkeypatch: pytest.Monkey
         ({}, "needs a store"),
         ({"store": "tape://library"}, "these stores only: .*file.*s3"),
         ({"store": "s3://bucket", "store_options": {"s3.colour": "red"}}, "unknown setting: s3.colour"),
+        ({"store": "HERE", "store_options": {"colour": "red"}}, "unknown setting of the store: colour"),
         ({"store": "file:///no/such/directory"}, "director"),
         ({"store": "HERE", "layout": "unheard-of"}, "unheard-of"),
         ({"store": "HERE", "origin_public_url": "ftp://x"}, "object origin"),

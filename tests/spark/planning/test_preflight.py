@@ -119,6 +119,13 @@ def test_a_tiered_offset_that_is_not_granted_is_a_failure_after_attempts() -> No
     assert len(store.located) == ATTEMPTS
 
 
+def test_the_pauses_between_attempts_are_short_on_the_clock() -> None:
+    given: Any = Store(NotRemote("not-granted"))
+    clock = ManualClock()
+    preflight(given, given, RANGES, OFFSETS, clock=clock, timeout=1)
+    assert 1000 < clock.now < 1001, "a query is planned meanwhile"
+
+
 def test_a_forbidden_byte_is_the_failure() -> None:
     error = ForbiddenLocationError("not allowed")
     store = Store(error)

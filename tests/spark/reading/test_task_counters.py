@@ -74,6 +74,13 @@ def test_what_holds_no_counters_is_refused(tmp_path: Path) -> None:
             load_counters(str(file))
 
 
+def test_a_file_without_counters_is_refused_among_good_ones(tmp_path: Path) -> None:
+    write_counters(str(tmp_path), "t-0-0-9", 0, {GETS: 2})
+    (tmp_path / "other.json").write_text('{"counters": {}}')
+    with pytest.raises(ConfigurationError, match="holds JSON that is not the counters of a split"):
+        load_counters(str(tmp_path))
+
+
 def test_one_file_is_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         write_counters(str(tmp_path), f"t-0-{number}-{number + 1}", 0, {GETS: 2})

@@ -144,8 +144,8 @@ def test_a_batch_waits_for_enough_but_not_for_ever(cluster: FakeCluster) -> None
     assert stream.latestOffset(START, ReadMinRows(1000)) == START
     clock.now += 9
     assert stream.latestOffset(START, ReadMinRows(1000)) == START
-    clock.now += 2
-    assert stream.latestOffset(START, ReadMinRows(1000)) == END
+    clock.now += 1
+    assert stream.latestOffset(START, ReadMinRows(1000)) == END, "the time is over"
     assert stream.latestOffset(START, ReadMinRows(1000)) == START
     cluster.log_ends = {A0: 900, A1: 900}
     assert stream.latestOffset(START, ReadMinRows(1000)) == {"a": {"0": 900, "1": 900}}

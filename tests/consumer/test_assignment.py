@@ -1,0 +1,61 @@
+"""What a resumed partition does. test_rebalance and test_direct_consumer test assignments on the embedded cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from kafka_remote_client.consumer.assignment import Assignment
+from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.partition_flow import PartitionFlow
+from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.consumer.subscription_state import SubscriptionState
+
+
+class Calls:
+    """The inner consumer and the routing: calls by name, with the partitions."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, list[int]]] = []
+
+    def resume(self, partitions: Any) -> None:
+        if not isinstance(partitions, list):
+            raise TypeError("expected list of TopicPartition")
+        self.made.append(("resume", [tp.partition for tp in partitions]))
+
+    def go_remote(self, flow: PartitionFlow, _event: object) -> None:
+        self.made.append(("go_remote", [flow.partition]))
+
+    def go_broker(self, flow: PartitionFlow, _event: object) -> None:
+        self.made.append(("go_broker", [flow.partition]))
+
+
+def assignment(calls: Any, *flows: PartitionFlow) -> Assignment:
+    known = SubscriptionState()
+    for flow in flows:
+        known.add(flow)
+    none: Any = None
+    inner = InnerConsumer.of(lambda name: getattr(calls, name, lambda *_: None))
+    return Assignment(inner, known, none, calls, none, none, False)
+
+
+def test_only_partitions_that_the_broker_delivers_are_resumed_inside() -> None:
+    flows = [PartitionFlow("t", number, 5) for number in range(4)]
+    for flow, route in zip(flows, (Route.REMOTE, Route.BROKER, Route.BROKER, Route.REMOTE), strict=True):
+        flow.route = route
+    flows[2].moved = True
+    calls = Calls()
+    assigned = assignment(calls, *flows)
+    for flow in flows[:3]:
+        flow.paused = True
+    assigned.resume([TopicPartition("t", number) for number in range(5)])
+    assert calls.made == [("go_remote", [0]), ("go_broker", [2]), ("resume", [1, 4])]
+    assert not any(flow.paused for flow in flows)
+
+
+def test_the_inner_consumer_refuses_what_is_no_list_of_partitions() -> None:
+    wrong: Any = "t"
+    with pytest.raises(TypeError, match="expected list of TopicPartition"):
+        assignment(Calls()).resume(wrong)
