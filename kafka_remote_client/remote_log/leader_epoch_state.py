@@ -74,12 +74,11 @@ class RemoteLogLeaderEpochState:
             self._by_end = sorted((end, -start) for start, end in zip(self._starts, self._ends, strict=True))
         return self._ids[bisect_left(self._starts, -self._by_end[-1][1])] if self._by_end else None
 
-    def copy_finished(self, start_offset: int, segment_id: bytes, end_offset: int, segment_end: int | None = None) -> None:
+    def copy_finished(self, start_offset: int, segment_id: bytes, end_offset: int, segment_end: int) -> None:
         """Adds a segment with the offsets ``[start_offset, end_offset]`` of this epoch. ``segment_end``: its own end offset."""
         starts = self._starts
         while starts and starts[-1] > start_offset and self._highest <= end_offset:
             self._remove(len(starts) - 1)
-        end = end_offset if segment_end is None else segment_end
         at = len(starts)
         if starts and starts[-1] >= start_offset:
             at = bisect_left(starts, start_offset)
@@ -87,9 +86,9 @@ class RemoteLogLeaderEpochState:
                 self._remove(at)
         starts.insert(at, start_offset)
         self._ids.insert(at, segment_id)
-        self._ends.insert(at, end)
+        self._ends.insert(at, segment_end)
         if self._by_end is not None:
-            insort(self._by_end, (end, -start_offset))
+            insort(self._by_end, (segment_end, -start_offset))
         self._highest = max(self._highest, end_offset)
 
     def delete_started(self, start_offset: int, segment_id: bytes) -> None:

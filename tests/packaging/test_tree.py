@@ -52,7 +52,6 @@ _TESTED_ELSEWHERE = {
     "kafka_remote_client/cli/options.py": "the verbs' own tests",
     "kafka_remote_client/cli/remarks.py": "test_main",
     "kafka_remote_client/cli/store_arguments.py": "test_dump and test_ls",
-    "kafka_remote_client/consumer/assignment.py": "test_direct_consumer, test_callbacks, test_offsets, test_rebalance",
     "kafka_remote_client/fetch/read_request.py": "a value; test_partition_read and test_engine",
     "kafka_remote_client/fetch/shared.py": "values alone; test_partition_read and test_scheduler",
     "kafka_remote_client/consumer/message_positions.py": "every test that delivers",

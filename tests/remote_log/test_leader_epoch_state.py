@@ -16,7 +16,7 @@ def state():
 
 
 def finish(state, segment_id, start, end):
-    state.copy_finished(start, segment_id, end)
+    state.copy_finished(start, segment_id, end, end)
 
 
 def referenced(state):

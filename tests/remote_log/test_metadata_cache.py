@@ -96,7 +96,9 @@ def test_a_whole_record_may_finish_a_copy_that_is_known(cache):
 
 def test_a_tombstone_of_a_segment_removes_it(cache):
     segment = finish(cache, metadata(0, 9))
+    before = cache.version
     assert cache.remove_segment(segment.remote_log_segment_id.id)
+    assert cache.version == before + 1
     assert cache.list_all_remote_log_segments() == []
     assert cache.leader_epochs() == []
     before = cache.version

@@ -87,11 +87,12 @@ def locked_key() -> bytes:
         private_key()[:-1],
         pem(private_key()[:500]),
         b"-----BEGIN PRIVATE KEY-----\n!!!\n-----END PRIVATE KEY-----",
+        pem(private_key()).replace(b"-----\n", b"-----\n!", 1),
         (golden_aiven("aiven-zstd-aes") / "keys" / "key1.public.der").read_bytes(),
         new_key(1024),
         locked_key(),
     ],
-    ids=["nothing", "words", "zeros", "cut", "cut PEM", "not base64", "public", "weak", "locked"],
+    ids=["nothing", "words", "zeros", "cut", "cut PEM", "not base64", "stray character", "public", "weak", "locked"],
 )
 def test_a_file_without_a_private_key_is_refused(data):
     with pytest.raises(ConfigurationError, match="'key1' is not an unencrypted RSA private key"):
