@@ -152,3 +152,27 @@ def test_a_stock_consumer_answers_as_one_with_direct_fetch_off(
 
     asyncio.run(scenario())
     assert caplog.text.count("direct fetch is off: confluent_kafka.aio cannot build") == 2
+
+
+def test_a_coroutine_receives_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    class BegunError(Exception):
+        pass
+
+    given: dict[str, Any] = {}
+    told: list[str] = []
+
+    def begin(_: object, settings: dict[str, Any], *_more: object) -> None:
+        given.update(settings)
+        raise BegunError
+
+    async def progress(report: str) -> None:
+        told.append(report)
+
+    async def make_and_report() -> None:
+        with pytest.raises(BegunError):
+            AIOConsumer({"fetch.remote.progress.cb": progress})
+        await asyncio.get_running_loop().run_in_executor(None, given["fetch.remote.progress.cb"], "half")
+
+    monkeypatch.setattr(ours_of_aio, "_begin", begin)
+    asyncio.run(make_and_report())
+    assert told == ["half"]

@@ -1,4 +1,4 @@
-"""What a resumed partition does. test_rebalance and test_direct_consumer test assignments on the embedded cluster."""
+"""What pause and resume do. test_rebalance and test_direct_consumer test assignments on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
+from kafka_remote_client.model import PartitionOffsets
 
 
 class Calls:
-    """The inner consumer and the routing: calls by name, with the partitions."""
+    """The inner consumer, the routing and the deliveries: calls by name, with the partitions."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, list[int]]] = []
@@ -25,11 +26,25 @@ class Calls:
             raise TypeError("expected list of TopicPartition")
         self.made.append(("resume", [tp.partition for tp in partitions]))
 
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.made.append(("pause", [tp.partition for tp in partitions]))
+
+    def take_back(self, flow: PartitionFlow) -> None:
+        self.made.append(("take_back", [flow.partition]))
+
     def go_remote(self, flow: PartitionFlow, _event: object) -> None:
         self.made.append(("go_remote", [flow.partition]))
 
     def go_broker(self, flow: PartitionFlow, _event: object) -> None:
         self.made.append(("go_broker", [flow.partition]))
+
+
+class _Reader:
+    offsets = PartitionOffsets()
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
 
 
 def assignment(calls: Any, *flows: PartitionFlow) -> Assignment:
@@ -38,7 +53,7 @@ def assignment(calls: Any, *flows: PartitionFlow) -> Assignment:
         known.add(flow)
     none: Any = None
     inner = InnerConsumer.of(lambda name: getattr(calls, name, lambda *_: None))
-    return Assignment(inner, known, none, calls, none, none, False)
+    return Assignment(inner, known, none, calls, none, calls, False)
 
 
 def test_only_partitions_that_the_broker_delivers_are_resumed_inside() -> None:
@@ -53,6 +68,17 @@ def test_only_partitions_that_the_broker_delivers_are_resumed_inside() -> None:
     assigned.resume([TopicPartition("t", number) for number in range(5)])
     assert calls.made == [("go_remote", [0]), ("go_broker", [2]), ("resume", [1, 4])]
     assert not any(flow.paused for flow in flows)
+
+
+def test_a_paused_partition_reads_no_further_and_returns_its_records() -> None:
+    flows = [PartitionFlow("t", number, 5) for number in range(2)]
+    reader: Any = _Reader()
+    flows[0].reader = reader
+    calls = Calls()
+    assignment(calls, *flows).pause([TopicPartition("t", number) for number in (0, 9)])
+    assert calls.made == [("pause", [0, 9]), ("take_back", [0])]
+    assert [flow.paused for flow in flows] == [True, False]
+    assert (reader.stopped, flows[0].reader) == (True, None)
 
 
 def test_the_inner_consumer_refuses_what_is_no_list_of_partitions() -> None:

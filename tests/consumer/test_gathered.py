@@ -60,6 +60,12 @@ def test_a_run_is_split_after_the_wanted_records(wanted: int, pieces: int, total
     assert (made.pieces_of(wanted), len(made.pieces), len(made)) == (pieces, total, 5)
 
 
+def test_runs_are_taken_up_to_the_wanted_records() -> None:
+    made = gathered(run(0, 1), run(1, 1), run(2, 3))
+    assert [len(piece) for piece in made.take(made.pieces_of(4))] == [1, 1, 2]
+    assert offsets(made.pieces) == [4]
+
+
 @pytest.mark.parametrize(("before", "pieces"), [(0, 1), (2, 2)])
 def test_an_error_ends_the_pieces_and_comes_alone(before: int, pieces: int) -> None:
     made = gathered(*map(message, range(before)), error(), message(5))
