@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -152,6 +153,11 @@ def test_a_stock_consumer_answers_as_one_with_direct_fetch_off(
 
     asyncio.run(scenario())
     assert caplog.text.count("direct fetch is off: confluent_kafka.aio cannot build") == 2
+
+
+def test_the_constructor_has_the_arguments_and_defaults_of_upstream() -> None:
+    ours, upstream = (inspect.signature(one.__init__).parameters.values() for one in (AIOConsumer, aio.AIOConsumer))
+    assert [(one.name, one.default) for one in ours] == [(one.name, one.default) for one in upstream]
 
 
 def test_a_coroutine_receives_progress(monkeypatch: pytest.MonkeyPatch) -> None:
