@@ -232,3 +232,12 @@ def test_offset_zero_of_a_newer_log_is_stored_below_the_floor(epoch: int, is_sto
     flow.floor, flow.floor_epoch = 5, 2
     stored = flow.stores(topic_partition("t", 0, 0, epoch))
     assert stored.offset == (0 if is_stored else OFFSET_INVALID)
+
+
+def test_the_inner_consumer_at_the_position_moves_nothing() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.position, flow.position_epoch = 9, 4
+    assert not flow.inner_stands_at(topic_partition("t", 0, 9, -1))
+    assert (flow.position, flow.position_epoch) == (9, 4)
+    assert flow.inner_stands_at(topic_partition("t", 0, 10, 5))
+    assert flow.position == 10
