@@ -151,6 +151,24 @@ def test_limits_of_micro_batches_are_read() -> None:
     assert (found.max_offsets_per_trigger, found.min_offsets_per_trigger, found.max_trigger_delay) == (5, 2, "1h")
 
 
+@pytest.mark.parametrize(
+    ("option", "attribute", "least"),
+    [
+        ("minPartitions", "min_partitions", 1),
+        ("maxRecordsPerPartition", "max_records", 1),
+        ("remote.splitBytes", "split_bytes", 1),
+        ("kafkaConsumer.pollTimeoutMs", "poll_timeout_ms", 1),
+        ("fetchOffset.numRetries", "offset_retries", 0),
+        ("fetchOffset.retryIntervalMs", "offset_retry_interval_ms", 0),
+        ("remote.maxBrokerBytes", "max_broker_bytes", 0),
+    ],
+)
+def test_the_least_value_of_a_number_is_accepted(option: str, attribute: str, least: int) -> None:
+    assert getattr(parsed({option.lower(): str(least)}), attribute) == least
+    told = refusal(BASE | {option.lower(): str(least - 1)})
+    assert told == f"{option} must be a whole number, at least {least}"
+
+
 def test_a_minimum_batch_cannot_exceed_the_maximum() -> None:
     assert "minOffsetsPerTrigger must not be more than maxOffsetsPerTrigger" in refusal(
         BASE | {"minoffsetspertrigger": "20", "maxoffsetspertrigger": "15"}, streaming=True
