@@ -326,7 +326,7 @@ def test_partition_behind_the_local_log_goes_to_the_tier_at_its_position(rig: Ri
     rig.clock.now += 1
     rig.routing.recheck()
     assert rig.engine.read_requests[0].start_offset == 130
-    assert (flow.route, flow.reached) == (Route.REMOTE, 130)
+    assert (flow.route, flow.reached, flow.moved) == (Route.REMOTE, 130, True)
 
 
 def test_an_offset_that_the_log_has_lost_stays_with_the_broker(rig: Rig) -> None:

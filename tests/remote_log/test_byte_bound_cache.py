@@ -74,6 +74,8 @@ def test_statistics_count_hits_misses_and_drops():
     assert cache.nbytes > 500
     cache.put("c", 3, 500)
     assert cache.statistics().evictions == 2
+    assert [cache.get("a"), cache.get("c"), cache.get("c")] == [None, 3, 3]
+    assert (cache.statistics().misses, cache.statistics().hits) == (2, 3)
 
 
 def test_peek_ignores_an_expired_value():
@@ -86,7 +88,8 @@ def test_peek_ignores_an_expired_value():
     assert cache.peek("a") == 2
 
 
-def test_a_recorded_miss_counts():
+def test_recorded_misses_count():
     cache = ByteBoundCache(1)
     cache.note_miss()
-    assert cache.statistics().misses == 1
+    cache.note_miss()
+    assert cache.statistics().misses == 2
