@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.consumer.assignment import Assignment
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
@@ -20,6 +20,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.made: list[tuple[str, list[int]]] = []
+        self.closing = True
 
     def resume(self, partitions: Any) -> None:
         if not isinstance(partitions, list):
@@ -29,8 +30,20 @@ class Calls:
     def pause(self, partitions: list[TopicPartition]) -> None:
         self.made.append(("pause", [tp.partition for tp in partitions]))
 
+    def settle(self) -> None: ...
+
+    def seal(self, _flows: object) -> None: ...
+
+    def begin(self, _flows: object, *, assigned: bool) -> None: ...
+
     def take_back(self, flow: PartitionFlow) -> None:
         self.made.append(("take_back", [flow.partition]))
+
+    def seek(self, partition: TopicPartition) -> None:
+        raise KafkaException(KafkaError(KafkaError._STATE, f"offset {partition.offset}: refused"))
+
+    def begin_again(self, partitions: list[TopicPartition], *, in_group: bool) -> None:
+        self.made.append(("group" if in_group else "no group", [tp.partition for tp in partitions]))
 
     def go_remote(self, flow: PartitionFlow, _event: object) -> None:
         self.made.append(("go_remote", [flow.partition]))
@@ -53,7 +66,7 @@ def assignment(calls: Any, *flows: PartitionFlow) -> Assignment:
         known.add(flow)
     none: Any = None
     inner = InnerConsumer.of(lambda name: getattr(calls, name, lambda *_: None))
-    return Assignment(inner, known, none, calls, none, calls, False)
+    return Assignment(inner, known, none, calls, calls, calls, False)
 
 
 def test_only_partitions_that_the_broker_delivers_are_resumed_inside() -> None:
@@ -85,3 +98,33 @@ def test_the_inner_consumer_refuses_what_is_no_list_of_partitions() -> None:
     wrong: Any = "t"
     with pytest.raises(TypeError, match="expected list of TopicPartition"):
         assignment(Calls()).resume(wrong)
+
+
+def test_a_consumer_that_has_not_subscribed_commits_as_outside_a_group() -> None:
+    calls = Calls()
+    assigned = assignment(calls)
+    assert len(assigned._resolve([TopicPartition("t", 1, 5)])) == 1
+    assigned.in_group = True
+    assigned._resolve([TopicPartition("t", 2, 5)])
+    assert calls.made == [("no group", [1]), ("group", [2])]
+
+
+@pytest.mark.parametrize(
+    ("paused", "offset", "calls_made"),
+    [
+        (False, 7, [("pause", [0]), ("resume", [0])]),
+        (True, 7, [("pause", [0])]),
+        (False, OFFSET_END, [("resume", [0]), ("resume", [0])]),
+        (True, OFFSET_END, [("pause", [0])]),
+    ],
+)
+def test_a_refused_seek_leaves_a_partition_running_or_paused(paused: bool, offset: int, calls_made: list[Any]) -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.route = Route.BROKER
+    calls = Calls()
+    assigned = assignment(calls, flow)
+    flow.paused = paused
+    with pytest.raises(KafkaException, match=f"offset {offset}: refused"):
+        assigned.seek(TopicPartition("t", 0, offset))
+    assert calls.made == calls_made
+    assert flow.next_offset == 5

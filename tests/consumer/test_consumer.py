@@ -9,7 +9,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka import DeserializingConsumer, Message, TopicPartition
+from confluent_kafka import DeserializingConsumer, KafkaError, Message, TopicPartition
 
 import kafka_remote_client.consumer.direct_consumer as module
 from kafka_remote_client import Consumer
@@ -251,3 +251,12 @@ def test_cached_watermarks_follow_the_log_during_a_direct_read(tmp_path: Path) -
         take(consumer, 1)
         assert consumer.metrics()["remote-fetch-partition-tier"] == {f"{TOPIC}-0": 1}
         assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), cached=True) == (0, 430)
+
+
+def test_without_direct_fetch_records_are_the_brokers_and_errors_nobodys() -> None:
+    consumer = Consumer(OFF)
+    try:
+        assert consumer.tier(Message(topic="t", partition=0, offset=1)) == "broker"
+        assert consumer.tier(Message(topic="t", partition=0, error=KafkaError(KafkaError._TRANSPORT))) is None
+    finally:
+        consumer.close()

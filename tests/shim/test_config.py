@@ -68,3 +68,9 @@ def test_repr_shows_no_secret() -> None:
     assert "<sasl.password>" in repr(config)
     assert "signing_key=<redacted>, " in repr(config)
     assert "signing_key=None, " in repr(ShimConfig("b:1"))
+
+
+@pytest.mark.parametrize("node_id", [-1, 1 << 31, "1"])
+def test_a_node_id_that_no_broker_can_have_is_refused(node_id: Any) -> None:
+    with pytest.raises(ConfigurationError, match="node_ids"):
+        ShimConfig("broker:1", node_ids=(1, node_id))
