@@ -76,7 +76,7 @@ class LostStarts:
     def _assign_all(self, inner: InnerConsumer, lost: PartitionFlow) -> bool:
         """Assigns all partitions of an eager group at their positions. Returns whether all positions are known."""
         delivered = [flow for flow in self._flows if flow.delivered_by_broker]
-        for tp in inner.position([flow.bare for flow in delivered]) if delivered else ():
+        for tp in inner.position([flow.bare for flow in delivered]):
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is not None and tp.offset >= 0:
                 flow.next_offset, flow.leader_epoch = tp.offset, epoch_of(tp.leader_epoch)
