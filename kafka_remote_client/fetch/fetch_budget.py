@@ -91,11 +91,10 @@ class FetchBudget:
 
         The next ranges may have another size.
         """
-        self.sizer.succeeded(size, seconds, transfer_seconds)
-        self.read_ahead.landed(size, seconds)
-        wanted = self.read_ahead.wanted_bytes(self.sizer.range_bytes)
-        if wanted is not None and self.sizer.balance(wanted, self.memory.limit * _IN_FLIGHT_SHARE / self._growth):
-            self.read_ahead.resized()
+        self.sizer.succeeded(size, seconds)
+        self.read_ahead.landed(size, seconds, transfer_seconds)
+        room = self.memory.limit * _IN_FLIGHT_SHARE / self._growth
+        self.sizer.balance(self.read_ahead.seconds, self.read_ahead.longest(room))
 
     def decoded(self, size: int, held: int, begun: float, ended: float) -> None:
         """A range of ``size`` bytes was decoded from ``begun`` to ``ended``; its records hold ``held`` bytes."""

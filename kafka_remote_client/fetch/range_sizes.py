@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 
 __all__ = [
     "FIRST_WINDOW",
@@ -25,39 +26,28 @@ WINDOW_RANGES = 8
 _CHUNKED_WINDOW_RANGES = 32
 _FIRST_RANGE_BYTES = 4 * 1024 * 1024
 _REMEMBERED = 16
-_FADE = 0.9
-_SLOW_FADE = 0.97
-_HARDLY_LONGER = 1.15
-_MUCH_LONGER = 1.5
-_FEWEST_RANGES = 4
-_LONGEST_PAUSE = 64
+_HARDLY_LONGER = 1.5
+_USUAL_SECONDS_PER_BYTE = 2e-9
+_PACE_BYTES = 32 * 1024 * 1024
 
 
 class RangeSizer:
     """The size of a range. A store delivers it well within the read time-out, and the memory has room for enough ranges.
 
-    The first bound doubles while full ranges take less than a quarter of the time-out, and halves on a time-out. The second
-    bound is a balance. Large ranges cost fewer GETs. But if a store is slow or far away, and the application uses records
-    quickly, more bytes must be in flight than the memory holds. Then shorter GETs help. If the bandwidth of a connection takes
-    most of their time, a GET of half the size is shorter, and twice as many are in flight. If the latency of the store does,
-    all sizes take the same time, and large ranges cost least. So the sizer tries twice the size where the time from first to
-    last byte is short, and stays there if GETs take hardly longer. Both bounds start at ``least``, or at 4 MiB. The permitted
-    number of ranges of ``least`` bytes fills the memory.
+    Large ranges cost fewer GETs. But if the bandwidth of a connection takes most of their time, and the application uses
+    records quickly, more bytes must be in flight than the memory holds. A range of half the size takes half the time then, and
+    half the memory. So ranges are the largest that a GET is expected to bring in time, and at least ``least`` bytes: the
+    permitted number of such ranges fills the memory. Without a measurement they have that size, at most 4 MiB.
+
+    What is expected is wrong where GETs time out. Then a range is half as large, and twice as large again after each full range
+    that takes less than a quarter of the time-out.
     """
 
     def __init__(self, maximum: int, timeout_seconds: float, least: int = MIN_RANGE_BYTES) -> None:
-        self._maximum = maximum
+        self._maximum = self._deliverable = maximum
         self._least = min(maximum, max(MIN_RANGE_BYTES, least))
-        self._timeout = timeout_seconds
-        self._deliverable = self._balanced = min(self._least, _FIRST_RANGE_BYTES)
-        self._slow = False  # from a time-out until ranges of the maximum arrive in time
-        self._times = _Times(self.range_bytes)
-        self._longest: float = 0.0
-        """Mean seconds of a GET up to which ranges keep a doubled size though memory is short; 0: they do not keep it."""
-        self._kept = False
-        """Whether the doubled size has been compared with the one before, and was not slower."""
-        self._pause = 1
-        """How often the memory is filled before the next trial. Each trial that fails doubles it."""
+        self._in_time = timeout_seconds / 4
+        self._balanced = min(self._least, _FIRST_RANGE_BYTES)
 
     @property
     def maximum(self) -> int:
@@ -67,121 +57,55 @@ class RangeSizer:
     def range_bytes(self) -> int:
         return min(self._deliverable, self._balanced)
 
-    def succeeded(self, size: int, seconds: float, transfer_seconds: float) -> None:
-        """A range of ``size`` bytes took ``seconds``, of these ``transfer_seconds`` from its first byte to the last."""
-        self._times.add(size, seconds, transfer_seconds)
-        if size * 2 > self._deliverable and seconds * 4 < self._timeout:
+    def succeeded(self, size: int, seconds: float) -> None:
+        """A range of ``size`` bytes took ``seconds``."""
+        if size * 2 > self._deliverable and seconds < self._in_time:
             self._deliverable = min(self._maximum, self._deliverable * 2)
-            self._slow = self._slow and self._deliverable < self._maximum
 
     def timed_out(self) -> None:
         """A range did not end in time."""
         self._deliverable = max(MIN_RANGE_BYTES, self.range_bytes // 2)
-        self._slow = True
 
     def delivered(self, window: tuple[int, int]) -> tuple[int, int]:
         """A fixed window and its range size. After a time-out ranges are at most as large as the store can deliver in time."""
         whole, size = window
-        if not self._slow or size <= self._deliverable:
+        if self._deliverable == self._maximum or size <= self._deliverable:
             return window
         return whole * self._deliverable // size, self._deliverable
 
-    def balance(self, wanted: float, room: float) -> bool:
-        """Ranges of this size need ``wanted`` bytes in flight, and have ``room`` bytes. Returns whether the size changes.
-
-        Ranges grow only if they do not shrink again immediately: if the bytes in flight that twice the size needs have room.
-        These are twice as many where the transfer takes all of a GET's time, and fewer where latency takes some of it.
-        """
-        before = self.range_bytes
-        if wanted > room:
-            self._balanced = self._size_if_memory_is_short(before, room)
-        elif wanted * self._times.longer_if_doubled <= room:
-            self._longest = 0.0
-            self._balanced = min(self._maximum, 2 * before)
-        if self.range_bytes == before:
-            return False
-        self._times = _Times(self.range_bytes)
-        return True
-
-    def _size_if_memory_is_short(self, size: int, room: float) -> int:
-        """Returns half the size, or the same, or as a trial twice the size. ``room`` is half of the memory."""
-        times, smaller = self._times, max(min(self._least, size), size // 2)
-        enough = times.bytes >= 2 * room
-        if smaller < size and (not self._longest or (enough and times.mean > self._longest)):
-            self._pause = min(_LONGEST_PAUSE, 2 * self._pause) if self._longest and not self._kept else 1
-            self._longest = 0.0
-            return smaller
-        if enough and self._longest and not self._kept:
-            self._kept, self._longest, self._pause = True, _MUCH_LONGER * times.mean, 1
-        fits = 2 * size <= min(self._maximum, self._deliverable) and 2 * size * _FEWEST_RANGES <= room
-        if not fits or times.bytes < 2 * room * self._pause or not times.hardly_longer_if_doubled:
-            return size
-        self._kept, self._longest = False, _HARDLY_LONGER * times.mean
-        return 2 * size
-
-
-class _Times:
-    """The last GETs of about one size: their bytes, their mean and shortest time, and the shortest transfer, in seconds."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self.bytes = 0
-        self._bytes = self._seconds = 0.0
-        self._shortest = self._shortest_transfer = math.inf
-
-    def add(self, size: int, seconds: float, transfer_seconds: float) -> None:
-        if not self._size < 2 * size < 4 * self._size:
-            return
-        self.bytes += size
-        self._bytes = self._bytes * _SLOW_FADE + size
-        self._seconds = self._seconds * _SLOW_FADE + seconds * size
-        self._shortest = min(seconds, self._shortest)
-        self._shortest_transfer = min(transfer_seconds, self._shortest_transfer)
-
-    @property
-    def mean(self) -> float:
-        return self._seconds / self._bytes
-
-    @property
-    def hardly_longer_if_doubled(self) -> bool:
-        """Whether GETs of twice the size are expected to take about the same time: only the transfer takes twice as long."""
-        return self.longer_if_doubled <= _HARDLY_LONGER
-
-    @property
-    def longer_if_doubled(self) -> float:
-        """How many times as long GETs of twice the size are expected to take; 2 without a measurement."""
-        if not 0.0 < self._shortest < math.inf:
-            return 2.0
-        return 1.0 + min(1.0, self._shortest_transfer / self._shortest)
+    def balance(self, seconds: Callable[[int], float], longest: float) -> None:
+        """A GET of a size is expected to take ``seconds(size)``, and may take ``longest`` if the memory is to have room."""
+        size, longest = self._maximum, min(longest, self._in_time)
+        while size > self._least and seconds(size) > longest:
+            size = max(self._least, size // 2)
+        self._balanced = size
 
 
 class ReadAhead:
-    """The number of ranges in flight: as many as the application uses during one GET (latency times bandwidth).
+    """The expected time of a GET, and the number of GETs in flight: as many as the application uses ranges during one.
 
     ::
 
-        in flight = 1 + 2 * seconds from request to last byte / seconds that the records of such a range last
+        seconds of a GET = seconds to the first byte + bytes * seconds per byte
+        in flight        = 1 + 2 * seconds of a GET / seconds that the records of such a range last
 
-    Bandwidth is the rate of decoding or of the application, whichever is slower. The time of a range is the shortest of the
-    last ones, because time that ranges in flight take from each other is not latency. Twice, because ranges take different
-    times. Without a measurement, and if the store is the slower part, as many are in flight as allowed.
+    Both parts of the time are the shortest of the last GETs, because time that GETs take from each other is not the store's.
+    How long records last follows from the rate of decoding or of the application, whichever is slower. Both are expected to be
+    500 MB/s at first, because the first records tell little. Twice, because ranges take different times. Without a measurement
+    of the store, as many are in flight as allowed.
     """
 
     def __init__(self, maximum: int) -> None:
         self._maximum = maximum
-        self._landed: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
-        self._since_resized = 0
+        self._first_bytes: deque[float] = deque(maxlen=_REMEMBERED)
+        self._transfers: deque[float] = deque(maxlen=_REMEMBERED)
         self._decoding = _Pace()
         self._using = _Pace()
 
-    def landed(self, size: int, seconds: float) -> None:
-        """A range of ``size`` bytes took ``seconds`` from request to last byte."""
-        self._landed.append((size, seconds))
-        self._since_resized += 1
-
-    def resized(self) -> None:
-        """Ranges have another size from now on, so earlier times are less useful."""
-        self._since_resized = 0
+    def landed(self, size: int, seconds: float, transfer_seconds: float) -> None:
+        """A range of ``size`` bytes took ``seconds``, of these ``transfer_seconds`` from its first byte to the last."""
+        self._first_bytes.append(seconds - transfer_seconds)
+        self._transfers.append(transfer_seconds / size)
 
     def decoded(self, size: int, begun: float, ended: float) -> None:
         """Decoding of ``size`` bytes ran from ``begun`` to ``ended``."""
@@ -191,26 +115,23 @@ class ReadAhead:
         """The owner had a block of ``size`` bytes from ``taken`` to ``given_back``."""
         self._using.add(size, taken, given_back)
 
+    def seconds(self, size: int) -> float:
+        """The expected time of a GET of ``size`` bytes, after one has landed."""
+        return min(self._first_bytes) + size * min(self._transfers)
+
+    def longest(self, room: float) -> float:
+        """Seconds that a GET may take, so that all bytes in flight have ``room``; or hardly longer than to its first byte.
+
+        With less than that, smaller ranges would cost GETs and gain nothing.
+        """
+        return max(room * self._seconds_per_byte / 2, _HARDLY_LONGER * min(self._first_bytes))
+
     def in_flight(self, range_bytes: int) -> int:
         """Returns the number of ranges of that size to have in flight, at least 2 if allowed."""
-        if not self._landed or self._using.seconds_per_byte == 0.0:
+        if not self._first_bytes:
             return self._maximum
-        seconds = min(seconds for _, seconds in self._like(range_bytes) or self._landed)
-        return min(self._maximum, 1 + max(1, math.ceil(2 * seconds / (range_bytes * self._seconds_per_byte))))
-
-    def wanted_bytes(self, range_bytes: int) -> float | None:
-        """Returns the bytes to have in flight in ranges of that size; ``None`` without a measurement of such ranges.
-
-        If ranges do not get that size (chunks are larger), all of the last ones count.
-        """
-        like = self._like(range_bytes) or (self._landed if self._since_resized >= _REMEMBERED else ())
-        if not like or self._using.seconds_per_byte == 0.0:
-            return None
-        return 2 * min(seconds for _, seconds in like) / self._seconds_per_byte
-
-    def _like(self, range_bytes: int) -> list[tuple[int, float]]:
-        """Returns those of the last ranges that have about that size."""
-        return [(size, seconds) for size, seconds in self._landed if range_bytes < 2 * size < 4 * range_bytes]
+        lasts = range_bytes * self._seconds_per_byte
+        return min(self._maximum, 1 + max(1, math.ceil(2 * self.seconds(range_bytes) / lasts)))
 
     @property
     def _seconds_per_byte(self) -> float:
@@ -218,21 +139,16 @@ class ReadAhead:
 
 
 class _Pace:
-    """Seconds per byte of all partitions together, weighted towards the last ones. Overlapping time counts once."""
+    """Seconds per byte of all partitions together, of the last 32 MiB or so. Overlapping time counts once."""
 
     def __init__(self) -> None:
-        self._bytes = 0.0
-        self._seconds = 0.0
+        self.seconds_per_byte = _USUAL_SECONDS_PER_BYTE
         self._until = -math.inf
 
     def add(self, size: int, begun: float, ended: float) -> None:
-        self._bytes = self._bytes * _FADE + size
-        self._seconds = self._seconds * _FADE + max(0.0, ended - max(begun, self._until))
+        seconds = max(0.0, ended - max(begun, self._until))
         self._until = max(ended, self._until)
-
-    @property
-    def seconds_per_byte(self) -> float:
-        return self._seconds / self._bytes if self._bytes else 0.0
+        self.seconds_per_byte = (self.seconds_per_byte * _PACE_BYTES + seconds) / (_PACE_BYTES + size)
 
 
 def window_bytes(range_bytes: int, *, in_flight: int, readers: int, chunked: bool = False) -> int:

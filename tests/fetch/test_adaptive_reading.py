@@ -31,6 +31,11 @@ def test_ranges_are_small_only_where_memory_is_short_for_slow_connections() -> N
     assert near < far, "ranges begin small, and grow where GETs of twice the size take hardly longer"
 
 
+def test_ranges_have_their_full_size_after_the_second_window() -> None:
+    reading = VirtualReading(RemoteFetchConfig(enabled=True), distant(0.02), application_bytes_per_second=700_000_000)
+    assert reading.run(300).gets < 64, "2 of 128 KiB, 8 of 2 MiB, 36 of 8 MiB, and what is read ahead"
+
+
 def test_ranges_in_flight_never_exceed_the_setting() -> None:
     reading = VirtualReading(RemoteFetchConfig(enabled=True, max_in_flight=3), distant(0.2))
     assert reading.run(200).most_in_flight == 3

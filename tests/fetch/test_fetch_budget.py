@@ -40,27 +40,30 @@ def test_a_small_limit_bounds_ranges_and_windows() -> None:
 
 def test_ranges_shrink_if_the_bytes_in_flight_do_not_fit() -> None:
     budget = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
+    for number in range(512):
+        budget.read_ahead.used(MIB, number, number + 0.01)
     budget.landed(2 * MIB, 0.02, 0.02)
-    budget.read_ahead.used(MIB, 1.0, 1.01)
-    budget.landed(2 * MIB, 0.02, 0.02)
-    assert budget.sizer.range_bytes == 4 * MIB, "4 MiB have to fly, and 32 fit"
-    budget.landed(4 * MIB, 0.2, 0.2)
-    assert budget.sizer.range_bytes == 2 * MIB, "40 MiB have to fly"
-    budget.decoded(MIB, 8 * MIB, 0.0, 0.001)
-    budget.landed(2 * MIB, 0.03, 0.03)
-    assert budget.sizer.range_bytes == 2 * MIB, "6 MiB have to fly, and their records take 8 times as much"
+    assert budget.sizer.range_bytes == 8 * MIB, "a GET of 8 MiB takes 0.08 s, and the memory has 0.16 s"
+    for _ in range(16):
+        budget.landed(4 * MIB, 0.15, 0.15)
+    assert budget.sizer.range_bytes == 4 * MIB
+    for _ in range(16):
+        budget.decoded(MIB, 8 * MIB, 0.0, 0.001)
+    budget.landed(4 * MIB, 0.15, 0.15)
+    assert budget.sizer.range_bytes == 2 * MIB, "the records take 8 times as much"
 
 
 def test_more_small_ranges_are_in_flight_than_large_ones() -> None:
     budget = FetchBudget(RemoteFetchConfig(buffer_memory=64 * MIB, max_in_flight=32))
+    for number in range(512):
+        budget.read_ahead.used(MIB, number, number + 0.65)
     for _ in range(16):
-        budget.landed(MIB // 64, 0.05, 0.001)
-    budget.read_ahead.used(MIB // 64, 1.0, 1.01)
+        budget.landed(MIB // 64, 0.05, 0.0)
     assert budget.has_for(MIB // 64, 10, 0.0), "in 50 ms the application uses five of them"
     assert not budget.has_for(MIB // 64, 11, 0.0)
-    assert budget.has_for(2 * MIB, 1, 0.0), "in 50 ms the application uses less than one of them"
-    assert not budget.has_for(2 * MIB, 2, 0.0)
-    assert budget.window(chunked=False) == (8 * 2 * MIB, 2 * MIB), "windows follow from ranges of full size"
+    assert budget.has_for(8 * MIB, 1, 0.0), "in 50 ms the application uses less than one of them"
+    assert not budget.has_for(8 * MIB, 2, 0.0)
+    assert budget.window(chunked=False) == (8 * 8 * MIB, 8 * MIB), "windows follow from ranges of full size"
 
 
 def test_memory_for_records_follows_the_last_ranges() -> None:

@@ -98,9 +98,6 @@ class FixedNumber(ReadAhead):
     def in_flight(self, range_bytes: int) -> int:
         return self._number
 
-    def wanted_bytes(self, range_bytes: int) -> None:
-        return None
-
 
 class _Buffers:
     """A pool of memory for ranges."""
