@@ -17,6 +17,8 @@ such a connection is collected. The rule is the same on all listeners.
 Some clients ask for versions and then send no request: librdkafka connects to the coordinator of a group that it never uses.
 After half of the time for the admission, the shim sends its request for such a client too, once. A broker that waits for SASL
 closes the connection, which the shim would otherwise close itself. The time for the admission stays the same for all clients.
+A client that has asked for versions more than 4 times is no such client. It stays among those that share a small part of the
+event loop.
 
 References: KIP-43, KIP-152, KIP-368 (what a broker accepts before and during authentication).
 """
@@ -38,6 +40,9 @@ MAX_BYTES_BEFORE = 64 << 10
 
 MAX_REQUESTS_BEFORE = 64
 """Requests for versions or SASL from a client that is not admitted. Mechanisms of SASL need fewer than ten."""
+
+_FEW_REQUESTS = 4
+"""Requests for versions of a client that sends nothing else. Clients ask again once if the broker has no such version."""
 
 QUESTION_VERSION = 9
 QUESTION = encode_request(MetadataRequest((), allow_auto_topic_creation=False), QUESTION_VERSION)
@@ -105,8 +110,10 @@ class ClientAdmission:
         return Entry.PASSES
 
     def asks_late(self) -> bool:
-        """Whether the caller now sends the question about a client that has only asked for versions. True at most once."""
-        if not self._versions_alone:
+        """Whether the caller now sends the question about a client that has only asked for versions, a few times at most. True
+        at most once.
+        """
+        if not self._versions_alone or self._before > _FEW_REQUESTS:
             return False
         self._versions_alone = False
         self._state = _State.ASKED

@@ -1,8 +1,9 @@
 """One client's connection and the connection to a broker that belongs to it, as asyncio protocols.
 
 Bytes go through a :class:`~kafka_remote_client.shim.request_pipeline.RequestPipeline`. This module connects upstream after the
-client's first request, applies back-pressure (it does not read a side whose peer reads slowly), and runs the strategy's answers
-as tasks. When one side closes, it closes the other one after the written bytes are sent. Each connection has deadlines::
+client's first request, applies back-pressure (while one side reads slowly, it does not read the other one, nor handle further
+requests of that client), and runs the strategy's answers as tasks. When one side closes, it closes the other one after the
+written bytes are sent. Each connection has deadlines::
 
     deadline          | within it                                              | dropped as
     admission_timeout | the broker has to admit the client, TLS included       | admission
@@ -11,9 +12,8 @@ as tasks. When one side closes, it closes the other one after the written bytes 
 
 Single bytes do not extend a deadline. All buffers of all connections share one budget (``buffers.py``).
 
-A new connection, and each request after the first, waits for its turn when its share of the loop is used up
-(``loop_turns.py``). This module does the TLS handshakes, and not the listener, so that endless ones are counted and bounded
-(``handshake.py``).
+A new connection, and each request after the first, waits for its turn when its share of the loop is used (``loop_turns.py``).
+This module does the TLS handshakes, and not the listener, so that endless ones are counted and bounded (``handshake.py``).
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class ClientConnection(asyncio.Protocol):
     def turn(self) -> None:
         """Serves a new connection, or goes on with the requests that wait."""
         if self._accepted is None:
-            self._feed(lambda _nothing: self._pipeline.release(Hold.PACED), b"")
+            self._release(Hold.PACED)
             return
         client, self._accepted = self._accepted, None
         self._context.turns.entered(self)
@@ -244,10 +244,11 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._broker.read(False)
+        self._pipeline.hold(Hold.UNREAD)
 
     def resume_writing(self) -> None:
         self._broker.read(True)
-        self._account()
+        self._release(Hold.UNREAD)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         if self._handshake is not None:
@@ -391,12 +392,12 @@ class ClientConnection(asyncio.Protocol):
                 self.upstream = host, port
                 if context.broker_tls is not None and context.broker_tls.verify_mode is ssl.CERT_NONE:
                     context.counters.add("broker_connections_unverified")
-                self._release_connecting()
+                self._release(Hold.CONNECTING)
                 return
         self.drop("upstream")
 
-    def _release_connecting(self) -> None:
-        self._feed(lambda _nothing: self._pipeline.release(Hold.CONNECTING), b"")
+    def _release(self, why: Hold) -> None:
+        self._feed(lambda _nothing: self._pipeline.release(why), b"")
 
     def _pace(self) -> None:
         """Makes further requests wait for their turn when the client has used up its share or its rate."""

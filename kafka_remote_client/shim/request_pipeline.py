@@ -73,6 +73,7 @@ class Hold(Enum):
     ANSWERING = "answering"
     CROWDED = "crowded"
     PACED = "paced"
+    UNREAD = "unread"
 
 
 class _Reply(Enum):

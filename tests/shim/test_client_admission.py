@@ -90,6 +90,16 @@ def test_client_that_asked_for_versions_alone_is_asked_about_once() -> None:
     assert not admission.asks_late()
 
 
+@pytest.mark.parametrize(("times", "asks"), [(4, True), (5, False)])
+def test_client_that_asks_for_versions_often_is_not_asked_about(times: int, asks: bool) -> None:
+    """It is not an unused connection of an application."""
+    admission = ClientAdmission()
+    for _ in range(times):
+        entry(admission, ApiKey.API_VERSIONS)
+    assert admission.asks_late() is asks
+    assert not admission.asks_late()
+
+
 @pytest.mark.parametrize("key", [ApiKey.SASL_HANDSHAKE, ApiKey.METADATA])
 def test_client_that_asked_for_more_than_versions_is_not_asked_about_late(key: int) -> None:
     admission = ClientAdmission()

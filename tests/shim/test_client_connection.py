@@ -310,7 +310,8 @@ def test_a_reader_that_does_not_read_stops_the_broker(spoken: Spoken) -> None:
 
         wait_until(stuck, "the broker to stop sending", seconds=30, pause=0.3)
         assert sent[0] < 100
-        for number in range(200):
+        client.send(b"".join(heartbeat(number) for number in range(200, 250)))
+        for number in range(250):
             assert client.read()[:4] == struct.pack(">i", number)
 
 
@@ -463,6 +464,22 @@ def test_a_client_that_does_not_read_the_end_is_cut_off() -> None:
         connection.connection_lost(None)
         await asyncio.sleep(0)
         assert owner.closed_connections
+
+    asyncio.run(body())
+
+
+def test_further_requests_wait_while_answers_are_not_read() -> None:
+    """Not handled, so they cost no turn of the loop. They are handled when the client reads again."""
+
+    async def body() -> None:
+        connection, _ = await connected(ManualClock(), Doorkeeper())
+        connection.pause_writing()
+        connection.data_received(heartbeat(1))
+        assert connection._pipeline.holds == {Hold.UNREAD}
+        assert connection._pipeline.kept_back == len(heartbeat(1))
+        connection.resume_writing()
+        assert connection._pipeline.holds == {Hold.CONNECTING}
+        connection.drop("write")
 
     asyncio.run(body())
 
