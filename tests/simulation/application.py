@@ -14,7 +14,8 @@ from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
 from tests.simulation.engine import Engine
-from tests.simulation.judge import LogRecord, ReadJudge, ViolationError, records_of
+from tests.simulation.judge import LogRecord, ViolationError, records_of
+from tests.simulation.produced_log import ProducedJudge
 
 if TYPE_CHECKING:
     from tests.simulation.clients import Client
@@ -46,7 +47,7 @@ class _Reader:
 
     partition: LedPartition
     read: PartitionRead
-    judge: ReadJudge
+    judge: ProducedJudge
     held: tuple[RecordBlock, tuple[LogRecord, ...]] | None = None
     waits: bool = True
 
@@ -167,10 +168,12 @@ class Application:
         reader.held = None
 
     def _ended(self, reader: _Reader, end: ReadEnd) -> None:
-        world, partition = self._world, reader.partition
-        world.tell("%s ends at offset %d: %s", reader.read.name, end.next_offset, end.reason)
+        world, partition, read = self._world, reader.partition, reader.read
+        world.tell("%s ends at offset %d: %s", read.name, end.next_offset, end.reason)
         if end.next_offset >= 0:
             reader.judge.ended(end)
+        if end.reason == "breaker-open":
+            self._engine.asked.refused(read.name, reader.judge.opened_at)
         self._note_end(reader, end)
         self._stop(reader)
         offset = max(end.next_offset, partition.log_start)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -120,11 +121,18 @@ def _search(bug: Mutant, seed: int, seconds: float) -> Found | None:
     return None
 
 
+def _searched(task: tuple[Mutant, int, float]) -> tuple[str, Found | None]:
+    """Plants the bug in this process, which ends after that."""
+    return task[0].name, _search(*task)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds for each bug")
+    parser.add_argument("--unjudged-seconds", type=float, default=30.0, help="the same for those that no rule judges, at most")
     parser.add_argument("--seed", type=int, default=0, help="the first scenario")
+    parser.add_argument("--jobs", type=int, default=1, help="how many bugs at once")
     parser.add_argument("--own", action="store_true", help="only the bugs of own_bugs.toml")
     parser.add_argument("--only", help="searches for the bug of that name here, and prints what was found as JSON")
     asked = parser.parse_args(arguments)
@@ -136,19 +144,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     times: dict[str, tuple[float, str]] = {}
     missed: list[str] = []
-    for bug in own_bugs() if asked.own else bugs:
-        found = searched(bug.name, asked.seed, asked.seconds)
-        if found is None:
-            missed.append(bug.name)
-            print(f"      -        {bug.name}", flush=True)
-        else:
-            times[bug.name] = found.seconds, found.rule
-            print(f"{found.seconds:7.1f} s {found.rule:>4} {bug.name} (scenario {found.scenario})", flush=True)
+    reasons = own_bugs()
+    seconds = {True: min(asked.seconds, asked.unjudged_seconds), False: asked.seconds}
+    tasks = [(bug, asked.seed, seconds[bool(reasons.get(bug))]) for bug in (reasons if asked.own else bugs)]
+    with multiprocessing.get_context("fork").Pool(asked.jobs, maxtasksperchild=1) as pool:
+        for name, found in pool.imap(_searched, tasks):
+            if found is None:
+                missed.append(name)
+                print(f"      -        {name}", flush=True)
+            else:
+                times[name] = found.seconds, found.rule
+                print(f"{found.seconds:7.1f} s {found.rule:>4} {name} (scenario {found.scenario})", flush=True)
     ledger(
         "simulate-bugs",
         describes=SIMULATED_CODE,
         seed=asked.seed,
         seconds_each=asked.seconds,
+        seconds_unjudged=min(asked.seconds, asked.unjudged_seconds),
         found=times,
         missed=missed,
     )

@@ -41,6 +41,8 @@ __all__ = ["Engine", "Owner"]
 _TICK_SECONDS = 0.25
 _MOST_IN_VAIN = 3
 _MOST_GRANTS = 4
+_SEES_OVERTAKEN = 0.5
+"""The share of workers with all bytes of a range that see that another one was faster. The others report the range."""
 
 
 class _NoFetcher:
@@ -83,7 +85,8 @@ class Engine:
         config = world.scenario.config
         self.metrics = FetchMetrics(world.clock)
         self._scheduler = Scheduler(config, FetchBudget(config), self.metrics, self.buffers.give_back)
-        self.asked = StoreJudge(config)
+        faults = world.scenario.hung, world.scenario.throttled
+        self.asked = StoreJudge(config, knows_breaker=not any(faults))
         self.closed = False
         self._busy = 0
         self._asked = self._touched = True
@@ -137,6 +140,8 @@ class Engine:
         held, outstanding = self._scheduler.budget.memory.held, self.buffers.outstanding
         if held or outstanding:
             raise ViolationError("J7", f"at the end {held} bytes are held, and {outstanding} buffers did not come back")
+        if self._scheduler.stuck:
+            raise ViolationError("J8", f"at the end {self._scheduler.stuck} workers count as stuck, and none is busy")
 
     def _notify(self) -> None:
         for notice in self._scheduler.notices():
@@ -228,7 +233,15 @@ class Engine:
         self._free()
 
     def _judge_location(self, command: Locate, found: Located) -> None:
-        if command.ahead or not isinstance(found.answer, SegmentLocation):
+        if not isinstance(found.answer, SegmentLocation):
+            return
+        read = command.read
+        local = self._world.brokers.partitions[read.partition].offsets.earliest_local
+        if self._scenario.settled and read.stop_at_local and found.answer.fetch_offset >= local:
+            raise ViolationError(
+                "J19", f"{read.name}: reads on at {found.answer.fetch_offset}, the local log begins at {local}"
+            )
+        if command.ahead:
             return
         self._in_vain[command.read] += 1
         if self._in_vain[command.read] > _MOST_IN_VAIN:
@@ -301,7 +314,10 @@ class Engine:
             if command.lease is None or command.lease.buffer is not get.buffer:
                 self._seen.saw("overdue-wrote")
                 self.buffers.lost(get.buffer)
-        if command.overtaken:
+        sees_it = command.overtaken and (
+            outcome.error is not None or get.buffer is None or self._chance.random() < _SEES_OVERTAKEN
+        )
+        if sees_it:
             part = outcome.received if get.buffer is not None else 0
             event = partial(self._scheduler.overtaken, command, part)
         elif outcome.error is None:
@@ -317,7 +333,7 @@ class Engine:
             "%s: bytes %s %s", command.read.name, command.range.granted.range, "arrived" if error is None else error.cause
         )
         self._note(get)
-        self.asked.returned(command, error, get.began, self._clock.now)
+        self.asked.returned(command, error, get.began, self._clock.now, self._scheduler.in_flight)
         event()
         self._free()
 

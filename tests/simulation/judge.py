@@ -11,17 +11,18 @@ J7   memory for a GET is taken only if it fits; at the end none is held, and eac
 J8   never more GETs, location requests and begun grants of one read than allowed, and one range of a read in decoding
 J9   some event always follows while a read is open, and a read does not request one location after the other in vain
 J10  no location is used that a client must refuse
-J11  no GET goes to a store before its Retry-After of more than 2 s is over, and at most one to a store that has just failed
-     as often as opens the breaker
+J11  no GET goes to a store before its Retry-After of more than 2 s is over, and at most one in the breaker's time to a store
+     that has just failed as often as opens it; no read ends because of an open breaker without such a store
 J12  no range is requested more often or sooner than its errors permit, nor after a Retry-After of more than 2 s, no location
      sooner than the broker's throttle time or after the time-out of a pending one
 J13  hedges are at most their share of the GETs, and none follows its GET within 25 ms
-J14  a partition leaves the store for the broker only after a range slower than the sufficient pace, one on trial at a time,
-     and returns
+J14  a partition leaves the store for the broker only when half of its last ranges were slower than the sufficient pace, one on
+     trial at a time, and returns
 J15  a location names only records that were the leader's while it was requested, none below the log's start
 J16  a client without READ gets no location
 J17  the shim's store opens no URL after its expiry, and no other object or range than it was signed for
 J18  bytes that are those of the segment never look damaged while the log keeps its leaders
+J19  a read that stops at the local log gets no location at or after its start while the log keeps its leaders
 ===  ============================================================================================================
 """
 
@@ -39,7 +40,7 @@ __all__ = ["JudgedLog", "LogRecord", "ReadJudge", "ViolationError", "records_of"
 
 
 class ViolationError(AssertionError):
-    """``rule``: J1 to J18, I1 to I12 (tests/support/invariants), or "group" (tests/support/group_judgement.py)."""
+    """``rule``: J1 to J19, I1 to I12 (tests/support/invariants), or "group" (tests/support/group_judgement.py)."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(f"{rule}: {text}")

@@ -52,6 +52,9 @@ _HEAD = struct.Struct(">qi")
 _HEAD_BYTES = 12
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
+_BEGINS_BEFORE = 0.2
+"""The share of windows that begin with batches before the offset, as those at an entry of an offset index do."""
+_MOST_BEFORE = 4
 
 _Span = tuple[int, int, int]
 """The last offset of a batch, and where it begins and ends."""
@@ -148,8 +151,9 @@ class KnownLocations:
         return known[number]
 
     def _window(self, batches: Sequence[_Span], question: LocationQuestion, bound: int) -> Sequence[_Span]:
-        first = bisect_right(batches, question.offset - 1, key=lambda span: span[0])
-        last, most = first, batches[first][1] + self._world.scenario.grant_bytes
+        last = bisect_right(batches, question.offset - 1, key=lambda span: span[0])
+        first = last - min(last, _MOST_BEFORE) if self._world.happens(_BEGINS_BEFORE) else last
+        most = batches[last][1] + self._world.scenario.grant_bytes
         end = bound if question.read_end_offset is None else min(bound, question.read_end_offset)
         while last + 1 < len(batches) and batches[last][0] + 1 < end and batches[last + 1][2] <= most:
             last += 1

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Members"]
 
-_RESTART_SECONDS = 0.5
+_JOIN_SECONDS = 0.5
+"""The mean time after which members join that are not the first one."""
+_RESTART_SECONDS, _REJOIN_SECONDS = 0.5, 1.5
 _STORE_SECONDS, _DUE_SECONDS = 0.01, 0.1
 """How often the thread of the delivery queue stores offsets, and asks for a poll of librdkafka."""
 _QUIET_SECONDS = 35.0
@@ -169,7 +171,10 @@ class Members:
         self._world.brokers.changed = self._log_changed
         self._log_changed()
         for slot in range(self._world.scenario.consumers):
-            self._start(slot)
+            if slot and self._world.scenario.grouped:
+                self._world.turn(self._world.some(_JOIN_SECONDS), partial(self._start, slot))
+            else:
+                self._start(slot)
 
     def stop(self) -> bool:
         """Lets all consumers read to the end, then closes them. Returns whether that is done."""
@@ -246,7 +251,8 @@ class Members:
         application.tick(world.clock.now)
         if not self._draining and world.happens(world.scenario.crashes):
             (self._crash if self._chance.random() < 0.5 else self._close)(application)
-            world.turn(world.some(_RESTART_SECONDS), partial(self._start, application.slot))
+            pause = _REJOIN_SECONDS if world.scenario.grouped else _RESTART_SECONDS
+            world.turn(world.some(pause), partial(self._start, application.slot))
             return
         if not self._draining and world.happens(world.scenario.calls):
             try:

@@ -62,7 +62,8 @@ class Scenario:
     """``seed`` determines everything else that is random. Sizes in bytes, times in seconds.
 
     ``grant_bytes``, ``range_bytes``: the largest window and the largest range that the peer grants. ``takes_seconds``: mean
-    time for which the application uses a block, ``decode_seconds`` that of decoding a range. ``consumers``: with 0 there are
+    time for which the application uses a block, ``decode_seconds`` that of decoding a range. ``sufficient_pace``: of the store,
+    in bytes per second, with which no partition moves to the broker. ``consumers``: with 0 there are
     only reads. ``grouped``: the consumers are members of a group, which is ``cooperative`` or eager. ``calls``: how often an
     application calls something else than poll. ``settled``: nothing is appended to the logs, and locations need no shim. Such
     worlds have no consumers, and no faults of brokers.
@@ -82,6 +83,7 @@ class Scenario:
     takes_seconds: float = 0.005
     decode_seconds: float = 0.0005
     url_seconds: float = 600.0
+    sufficient_pace: int = 1 << 20
     slow: float = 0.0
     stalled: float = 0.0
     hung: float = 0.0
@@ -127,6 +129,7 @@ class Scenario:
             hedge_max_percent=self.hedge_percent,
             breaker_failures=self.breaker_failures,
             breaker_reset_ms=2_000,
+            slow_bytes_per_second=self.sufficient_pace,
         )
 
     def smaller(self) -> Iterator[Scenario]:
@@ -177,7 +180,19 @@ def scenario_of(seed: int) -> Scenario:
     if chance.random() < _SHARE_WITH_BROKER_FAULTS:
         of_brokers = {name: chance.choice((0.05, 0.2)) for name in chance.sample(BROKER_FAULTS, chance.randint(1, 4))}
         drawn = attrs.evolve(drawn, **of_brokers)
-    return attrs.evolve(drawn, cooperative=drawn.consumers > 0 and drawn.grouped and chance.random() < _SHARE_COOPERATIVE)
+    return _with_rebalances(drawn, chance) if drawn.consumers and drawn.grouped else drawn
+
+
+def _with_rebalances(drawn: Scenario, chance: random.Random) -> Scenario:
+    """Returns a scenario of a group whose members have something to share, and come and go."""
+    return attrs.evolve(
+        drawn,
+        partitions=chance.choice((2, 3, 4)),
+        consumers=chance.choice((2, 2, 3)),
+        crashes=chance.choice((0.003, 0.05, 0.1)),
+        takes_seconds=chance.choice((0.005, 0.1)),
+        cooperative=chance.random() < _SHARE_COOPERATIVE,
+    )
 
 
 def _settled(seed: int, chance: random.Random) -> Scenario:
@@ -193,8 +208,9 @@ def _settled(seed: int, chance: random.Random) -> Scenario:
         range_bytes=chance.choice((700, 2 << 10, 8 << 10)),
         retries=chance.choice((0, 2, 4)),
         hedge_percent=chance.choice((0, 5, 50)),
-        breaker_failures=chance.choice((2, 50, 50)),
-        latency=chance.choice((0.001, 0.02, 0.1)),
+        breaker_failures=chance.choice((2, 5, 50)),
+        latency=chance.choice((0.001, 0.02, 0.1, 0.3)),
+        sufficient_pace=chance.choice((10_000, 1 << 20)),
         takes_seconds=chance.choice((0.0001, 0.005, 0.1)),
         url_seconds=chance.choice((2.0, 600.0)),
         decode_seconds=chance.choice((0.0005, 0.0005, 0.05)),

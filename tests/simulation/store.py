@@ -24,7 +24,7 @@ __all__ = ["OpenedTier", "Outcome", "Store"]
 
 _BASE_OFFSET_BYTES, _HEAD_BYTES, _BATCH_HEADER_BYTES = 8, 12, 61
 """Of a batch: its base offset, that and its length, its header."""
-_BYTES_PER_SECOND = 20_000_000
+_BYTES_PER_SECOND = 1_000_000
 _HUNG_SECONDS = OVERDUE_SECONDS + 0.5
 """The scheduler gives the GET up before."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 
 import attrs
 
@@ -18,7 +18,9 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.partition_read import Fetch, Locate, PartitionRead
 from kafka_remote_client.model import LocationAnswer, LocationPending
+from tests.simulation.breaker_judge import BreakerJudge
 from tests.simulation.judge import ViolationError
+from tests.simulation.pace_judge import PaceJudge
 from tests.simulation.scenario import OVERDUE_SECONDS
 
 __all__ = ["StoreJudge"]
@@ -51,8 +53,11 @@ class _Range:
 class StoreJudge:
     """There is one store. Times are in seconds."""
 
-    def __init__(self, config: RemoteFetchConfig) -> None:
+    def __init__(self, config: RemoteFetchConfig, *, knows_breaker: bool = False) -> None:
+        """``knows_breaker``: each result that counts for the breaker is seen here (breaker_judge.py)."""
         self._config = config
+        self._breaker = BreakerJudge(config.breaker_failures, config.breaker_reset_ms / 1000) if knows_breaker else None
+        self._pace = PaceJudge(config.slow_bytes_per_second)
         self._ranges: dict[RangeRead, _Range] = {}
         self._racing: dict[RangeRead, list[tuple[Fetch, float]]] = {}
         self._failures: deque[float] = deque()
@@ -63,7 +68,6 @@ class StoreJudge:
         self._locate_at: dict[PartitionRead, float] = {}
         self._pending_since: dict[PartitionRead, float] = {}
         self._timed_out: set[PartitionRead] = set()
-        self._slow: Counter[int] = Counter()
 
     # -- GETs ------------------------------------------------------------------------------------------------------------
 
@@ -71,14 +75,16 @@ class StoreJudge:
         """A GET begins."""
         name = command.read.name
         self._health(name, now)
+        if self._breaker is not None:
+            self._breaker.sends(name, now)
         if command.hedges:
             self._hedge(command, now)
         else:
             self._first_or_repeated(command, now)
         self._racing.setdefault(command.range, []).append((command, now))
 
-    def returned(self, command: Fetch, error: RemoteStorageError | None, began: float, now: float) -> None:
-        """A GET ends, before the scheduler is told. One that was given up or overtaken says nothing."""
+    def returned(self, command: Fetch, error: RemoteStorageError | None, began: float, now: float, in_flight: int = 1) -> None:
+        """A GET ends, one of ``in_flight``, before the scheduler is told. One that was given up or overtaken says nothing."""
         racing = self._racing[command.range]
         racing.remove((command, began))
         if command.overtaken or now - began >= OVERDUE_SECONDS:
@@ -89,8 +95,11 @@ class StoreJudge:
             of_range.error = None
             self._failures.clear()
             self._ill_since = None
-            if command.range.size / max(now - began, 1e-9) < self._config.slow_bytes_per_second:
-                self._slow[command.read.partition] += 1
+            if self._breaker is not None:
+                self._breaker.succeeded(now)
+            if command.read.stop_at_local and command.read.owns(command.grant):
+                with_it = in_flight - sum(not one.overtaken for one, _ in racing)
+                self._pace.landed(command.read.partition, command.range.size, now - began, max(with_it, 1))
             return
         if isinstance(error, RemoteStorageThrottledError):
             after = error.retry_after or 0.0
@@ -107,6 +116,8 @@ class StoreJudge:
         self._ranges[one].damaged = True
 
     def _failed(self, now: float) -> None:
+        if self._breaker is not None:
+            self._breaker.failed(now)
         self._failures.append(now)
         while self._failures[0] < now - _FAILURE_WINDOW_SECONDS:
             self._failures.popleft()
@@ -157,8 +168,12 @@ class StoreJudge:
 
     def left(self, partition: int) -> None:
         """A read ends because the broker is faster."""
-        if not self._slow[partition]:
-            raise ViolationError("J14", f"partition {partition} leaves a store that has never been slow")
+        self._pace.left(partition)
+
+    def refused(self, name: str, opened_at: float) -> None:
+        """A read that was opened then ends because the breaker is open."""
+        if self._breaker is not None:
+            self._breaker.refused(name, opened_at)
 
     # -- location requests -----------------------------------------------------------------------------------------------
 

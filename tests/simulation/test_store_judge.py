@@ -23,7 +23,9 @@ from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import Scheduler
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import ByteRange, GrantedRange, LocationPending
+from tests.simulation.breaker_judge import BreakerJudge
 from tests.simulation.judge import ViolationError
+from tests.simulation.pace_judge import PaceJudge
 from tests.simulation.store_judge import StoreJudge
 from tests.support.locations import ManualClock
 
@@ -191,12 +193,82 @@ def test_more_hedges_than_their_share_are_found(requests: Requests) -> None:
         requests.get(wanted, 6.5, hedges=True)
 
 
-def test_a_partition_that_leaves_a_fast_store_is_found(requests: Requests) -> None:
+@pytest.fixture
+def pace() -> PaceJudge:
+    return PaceJudge(1_000)
+
+
+def test_a_partition_that_leaves_a_fast_store_is_found(pace: PaceJudge) -> None:
+    for number in range(9):
+        pace.landed(0, 1_000, 0.5 if number % 5 else 2.0, 1)
     with broken("J14"):
-        requests.judge.left(0)
-    slow = requests.get(requests.range(), 0.0)
-    requests.judge.returned(slow, None, 0.0, 1.0)
-    requests.judge.left(0)
+        pace.left(0)
+
+
+def test_a_partition_may_leave_when_half_of_its_last_ranges_were_slow(pace: PaceJudge) -> None:
+    for number in range(4):
+        pace.landed(0, 1_000, 0.5 if number % 2 else 2.0, 1)
+    pace.left(0)
+    with broken("J14"):
+        pace.left(0)
+
+
+def test_ranges_in_flight_together_share_their_time(pace: PaceJudge) -> None:
+    for _ in range(4):
+        pace.landed(0, 1_000, 2.0, 4)
+    with broken("J14"):
+        pace.left(0)
+
+
+@pytest.fixture
+def breaker() -> BreakerJudge:
+    judge = BreakerJudge(2, 2.0)
+    judge.failed(0.0)
+    judge.failed(1.0)
+    return judge
+
+
+def test_a_get_to_a_store_with_an_open_breaker_is_found(breaker: BreakerJudge) -> None:
+    with broken("J11"):
+        breaker.sends("a read", 2.9)
+
+
+def test_a_second_try_of_a_store_with_an_open_breaker_is_found(breaker: BreakerJudge) -> None:
+    breaker.sends("a read", 3.0)
+    with broken("J11"):
+        breaker.sends("a read", 4.9)
+    breaker.sends("a read", 5.0)
+
+
+def test_only_the_success_of_a_try_closes_a_breaker(breaker: BreakerJudge) -> None:
+    breaker.succeeded(1.5)
+    with broken("J11"):
+        breaker.sends("a read", 2.0)
+    breaker.sends("a read", 3.0)
+    breaker.succeeded(3.1)
+    breaker.sends("a read", 3.2)
+
+
+def test_a_try_that_fails_opens_the_breaker_again(breaker: BreakerJudge) -> None:
+    breaker.failed(2.0)
+    breaker.sends("a read", 3.0)
+    breaker.failed(3.5)
+    with broken("J11"):
+        breaker.sends("a read", 5.4)
+
+
+def test_a_read_that_ends_at_a_breaker_whose_time_is_over_is_found(breaker: BreakerJudge) -> None:
+    breaker.refused("a read", 2.5)
+    with broken("J11"):
+        breaker.refused("a read", 3.5)
+
+
+def test_failures_of_more_than_ten_seconds_ago_open_no_breaker() -> None:
+    breaker = BreakerJudge(2, 2.0)
+    breaker.failed(0.0)
+    breaker.failed(11.0)
+    with broken("J11"):
+        breaker.refused("a read", 11.5)
 
 
 def test_a_get_that_was_given_up_says_nothing(requests: Requests) -> None:

@@ -15,7 +15,7 @@ import pytest
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.shim.signing import SignatureRefusedError, SignedRequest, UrlSigner
 from tests.simulation import bugs
@@ -31,7 +31,7 @@ from tests.support.planting import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = range(64)
-LOST_RECORDS = Scenario(1, unclean_elections=0.3)
+LOST_RECORDS = [Scenario(seed, unclean_elections=0.3) for seed in (5, 6)]
 REGRESSIONS = {
     "a retry waited for memory that its own later ranges held": Scenario(
         5162,
@@ -44,7 +44,7 @@ REGRESSIONS = {
         urls_expire=0.01,
     ),
     "batches below a segment's first leader epoch looked damaged": Scenario(1, elections=0.2, segments_deleted=0.2),
-    "a location was granted of records that an unclean election had lost": LOST_RECORDS,
+    "a location was granted of records that an unclean election had lost": LOST_RECORDS[0],
     "a log cut at a segment's first offset forgot its open transactions": Scenario(
         4116,
         partitions=1,
@@ -157,6 +157,19 @@ def loses_a_record(original: Callable[..., None]) -> Callable[..., None]:
     return wrong
 
 
+def reads_on_locally(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A bug: a read asks for a location wherever the local log begins."""
+
+    def wrong(command: Locate, *bounds: object) -> object:
+        before, command.read.stop_at_local = command.read.stop_at_local, False
+        try:
+            return original(command, *bounds)
+        finally:
+            command.read.stop_at_local = before
+
+    return wrong
+
+
 def finds_damage(_original: Callable[..., object]) -> Callable[..., object]:
     """A bug: all bytes look damaged."""
 
@@ -246,9 +259,8 @@ def test_each_fault_makes_a_difference(fault: str, plain: Scenario) -> None:
 )
 def test_a_location_of_lost_records_is_found(place: str, bug: Callable[..., Any]) -> None:
     with planted(place, bug) as plant:
-        failure = failure_of(LOST_RECORDS)
+        failure = next(found for scenario in LOST_RECORDS if (found := failure_of(scenario)) is not None)
     assert plant.ran
-    assert failure is not None
     assert failure.rule == "J15"
 
 
@@ -260,8 +272,23 @@ def test_good_bytes_that_look_damaged_are_found() -> None:
     assert failure.rule == "J18"
 
 
+def test_a_read_that_goes_on_in_the_local_log_is_found() -> None:
+    scenarios = [Scenario(seed, settled=True) for seed in range(20)]
+    with planted("kafka_remote_client.fetch.locate:_question", reads_on_locally) as plant:
+        failure = next(found for scenario in scenarios if (found := failure_of(scenario)) is not None)
+    assert plant.ran
+    assert failure.rule == "J19"
+
+
+def test_a_worker_that_counts_as_stuck_for_good_is_found() -> None:
+    world = World(Scenario(1, settled=True))
+    world.engines[0].scheduler.flying._given_up = 1
+    with pytest.raises(ViolationError, match="J8: at the end 1 workers count as stuck"):
+        world.run()
+
+
 def test_a_settled_world_needs_no_shim() -> None:
-    world = World(Scenario(1, settled=True, segments_deleted=0.3))
+    world = World(Scenario(6, settled=True, segments_deleted=0.3))
     world.run()
     assert world.seen["aborted-across-grants"] > 0
     assert world.seen["log-start-passed"] > 0
@@ -289,7 +316,7 @@ def test_a_store_that_opens_expired_urls_is_found() -> None:
 @pytest.mark.parametrize("grouped", [False, True])
 def test_a_bug_of_the_consumer_breaks_an_invariant(grouped: bool) -> None:
     plain = Scenario(0, partitions=2, consumers=2, grouped=grouped, calls=0.3, takes_seconds=0.005)
-    scenarios = [attrs.evolve(plain, seed=seed) for seed in range(20)]
+    scenarios = [attrs.evolve(plain, seed=seed) for seed in range(40)]
     with planted("kafka_remote_client.consumer.partition_flow:PartitionFlow.take_back", loses_a_record) as plant:
         failure = next(found for scenario in scenarios if (found := failure_of(scenario)) is not None)
     assert plant.ran

@@ -44,6 +44,8 @@ TOPICS = 32
 """How many topics there are to begin with, for each number of partitions."""
 SETTLED_TOPICS = 8
 """How many topics there are to which nothing is appended any more, each with the most partitions."""
+_SHARE_IN_TIER = 0.5
+"""Of unclean elections that could lose records that are in the tier, how many do."""
 _KEPT = 256
 
 
@@ -230,7 +232,9 @@ class TopicLogs:
         ends = [at for at in partition.log.batch_starts(max(log.local_log_start, log.log_start + 1)) if at > 0]
         if not ends:
             return None
-        end = self.chance.choice(ends[-30:])
+        ends = ends[-30:]
+        in_tier = [at for at in ends if at < partition.tiered_end]
+        end = self.chance.choice(in_tier if in_tier and self.chance.random() < _SHARE_IN_TIER else ends)
         before, kept = partition.log, partition.log.until(end)
         self.topics.elect(self.topic, partition.number, end_offset=end)
         partition.replace(kept)
