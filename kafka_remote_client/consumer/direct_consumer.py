@@ -21,10 +21,10 @@ References: KIP-1254, "Rollout Steps" and "Downgrade".
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import Message, TopicPartition
 
@@ -39,6 +39,7 @@ from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.dropped import close_when_dropped
 from kafka_remote_client.consumer.forked import refuse_after_fork
+from kafka_remote_client.consumer.held_exceptions import ClosedInCallback
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.route_state import Route
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectConsumer", "begin_direct"]
 
+_T = TypeVar("_T")
 _MOST_MESSAGES = 1_000_000
 """The largest ``num_messages`` of confluent_kafka's consume()."""
 
@@ -96,6 +98,7 @@ class DirectConsumer(Consumer):
         stores = behaviour.stores_offsets
         inner = InnerConsumer.behind(self, DirectConsumer)
         self._gate: Gate = threading.RLock()
+        self._serves = False  # whether a call runs that may serve callbacks
         self._engine = engine
         self._settings = settings
         self._metrics = metrics
@@ -133,13 +136,30 @@ class DirectConsumer(Consumer):
 
     def _poll_slowly(self, timeout: float) -> Message | None:
         with self._gate:
-            return self._deliveries.poll(timeout)
+            return self._deliver(partial(self._deliveries.poll, timeout), None)
+
+    def _deliver(self, call: Callable[[], _T], nothing: _T) -> _T:
+        """Returns what ``call`` delivers. If a callback in it has called close(), it closes, and returns ``nothing``."""
+        held, inside = self._deliveries.held, self._serves
+        if held.closes:
+            raise RuntimeError("Consumer closed")
+        self._serves = True
+        try:
+            return call()
+        except ClosedInCallback:
+            return nothing
+        finally:
+            self._serves = inside
+            if held.closes and not inside:
+                self.close()
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
         with self._gate:
             wanted, patience = number(num_messages), seconds(timeout)
-            return self._deliveries.consume(wanted, patience) if 0 < wanted <= _MOST_MESSAGES else super().consume(wanted, 0)
+            if 0 < wanted <= _MOST_MESSAGES:
+                return self._deliver(partial(self._deliveries.consume, wanted, patience), [])
+            return super().consume(wanted, 0)
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
         from kafka_remote_client.consumer.arrow_batches import table_of  # noqa: PLC0415 - pyarrow is an extra
@@ -147,7 +167,7 @@ class DirectConsumer(Consumer):
         with self._gate:
             wanted, patience = number(max_records), seconds(timeout)
             if 0 < wanted <= _MOST_MESSAGES:
-                return table_of(self._deliveries.consume_runs(wanted, patience))
+                return table_of(self._deliver(partial(self._deliveries.consume_runs, wanted, patience), []))
             return table_of(super().consume(wanted, 0))
 
     # -- subscription and assignment ---------------------------------------------------------------------------------------
@@ -243,13 +263,22 @@ class DirectConsumer(Consumer):
         self._settings |= {"sasl.username": username, "sasl.password": password}
 
     def close(self) -> None:
-        """As confluent_kafka's; then it stops direct fetch. A waiting call of another thread ends first."""
+        """As confluent_kafka's; then it stops direct fetch. A waiting call of another thread ends first.
+
+        In a callback it returns at once, and the call that runs the callback closes at its end.
+        """
         self._deliveries.closing = True
         with self._gate:
+            if self._serves:
+                self._deliveries.held.closes = True
+                return
+            self._deliveries.held.closes = False
             self._delivery_queue.store()
+            self._serves = True
             try:
                 self._close_inner()
             finally:
+                self._serves = self._deliveries.held.closes = False
                 self._assignment.forget(flow.key for flow in self._flows)
                 self._deliveries.close()
                 self._engine.close()
@@ -261,6 +290,7 @@ class DirectConsumer(Consumer):
                 self._commits.give_up(self._flows)
         finally:
             super().close()
+        self._deliveries.held.closes = False
         self._deliveries.held.finish()
 
     def __exit__(

@@ -8,6 +8,8 @@ An inner call ends only when no callback waits. Where callbacks take longer than
 never. After an exception the other callbacks of the call therefore wait for the next call, as after ``rd_kafka_yield`` in
 confluent_kafka's poll(). Rebalance callbacks do not wait, because librdkafka waits for them.
 
+A close() in a callback is held too: the inner call still uses the handle that it would free.
+
 References: ``CallState_end`` and ``stats_cb`` in confluent_kafka.c, ``Consumer_consume`` in Consumer.c.
 """
 
@@ -18,16 +20,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-__all__ = ["HeldExceptions"]
+__all__ = ["ClosedInCallback", "HeldExceptions"]
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
 """Callbacks that poll, consume and close serve. Not oauth_cb: librdkafka calls it elsewhere, and handles its errors."""
+
+
+class ClosedInCallback(Exception):  # noqa: N818 - not an error; no application gets it
+    """A callback has called close(), and the inner call is over."""
 
 
 class HeldExceptions:
     """Wraps callbacks; :meth:`come_out` raises the last exception of them. Used under the consumer's gate."""
 
     def __init__(self) -> None:
+        self.closes = False
+        """Whether a callback has called close(), which waits for the end of the inner call."""
         self._raised: BaseException | None = None
         self._waiting: deque[Callable[[], object]] = deque()
 
@@ -51,13 +59,15 @@ class HeldExceptions:
         return called
 
     def call_waiting(self) -> bool:
-        """Calls the callbacks that wait, until one raises. Returns whether there is an exception to come out."""
-        while self._waiting and self._raised is None:
+        """Calls the callbacks that wait, until one raises or closes. Returns whether there is something to come out."""
+        while self._waiting and self._raised is None and not self.closes:
             self._call(self._waiting.popleft())
-        return self._raised is not None
+        return self._raised is not None or self.closes
 
     def come_out(self) -> None:
-        """Raises the held exception, once."""
+        """Raises the held exception, once. Before that, while ``closes`` is true, ClosedInCallback."""
+        if self.closes:
+            raise ClosedInCallback
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
@@ -71,7 +81,7 @@ class HeldExceptions:
     def _waits_after_an_exception(self, callback: Callable[..., object]) -> Callable[..., None]:
         def called(*args: object, **kwargs: object) -> None:
             call = partial(callback, *args, **kwargs)
-            if self._raised is None and not self._waiting:
+            if self._raised is None and not self._waiting and not self.closes:
                 self._call(call)
             else:
                 self._waiting.append(call)

@@ -378,3 +378,34 @@ def test_next_callback_has_its_caller_after_an_assign_in_a_callback(cluster: Emb
         pause=0,
     )
     consumer.close()
+
+
+@pytest.mark.parametrize(("call", "nothing"), [("poll", None), ("consume", []), ("consume_arrow", 0)])
+def test_close_in_a_callback_closes_after_the_inner_call(consumer: SeamedConsumer, call: str, nothing: object) -> None:
+    alive: list[bool] = []
+
+    def close() -> None:
+        consumer.close()
+        alive.append(bool(consumer.assignment()))  # the inner call still needs the handle
+        with pytest.raises(RuntimeError, match="Consumer closed"):
+            consumer.poll(0)
+
+    in_next_call(consumer, close)
+    deliver = {"poll": consumer.poll, "consume": consumer.consume, "consume_arrow": consumer.consume_arrow}[call]
+    came = deliver(timeout=PATIENCE_SECONDS)
+    assert (len(came) if call == "consume_arrow" else came) == nothing
+    assert alive == [True]
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.assignment()
+
+
+def test_close_in_a_callback_raises_what_the_callback_raises(consumer: SeamedConsumer) -> None:
+    def close() -> None:
+        consumer.close()
+        raise LookupError("after close")
+
+    in_next_call(consumer, consumer._deliveries.held.wrapped(close))
+    with pytest.raises(LookupError, match="after close"):
+        consumer.consume(1, PATIENCE_SECONDS)
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.assignment()

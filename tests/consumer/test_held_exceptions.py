@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.held_exceptions import HeldExceptions
+from kafka_remote_client.consumer.held_exceptions import ClosedInCallback, HeldExceptions
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import direct_settings, filled_cluster, from_broker
 from tests.support.waiting import wait_until
@@ -104,6 +104,24 @@ def test_callbacks_after_an_exception_wait_for_the_next_call_in_order() -> None:
         assert held.call_waiting() == (calls == ["1", "2", "3"])
     assert calls == ["1", "2", "3", "error"]
     held.come_out()
+
+
+def test_callbacks_after_close_wait_for_it_and_its_request_comes_first() -> None:
+    held = HeldExceptions()
+    calls: list[object] = []
+    settings: dict[str, Any] = {"stats_cb": calls.append}
+    held.wrap(settings)
+    held.closes = True
+    held.wrapped(fail)()
+    settings["stats_cb"]("later")
+    assert held.call_waiting()
+    with pytest.raises(ClosedInCallback):
+        held.come_out()
+    assert calls == []
+    held.closes = False
+    with pytest.raises(LookupError, match="mine"):
+        held.finish()
+    assert calls == ["later"]
 
 
 def test_rebalance_callback_never_waits() -> None:

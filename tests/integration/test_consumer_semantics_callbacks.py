@@ -77,3 +77,28 @@ def test_an_exception_of_a_rebalance_callback_is_raised_by_the_same_call(
     in_order, surfaced = same_on_both_sides(kafka_broker, shim, script)
     assert in_order
     assert surfaced[0] == (call, ("LookupError", "of on_assign with 1"))
+
+
+@pytest.mark.parametrize("name", ["on_assign", "on_revoke", "on_commit"])
+def test_close_in_a_callback_ends(kafka_broker: KafkaBroker, shim: Shim, topic: str, name: str) -> None:
+    """confluent's consumer runs no part of this: its close() in a callback may never return."""
+    seen: list[str] = []
+
+    def closing(*_: object) -> None:
+        seen.append(name)
+        consumer.close()
+
+    side = Side(kafka_broker, shim)
+    consumer = side.consumer(**({"on_commit": closing} if name == "on_commit" else {}))
+    consumer.subscribe([topic], **({} if name == "on_commit" else {name: closing}))
+    wait_until(lambda: consumer.poll(0.1) or seen, "a record or the callback", pause=0)
+    if name == "on_revoke":
+        consumer.unsubscribe()
+    elif name == "on_commit":
+        consumer.commit(asynchronous=True)
+    while not seen:
+        consumer.poll(0.1)
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.assignment()
+    side.close()
+    assert seen == [name]
