@@ -53,7 +53,7 @@ class _Written(io.RawIOBase):
             self._file.flush()
 
     def close(self) -> None:
-        if self.closed:
+        if self.closed or not hasattr(self, "_file"):  # it could not be opened
             return
         try:
             self._files.before("close", self._path)

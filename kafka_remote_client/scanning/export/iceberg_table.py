@@ -65,7 +65,7 @@ def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[Par
         table = found.load_table(identifier)
     except NoSuchTableError:
         found.create_namespace_if_not_exists(identifier.rpartition(".")[0])
-        table = found.create_table(identifier, schema)
+        table = found.create_table_if_not_exists(identifier, schema)  # another run may create it meanwhile
     _check_columns(table, identifier, schema)
     wanted = [_PARTITIONS[one] for one in by]
     if partitions_of(table) != wanted and table.current_snapshot() is None and table.spec().is_unpartitioned():

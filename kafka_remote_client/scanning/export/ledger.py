@@ -40,11 +40,25 @@ class ExportLedger:
                 return ExportJob.of_json(found)
         return None
 
-    def begin(self, job: ExportJob) -> None:
-        """Writes the job. Raises ConfigurationError if another job in this target has some of its offsets."""
+    def begin(self, job: ExportJob) -> ExportJob:
+        """Writes the job, unless another run has begun it meanwhile. Returns the job that is there.
+
+        Raises ConfigurationError if another job in this target has some of its offsets.
+        """
         for other in self._others():
             job.check_beside(other)
+        if (begun := self.known_job()) is not None:
+            return begun
         self._target.write_json(self.paths.job, job.to_json())
+        return job
+
+    def check_active(self, job: ExportJob) -> None:
+        """Raises ExportError if another run has replaced or removed the job since this run began it or found it."""
+        if self._target.read_json(self.paths.job) != job.to_json():
+            raise ExportError(
+                f"another run of export job {self._job} is active in {self._target.root}, and this run has lost to it; "
+                "wait for its end, then run the job again to get its result"
+            )
 
     def record(self, written: WrittenSplit) -> None:
         """Records a written split."""

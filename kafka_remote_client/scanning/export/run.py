@@ -7,8 +7,8 @@
         +--done-->  the result                                                                       ->  commit plan
                                                                           result  <-  mark  <-  commit
 
-The commit is the only part that depends on the kind of table (:class:`Commit`). All others can be repeated by any process; two
-processes must not run the same job at the same time.
+The commit is the only part that depends on the kind of table (:class:`Commit`). All others can be repeated by any process.
+If two processes run one job at the same time, the later one gives the result of the other, or raises ExportError.
 
 References: docs/tables.md, "Export".
 """
@@ -23,7 +23,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 import attrs
 
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.model import uuid_to_text
 from kafka_remote_client.scanning.broker_part import BrokerAddress
 from kafka_remote_client.scanning.export.dead_letter_files import DeadLetterFiles
@@ -139,16 +139,32 @@ class Export:
         if known is not None and finished is not None:
             ledger.clean()
             return _result(known, finished, len(finished))
+        try:
+            return self._run(ledger, known, options, commit, progress or _ignored, write)
+        except ExportError:
+            if (done := self._done_by_another(ledger)) is None:
+                raise
+            return done
+
+    def _run(
+        self,
+        ledger: ExportLedger,
+        known: ExportJob | None,
+        options: dict[str, str],
+        commit: Commit,
+        progress: Callable[[ExportProgress], None],
+        write: WriteSplits | None,
+    ) -> ExportResult:
         written: Sequence[WrittenSplit] | None = ledger.commit_plan() if known is not None else None
         if known is not None and written is not None:
             resumed = len(written)
         else:
             with self.open() as opened:
                 known = self._begun(opened, ledger, known, options, commit)
-                written, resumed = self._written(opened, ledger, known, progress or _ignored, write)
-            if (finished := ledger.finished()) is not None:  # another process came first: its files count
-                ledger.clean()
-                return _result(known, finished, resumed)
+                written, resumed = self._written(opened, ledger, known, progress, write)
+            if (done := self._done_by_another(ledger)) is not None:
+                return done
+            ledger.check_active(known)
             written = ledger.plan_commit(written)
         if self.writing.format.in_place and not commit.has(self.job):
             ledger.check_in_place(written)
@@ -158,6 +174,14 @@ class Export:
             ledger.remove_other_attempts(written)
         ledger.finish(known, written)
         return _result(known, written, resumed)
+
+    def _done_by_another(self, ledger: ExportLedger) -> ExportResult | None:
+        """The result of another run that has finished the job: its files count. Removes what this run has staged since."""
+        job, finished = ledger.known_job(), ledger.finished()
+        if job is None or finished is None:
+            return None
+        ledger.clean()
+        return _result(job, finished, len(finished))
 
     def _begun(
         self, opened: OpenScan, ledger: ExportLedger, known: ExportJob | None, options: dict[str, str], commit: Commit
@@ -171,9 +195,10 @@ class Export:
                 f"the table already has commits of export job {self.job}, but its files in _exports and _staging were removed; "
                 "give another job name, and start after the exported offsets"
             )
-        job = job_of(self.job, opened.plan, options, topic_ids)
-        ledger.begin(job)
-        return job
+        begun = ledger.begin(job_of(self.job, opened.plan, options, topic_ids))
+        begun.check_options(options)
+        begun.check_topics(topic_ids)
+        return begun
 
     def _written(
         self,

@@ -122,11 +122,15 @@ class ExportTarget:
                 f"remove the files of this job and run it again"
             )
         with self.failing("publish", path):
-            if self.renames:
-                self._make_room(path)
-                self.filesystem.move(self._at(staged), self._at(path))
-            else:
-                self.filesystem.copy_file(self._at(staged), self._at(path))
+            try:
+                if self.renames:
+                    self._make_room(path)
+                    self.filesystem.move(self._at(staged), self._at(path))
+                else:
+                    self.filesystem.copy_file(self._at(staged), self._at(path))
+            except OSError:
+                if self.size(path) != size:  # otherwise another run of the job did it meanwhile
+                    raise
 
     def publish_all(self, files: Sequence[WrittenFile], threads: int) -> None:
         """As :meth:`publish`, for several files at a time; stops at the first failure."""
@@ -146,6 +150,8 @@ class ExportTarget:
                     return
                 try:
                     self.filesystem.delete_dir(self._at(folder))
+                except FileNotFoundError:  # another run of the job removes it
+                    continue
                 except OSError as error:
                     if error.errno != errno.ENOTEMPTY or not more:
                         raise

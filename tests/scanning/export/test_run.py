@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from collections.abc import Callable
@@ -226,3 +227,40 @@ def test_a_failed_export_ends_its_threads(orders: TableScan, tmp_path: Path) -> 
         orders.to_parquet(tmp_path, filesystem=counted_files(full))
     assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kafka-remote-scan")] == []
     assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_a_run_beside_another_gives_its_result_or_names_it(
+    small: TableScan, small_rows: list[Row], tmp_path: Path, visible: Visible
+) -> None:
+    """Another run does all of its work before one operation of this run, which is another one each time."""
+    endings, number = [], 0
+    while not endings or endings[-1] != "alone":
+        number += 11
+        table, seen = tmp_path / str(number), [0]
+
+        def other_run(_operation: str, _path: str, table: Path = table, seen: list[int] = seen, number: int = number) -> None:
+            seen[0] += 1
+            if seen[0] == number:
+                small.to_parquet(table)
+
+        try:
+            result = small.to_parquet(table, filesystem=counted_files(other_run))
+            endings.append("result" if seen[0] >= number else "alone")
+            assert result.rows == len(small_rows)
+        except ExportError as error:
+            endings.append(str(error))
+        assert visible(table) == small_rows
+        assert not (table / "_staging" / "export").exists()
+    assert set(endings) == {"result", "alone"}
+
+
+def test_a_run_whose_job_was_replaced_says_so(small: TableScan, tmp_path: Path, visible: Visible) -> None:
+    job = tmp_path / "_staging" / "export" / "job.json"
+
+    def replace_job(_operation: str, path: str) -> None:
+        if "splits" in path and job.exists():
+            job.write_text(json.dumps(json.loads(job.read_text()) | {"partitions": []}))
+
+    with pytest.raises(ExportError, match=r"another run of export job export is active .*; wait for its end"):
+        small.to_parquet(tmp_path, filesystem=counted_files(replace_job))
+    assert visible(tmp_path) == []
