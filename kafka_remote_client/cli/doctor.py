@@ -277,6 +277,8 @@ def examine(examination: Examination) -> list[Step]:
 
 
 def _remedy(error: DirectFetchError) -> str:
+    if "check security.protocol" in str(error):  # the connection's errors have no kind of their own for it
+        return "Correct security.protocol, or name the port that has this protocol."
     return next((remedy for kind, remedy in _REMEDIES if isinstance(error, kind)), "See docs/troubleshooting.md.")
 
 

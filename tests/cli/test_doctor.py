@@ -237,3 +237,12 @@ def test_file_that_is_no_configuration_has_status_2(
     seen, status = failed(capsys, "doctor", str(file))
     assert told in seen
     assert status == 2
+
+
+def test_tls_on_a_plain_port_names_the_security_protocol(made: World) -> None:
+    steps = examine(Examination({**direct_settings(made.cluster), "security.protocol": "SSL"}, SystemClock(), 10.0))
+    (failed_step,) = (step for step in steps if step.state == "failed")
+    assert (failed_step.name, failed_step.remedy) == (
+        "broker",
+        "Correct security.protocol, or name the port that has this protocol.",
+    )
