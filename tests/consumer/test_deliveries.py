@@ -35,6 +35,11 @@ def test_the_ends_of_partitions_are_no_records_of_the_broker() -> None:
     Deliveries._count(state, arrived)
     assert state.broker_records == 1
     assert state.gathered.error_waits
+    records: Any = [record, record]
+    Deliveries._count(state, records)
+    state._behaviour.announces_ends = False
+    Deliveries._count(state, records)
+    assert state.broker_records == 5
 
 
 class Gathering:
@@ -146,7 +151,7 @@ def test_progress_of_revoked_partitions_is_not_reported() -> None:
         flows.left.discard(("t", 1))
 
     due = [SimpleNamespace(topic="t", partition=number) for number in (0, 1)]
-    state: Any = SimpleNamespace(_flows=flows, _switched=False, _clock=ManualClock(), gathered=[])
+    state: Any = SimpleNamespace(_flows=flows, _switched=False, _clock=ManualClock(), gathered=Gathered())
     state._routing = SimpleNamespace(recheck=lambda: True)
     state.markers = SimpleNamespace(look=lambda _: None)
     state._remote = SimpleNamespace(progress_cb=callback)
