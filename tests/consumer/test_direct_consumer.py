@@ -499,7 +499,7 @@ def test_pause_holds_for_a_known_topics_partition_assigned_later(cluster: Embedd
 def test_a_gathered_end_is_not_delivered_after_a_change(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
     consumer.assign([at(COUNT)])
     inner: Any = consumer
-    inner._deliveries.gathered.append(Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF)))
+    inner._deliveries.gathered.add([Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF))])
     leave(consumer)
     message = consumer.poll(0)
     assert message is None or not is_end(message)
@@ -633,4 +633,4 @@ def test_position_after_each_record_leaves_the_slice_alone(cluster: EmbeddedClus
     assert waiting > 0
     assert offsets_of(consumer.position([at(0)])) == [1]
     assert len(consumer._delivery_queue.waiting) == waiting
-    assert consumer._deliveries.gathered == []
+    assert consumer._deliveries.gathered.pieces == []
