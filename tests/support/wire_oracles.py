@@ -72,7 +72,8 @@ def _draw(api: str, direction: str, version: int, data: st.DataObject, *, tags: 
 @cache
 def _strategy(api: str, direction: str, version: int, tags: bool) -> st.SearchStrategy[Any]:
     """Cached, because Hypothesis checks each new strategy, which takes most of the time of an example."""
-    return getattr(getattr(wire_values, api)(version, tags=tags), direction)()  # type: ignore[no-any-return]
+    strategy: st.SearchStrategy[Any] = getattr(getattr(wire_values, api)(version, tags=tags), direction)()
+    return strategy
 
 
 def _ours(api: str, verb: str, direction: str) -> Any:
