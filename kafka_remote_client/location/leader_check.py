@@ -4,13 +4,14 @@
 
     step | question                                              | request to the leader
     1    | error, divergence, log start, high watermark, LSO     | a Fetch at the offset, 0 bytes, no wait: readable_end
-    2    | is the segment on the leader's lineage                | a Fetch at the window's end, with its epoch
+    2    | are the segments on the leader's lineage              | a Fetch at searched_end, with the epoch before it
     3    | aborted transactions whose marker is still local      | a Fetch at L, or at L-1 (see aborted_tail)
 
 Step 2 closes a gap of the metadata topic, and of a listing: after an unclean leader election the newest segments in the
 tier may hold records that the new leader does not have, until it has tiered its own. Records are the same up to an offset when
-the leader epoch before it is (the log-matching property), so one question answers for the whole window; its answer holds as
-long as the leader epoch, which is part of the question.
+the leader epoch before it is (the log-matching property), so one question answers for the window and for every segment that
+was searched for aborted transactions: in the leader's log the same transaction may end elsewhere, and otherwise. The answer
+holds as long as the leader epoch, which is part of the question.
 
 The shim asks over the client's connection, and a client that reads the tier over its own. So the broker still controls READ,
 quotas, leadership and fencing.
@@ -66,7 +67,7 @@ class LeaderCheck:
         """Returns the aborted transactions that a reader of the window needs; ``None`` for read_uncommitted.
 
         ``leader_epoch``: the leader's epoch in the probes, -1 = unknown, then nothing is cached. Raises
-        NotGrantedError when the window is not the leader's, or the transactions cannot be known.
+        NotGrantedError when what was searched is not the leader's, or the transactions cannot be known.
         """
         yield from self._check_lineage(resolved, leader_epoch)
         if isolation_level is not IsolationLevel.READ_COMMITTED:
@@ -74,18 +75,19 @@ class LeaderCheck:
         if resolved.aborted_complete:
             return resolved.aborted
         tip = resolved.metadata.topic_id_partition
-        listed = yield from self._aborted_tail.ask(tip, resolved.tiered_end, leader_epoch)
+        listed = yield from self._aborted_tail.ask(tip, resolved.searched_end, leader_epoch)
         if listed is None:
             raise NotGrantedError("aborted-unknown")
         below = (one for one in listed if one.first_offset < resolved.next_offset)
         return in_offset_order({*resolved.aborted, *below})
 
     def _check_lineage(self, resolved: ResolvedSegment, leader_epoch: int) -> Probes[None]:
-        key = (resolved.metadata.remote_log_segment_id, resolved.next_offset, leader_epoch)
+        end = resolved.searched_end
+        epoch = resolved.lineage.epoch_for_offset(end - 1)
+        key = (resolved.metadata.topic_id_partition, end, epoch, leader_epoch)
         if leader_epoch != UNKNOWN_EPOCH and self._on_lineage.get(key):
             return
-        epoch = resolved.metadata.epoch_for_offset(resolved.next_offset - 1)
-        data = yield Probe(ProbeKind.LINEAGE, resolved.next_offset, epoch)
+        data = yield Probe(ProbeKind.LINEAGE, end, epoch)
         if data is None or data.error_code or DIVERGING_EPOCH_TAG in data.tags:
             raise NotGrantedError("lineage")
         self._on_lineage.put(key, value=True)

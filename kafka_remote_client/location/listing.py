@@ -190,7 +190,7 @@ class ListingLocationSource:
         found = self.resolver.resolve(self._listing(question.topic).cache(tip), asked)
         if isinstance(found, NotRemote):
             return found
-        if not found.aborted_complete and found.tiered_end != self._offsets(tip).high_watermark:
+        if not found.aborted_complete and found.searched_end != self._offsets(tip).high_watermark:
             # The tier decides every transaction below the bound. A segment is missing, so all of the tier must be searched.
             return NotRemote("aborted-unknown", self._offsets(tip))
         return direct_location(

@@ -57,11 +57,12 @@ class ResolvedSegment:
     ``fetch_offset``. ``range_offsets`` has a lower bound of the offsets of each range.
 
     ``aborted`` is for a read that begins at ``fetch_offset``. It is not complete (``aborted_complete``) if a transaction that
-    began below ``next_offset`` may have its ABORT marker at or after ``tiered_end``; then the broker is asked for the rest. For
-    read_uncommitted it is empty and complete.
+    began below ``next_offset`` may have its ABORT marker at or after ``searched_end``; then the broker is asked for the rest.
+    For read_uncommitted it is empty and complete.
 
-    ``tiered_end`` is the first offset that is not tiered in the lineage; when the list is not complete, the end of the unbroken
-    chain of segments from this one.
+    The answer depends on the segments below ``searched_end``, which is at least ``next_offset``: the end of the last segment
+    that was searched for aborted transactions, ``next_offset`` for read_uncommitted. It holds for a log that has the records
+    of these segments.
 
     ``etag`` is the version of the log's object, None if the store has no versions. Reads with it never mix two versions.
     """
@@ -74,7 +75,7 @@ class ResolvedSegment:
     next_offset: int
     aborted: tuple[AbortedTransaction, ...]
     aborted_complete: bool
-    tiered_end: int
+    searched_end: int
     lineage: LeaderEpochLineage
     etag: str | None = None
 
@@ -172,12 +173,10 @@ class RemoteSegmentResolver:
         if window is None:
             return NotRemote("no-batch", offsets)
         aborted: tuple[AbortedTransaction, ...] = ()
-        complete = True
+        complete, searched_end = True, window.next_offset
         if committed:
             collected = collect_aborted_transactions(self.indexes, log, offset, window.next_offset, tail, self._prefetch)
-            aborted, complete = collected.aborted, collected.is_complete
-            if not complete:
-                tiered_end = collected.searched_end
+            aborted, complete, searched_end = collected.aborted, collected.is_complete, collected.searched_end
         etag = self.indexes.etag(segment.metadata)
         if window.next_offset == segment.end:
             self._read_next_ahead(log, segment, question)
@@ -190,7 +189,7 @@ class RemoteSegmentResolver:
             next_offset=window.next_offset,
             aborted=aborted,
             aborted_complete=complete,
-            tiered_end=tiered_end,
+            searched_end=searched_end,
             lineage=log.lineage,
             etag=etag,
         )

@@ -15,7 +15,7 @@ from tests.support.shim_fakes import SEGMENT, data, resolved
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 DIVERGING = data(tags={DIVERGING_EPOCH_TAG: bytes(13)})
-LINEAGE = Probe(ProbeKind.LINEAGE, 160, 4)
+LINEAGE = Probe(ProbeKind.LINEAGE, 300, 4)
 LISTED = (AbortedTransaction(1, 130), AbortedTransaction(2, 200))
 
 
@@ -105,11 +105,20 @@ def test_an_unknown_list_grants_nothing() -> None:
 
 def test_a_longer_window_of_the_same_segment_is_confirmed_again() -> None:
     leader, word = Leader(), LeaderCheck()
-    confirm(leader, word)
+    confirm(leader, word, searched_end=160)
     leader.answers["LINEAGE"] = DIVERGING
     with pytest.raises(NotGrantedError, match="lineage"):
-        confirm(leader, word, next_offset=180)
+        confirm(leader, word, searched_end=180)
     assert [probe.offset for probe in leader.asked] == [160, 180]
+
+
+def test_transactions_of_segments_off_the_leaders_lineage_are_not_used() -> None:
+    """The window ends at 160, and segments up to 300 were searched for the markers of its transactions."""
+    for complete in (True, False):
+        leader = Leader(LINEAGE=DIVERGING)
+        with pytest.raises(NotGrantedError, match="lineage"):
+            confirm(leader, aborted=(AbortedTransaction(1, 130),), aborted_complete=complete)
+        assert leader.asked == [LINEAGE]
 
 
 def test_a_transaction_that_begins_at_the_windows_end_is_not_listed() -> None:

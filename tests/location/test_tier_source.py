@@ -150,7 +150,7 @@ def test_the_probes_are_the_shims_and_request_no_records(setup: Setup) -> None:
     setup.locate()
     position, lineage = setup.broker.asked
     assert (position.fetch_offset, position.last_fetched_epoch, position.partition_max_bytes) == (120, 2, 0)
-    assert (lineage.fetch_offset, lineage.last_fetched_epoch, lineage.partition_max_bytes) == (160, 4, 0)
+    assert (lineage.fetch_offset, lineage.last_fetched_epoch, lineage.partition_max_bytes) == (300, 4, 0)
     for version, request in setup.broker.fetches:
         assert (version, request.topics[0].topic_id, request.tags) == (18, TOPIC_ID, {})
         assert (request.max_wait_ms, request.min_bytes, request.session_epoch) == (0, 0, -1)
@@ -161,7 +161,7 @@ def test_reads_happen_in_another_thread(setup: Setup) -> None:
     setup.tier.reads = True
     assert isinstance(setup.locate(), SegmentLocation)
     assert len(setup.tier.asked) == 1
-    assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 120, 160]
+    assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 120, 300]
 
 
 def test_the_lineage_is_confirmed_once_per_leader_epoch(setup: Setup) -> None:
@@ -230,10 +230,10 @@ def test_an_error_of_the_tier_is_raised(setup: Setup) -> None:
 
 def test_a_window_off_the_leaders_lineage_is_not_located(setup: Setup) -> None:
     off = attrs.evolve(setup.broker.whole, tags={DIVERGING_EPOCH_TAG: bytes(13)})
-    setup.broker.answers = lambda asked: off if asked.fetch_offset == 160 else setup.broker.whole
+    setup.broker.answers = lambda asked: off if asked.fetch_offset == 300 else setup.broker.whole
     assert setup.locate() == NotRemote("lineage", TOLD)
     failing = attrs.evolve(setup.broker.whole, error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    setup.broker.answers = lambda asked: failing if asked.fetch_offset == 160 else setup.broker.whole
+    setup.broker.answers = lambda asked: failing if asked.fetch_offset == 300 else setup.broker.whole
 
 
 @pytest.mark.fault("F65")
@@ -280,7 +280,7 @@ def test_a_tier_without_a_pool_closes(setup: Setup) -> None:
 def test_lineage_is_confirmed_for_the_leaders_epoch_not_the_readers(setup: Setup) -> None:
     setup.locate(leader_epoch=2)
     setup.locate(leader_epoch=3)
-    assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 160, 120]
+    assert [asked.fetch_offset for asked in setup.broker.asked] == [120, 300, 120]
 
 
 def test_segments_are_those_of_the_cluster_s_topic(setup: Setup) -> None:

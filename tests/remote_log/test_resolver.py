@@ -63,7 +63,7 @@ def test_a_resolved_segment_has_the_fields_of_a_grant(tier, resolver):
         next_offset=10,
         aborted=(AbortedTransaction(7, 2),),
         aborted_complete=True,
-        tiered_end=30,
+        searched_end=20,
         lineage=LeaderEpochLineage([EpochEntry(0, 0)]),
     )
     assert found.span == ByteRange(0, first)
@@ -81,7 +81,7 @@ def test_open_transaction_leaves_the_list_incomplete_to_the_tiers_end(tier, reso
     tier.add([batch(10, 10)], number=2, open_transactions=[(8, 3)])
     tier.add([batch(30, 10)], number=3)
     found = resolve(resolver, tier.cache, 0)
-    assert (found.aborted_complete, found.tiered_end) == (False, 20)
+    assert (found.aborted_complete, found.searched_end) == (False, 20)
 
 
 @pytest.mark.parametrize(

@@ -113,15 +113,15 @@ def test_probes_to_the_broker_have_no_bytes_wait_or_tags(granter: Granter) -> No
     assert first.isolation_level == COMMITTED
 
 
-def test_the_end_of_the_window_must_be_on_the_leaders_lineage(granter: Granter) -> None:
+def test_all_searched_segments_must_be_on_the_leaders_lineage(granter: Granter) -> None:
     granter.granted(tagged_fetch())
     end = granter.ask.partitions[1]
-    assert (end.fetch_offset, end.last_fetched_epoch) == (160, 4)
+    assert (end.fetch_offset, end.last_fetched_epoch) == (300, 4)
 
 
 @pytest.mark.parametrize("answer", [data(tags={fetch.DIVERGING_EPOCH_TAG: bytes(13)}), data(error_code=1), data(error_code=74)])
 def test_a_window_off_the_lineage_is_not_granted(granter: Granter, answer: fetch.PartitionData) -> None:
-    granter.ask = FakeAsk(lambda asked: answer if asked.fetch_offset == 160 else None)
+    granter.ask = FakeAsk(lambda asked: answer if asked.fetch_offset == 300 else None)
     assert granter.refused(tagged_fetch()) == "lineage"
 
 
@@ -311,12 +311,12 @@ def test_a_complete_list_is_not_requested_from_the_broker(granter: Granter) -> N
 def test_aborted_transactions_with_a_local_marker_come_from_the_broker(granter: Granter) -> None:
     granter.tier.answer = resolved(aborted=(B,), aborted_complete=False)
     listed = data(aborted_transactions=(C, A, B))
-    granter.ask = FakeAsk(lambda asked: listed if asked.fetch_offset == 300 else None)
+    granter.ask = FakeAsk(lambda asked: listed if asked.partition_max_bytes == 1 else None)
     for _ in range(2):
         _, response = granter.granted(tagged_fetch())
         assert response.responses[0].partitions[0].aborted_transactions == (A, B)  # C begins after the window
-    asked = [probe for probe in granter.ask.partitions if probe.fetch_offset == 300]
-    assert [(probe.partition_max_bytes, probe.last_fetched_epoch) for probe in asked] == [(1, -1)]
+    asked = [probe for probe in granter.ask.partitions if probe.partition_max_bytes == 1]
+    assert [(probe.fetch_offset, probe.last_fetched_epoch) for probe in asked] == [(300, -1)]
     assert granter.counters["aborted_probes"] == 1
     assert granter.counters["remote_probes"] == 0
 
@@ -324,7 +324,7 @@ def test_aborted_transactions_with_a_local_marker_come_from_the_broker(granter: 
 @pytest.mark.parametrize("answer", [data(error_code=6), data(aborted_transactions=None), data(last_stable_offset=299)])
 def test_an_incomplete_list_is_not_granted(granter: Granter, answer: fetch.PartitionData) -> None:
     granter.tier.answer = resolved(aborted_complete=False)
-    granter.ask = FakeAsk(lambda asked: answer if asked.fetch_offset == 300 else None)
+    granter.ask = FakeAsk(lambda asked: answer if asked.partition_max_bytes == 1 else None)
     assert granter.refused(tagged_fetch()) == "aborted-unknown"
 
 

@@ -31,7 +31,7 @@ from tests.support.planting import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = range(64)
-LOST_RECORDS = [Scenario(seed, unclean_elections=0.3) for seed in (5, 6)]
+LOST_RECORDS = [Scenario(seed, unclean_elections=0.3) for seed in (31, 32)]
 REGRESSIONS = {
     "a retry waited for memory that its own later ranges held": Scenario(
         5162,
@@ -86,6 +86,30 @@ REGRESSIONS = {
         stalled=0.3,
         damaged=0.3,
         locations_pending=0.1,
+    ),
+    "records were dropped by the marker of an earlier leader": Scenario(
+        5009,
+        partitions=4,
+        memory=16 << 10,
+        range_bytes=2 << 10,
+        hedge_percent=0,
+        breaker_failures=2,
+        latency=0.001,
+        cut=0.15,
+        locations_bad=0.15,
+        unclean_elections=0.2,
+        lookups_slow=0.2,
+    ),
+    "an aborted record came, whose marker was below the tier's end but not in the tier": Scenario(
+        5077,
+        partitions=1,
+        in_flight=1,
+        memory=4 << 10,
+        grant_bytes=16 << 10,
+        hedge_percent=0,
+        breaker_failures=50,
+        locations_pending=0.01,
+        unclean_elections=0.2,
     ),
     "the checker missed records below an end that had been deleted": Scenario(
         25725,

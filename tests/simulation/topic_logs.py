@@ -46,6 +46,8 @@ SETTLED_TOPICS = 8
 """How many topics there are to which nothing is appended any more, each with the most partitions."""
 _SHARE_IN_TIER = 0.5
 """Of unclean elections that could lose records that are in the tier, how many do."""
+_SHARE_ENDED = 0.7
+"""Of transactions that an unclean election opens again, how many end at once."""
 _KEPT = 256
 
 
@@ -225,8 +227,8 @@ class TopicLogs:
     def cut(self, partition: LedPartition) -> int | None:
         """An unclean election: the new leader's log ends earlier. Returns its end, ``None`` if no batch may be lost.
 
-        A transaction whose marker is lost ends again in the same way. Else the tier could have the transaction index of the
-        earlier leader, so that brokers themselves filter by an outcome that the log has lost.
+        A transaction whose marker is lost is open again, and may end in another way, often at once. The tier keeps the
+        transaction index of the earlier leader.
         """
         log = self.topic.partitions[partition.number].log
         ends = [at for at in partition.log.batch_starts(max(log.local_log_start, log.log_start + 1)) if at > 0]
@@ -235,11 +237,12 @@ class TopicLogs:
         ends = ends[-30:]
         in_tier = [at for at in ends if at < partition.tiered_end]
         end = self.chance.choice(in_tier if in_tier and self.chance.random() < _SHARE_IN_TIER else ends)
-        before, kept = partition.log, partition.log.until(end)
         self.topics.elect(self.topic, partition.number, end_offset=end)
+        before, kept = partition.log, partition.log.until(end)
         partition.replace(kept)
-        for producer, first in sorted(kept.open.items() - before.open.items()):
-            self.mark(partition, producer, aborts=before.aborted_until(producer, first) >= 0)
+        for producer, _ in sorted(kept.open.items() - before.open.items()):
+            if self.chance.random() < _SHARE_ENDED:
+                self.mark(partition, producer)
         return end
 
     def _new_id(self) -> UUID:

@@ -47,7 +47,7 @@ SEGMENT = RemoteLogSegmentMetadata(
 
 
 def resolved(**changes: Any) -> ResolvedSegment:
-    """Offset 120 in two ranges up to 160, nothing aborted, the tier ends at 300."""
+    """Offset 120 in two ranges up to 160, nothing aborted, all segments up to 300 were searched."""
     given = ResolvedSegment(
         metadata=SEGMENT,
         object_key="orders/segment.log",
@@ -57,7 +57,7 @@ def resolved(**changes: Any) -> ResolvedSegment:
         next_offset=160,
         aborted=(),
         aborted_complete=True,
-        tiered_end=300,
+        searched_end=300,
         lineage=LeaderEpochLineage([EpochEntry(2, 0), EpochEntry(4, 150)]),
     )
     return attrs.evolve(given, **changes)
