@@ -150,6 +150,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
     for line in summary(report for report in told if report.when == "call"):
         terminalreporter.write_line(line)
+    for retried in sorted(_run_directory().glob("*.retried")):
+        terminalreporter.write_line(f"{retried.stem} was written twice, because this failed at first:\n{retried.read_text()}")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

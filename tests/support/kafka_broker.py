@@ -282,11 +282,13 @@ class KafkaBroker:
 
     def restart(self, *, kill: bool = False) -> None:
         """Stops and starts the broker: each restart gives every partition a later leader epoch. ``kill`` = with SIGKILL."""
+        # Not a partition whose tier has only files of a deleted topic, or of a topic without remote storage.
+        tiered = [one for one in self._tiered_partitions() if self._has_loaded_tier(*one)]
         self.stop(patience=0.0 if kill else 5.0)
         self.start()
         self._wait_for_leaders()
         # Each leader reads __remote_log_metadata again before it knows its tier.
-        for topic, partition in self._tiered_partitions():
+        for topic, partition in tiered:
             known = f"the tier of {topic}-{partition} to be known again"
             wait_until(lambda t=topic, p=partition: self._has_loaded_tier(t, p), known, seconds=_PATIENCE_SECONDS)
 
@@ -393,14 +395,22 @@ class KafkaBroker:
 
     def remote_segments(self, topic: str, partition: int = 0) -> list[Path]:
         """The segments of a partition in the tier, in the order of their offsets."""
-        return sorted(self.store_directory.glob(f"*/{topic}-{partition}-*/*.log"))
+        return sorted(self.store_directory.glob(f"*/{topic}-{partition}-{self._topic_id(topic, partition)}/*.log"))
+
+    def _topic_id(self, topic: str, partition: int) -> str:
+        """The id of the topic in names of LocalTieredStorage, ``*`` for one that is deleted.
+
+        The tier may still have segments of a deleted topic of the same name.
+        """
+        metadata = self.local_log(topic, partition) / "partition.metadata"
+        return metadata.read_text().rpartition("topic_id: ")[2].strip() if metadata.exists() else "*"
 
     def copy_of_tier(self, topic: str, directory: Path, partition: int = 0) -> Path:
         """Copies a partition's part of the tier below ``directory``, as a separate store. Returns the place of its objects.
 
         The rest changes while other tests write and delete, so a copy of everything could miss files.
         """
-        (source,) = self.store_directory.glob(f"*/{topic}-{partition}-*")
+        (source,) = self.store_directory.glob(f"*/{topic}-{partition}-{self._topic_id(topic, partition)}")
         return Path(shutil.copytree(source, directory / source.relative_to(self.store_directory)))
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:

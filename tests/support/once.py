@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.artifacts import file_lock
@@ -30,7 +30,8 @@ def once_per_run(
     """Calls ``write``, which writes to the broker, unless this run already did so under ``name``. Returns when it is done.
 
     The broker does not restart meanwhile, unless ``write`` ``restarts`` it: then no test uses the broker.
-    With ``undo``, a first failure goes to stderr, ``undo`` takes back what ``write`` did, and ``write`` runs once more.
+    With ``undo``, a first failure goes to ``<name>.retried`` in the run's directory, which pytest prints at its end, ``undo``
+    takes back what ``write`` did, and ``write`` runs once more.
     Raises the error of ``write``, and SetUpFailedError for later calls.
     """
     run = broker.directory.parent
@@ -42,19 +43,19 @@ def once_per_run(
             raise SetUpFailedError(f"{name} could not be written: {failed.read_text()}")
         try:
             with file_lock(run / "restart.lock", shared=not restarts):
-                _written(name, write, undo)
+                _written(run / f"{name}.retried", write, undo)
         except BaseException:
             failed.write_text(traceback.format_exc())
             raise
         done.touch()
 
 
-def _written(name: str, write: Callable[[], object], undo: Callable[[], object] | None) -> None:
+def _written(retried: Path, write: Callable[[], object], undo: Callable[[], object] | None) -> None:
     if undo is not None:
         try:
             write()
             return
         except Exception:
-            print(f"{name} is written again, because this failed:\n{traceback.format_exc()}", file=sys.stderr)
+            retried.write_text(traceback.format_exc())
             undo()
     write()

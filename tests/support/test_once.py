@@ -56,19 +56,19 @@ def test_a_caller_after_a_failure_gets_the_first_cause(once: Callable[..., None]
     assert step.calls == ["write"]
 
 
-def test_a_step_that_can_be_undone_is_written_again(once: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_that_can_be_undone_is_written_again(once: Callable[..., None], tmp_path: Path) -> None:
     step = _Step(failures=1)
     once(step.write, undo=step.undo)
     once(step.write, undo=step.undo)
     assert step.calls == ["write", "undo", "write"]
-    assert "the broker is late" in capsys.readouterr().err
+    assert "the broker is late" in (tmp_path / "topic.retried").read_text()
 
 
-def test_a_second_failure_is_raised(once: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_failure_is_raised(once: Callable[..., None], tmp_path: Path) -> None:
     step = _Step(failures=2)
     with pytest.raises(ValueError, match="the broker is late"):
         once(step.write, undo=step.undo)
     with pytest.raises(SetUpFailedError):
         once(step.write, undo=step.undo)
     assert step.calls == ["write", "undo", "write"]
-    assert "topic is written again" in capsys.readouterr().err
+    assert (tmp_path / "topic.retried").exists()
