@@ -52,6 +52,8 @@ _MAX_KEPT_BACK = 64 << 10
 _MAX_UNSENT = 256 << 10
 _MAX_UNWRITTEN = 1 << 20
 """Bytes for one side that are held before the other side is read no more: several reads' worth, so that neither idles."""
+_MAX_UNWRITTEN_AT_FIRST = 64 << 10
+"""The same for a client that has not read its first answers: it may never do so. Also what TLS holds beside that."""
 
 
 class Owner(Protocol):
@@ -231,7 +233,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._client = self._socket = transport
-        transport.set_write_buffer_limits(_MAX_UNWRITTEN)
+        transport.set_write_buffer_limits(_MAX_UNWRITTEN_AT_FIRST)
         if self.closing:
             transport.abort()
             return
@@ -247,6 +249,8 @@ class ClientConnection(asyncio.Protocol):
         self._pipeline.hold(Hold.UNREAD)
 
     def resume_writing(self) -> None:
+        if self._socket is not None:
+            self._socket.set_write_buffer_limits(_MAX_UNWRITTEN)
         self._broker.read(True)
         self._release(Hold.UNREAD)
 
@@ -369,7 +373,7 @@ class ClientConnection(asyncio.Protocol):
             self.drop("tls")
         else:
             self._client = secured
-            secured.set_write_buffer_limits(_MAX_UNWRITTEN)
+            secured.set_write_buffer_limits(_MAX_UNWRITTEN_AT_FIRST)
             self._read_client()
 
     async def _connect(self) -> None:
@@ -381,13 +385,8 @@ class ClientConnection(asyncio.Protocol):
                     await loop.create_connection(lambda: self._broker, host, port, ssl=context.broker_tls)
             except OSError as error:  # also TimeoutError
                 # A TLS error does not go away by itself, and no client causes it.
-                _LOG.log(
-                    logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO,
-                    "broker %s:%d cannot be reached: %s",
-                    host,
-                    port,
-                    error,
-                )
+                level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
+                _LOG.log(level, "broker %s:%d cannot be reached: %s", host, port, error)
             else:
                 self.upstream = host, port
                 if context.broker_tls is not None and context.broker_tls.verify_mode is ssl.CERT_NONE:
@@ -472,12 +471,8 @@ class _BrokerSide(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def read(self, wanted: bool) -> None:
-        if self.transport is None:
-            return
-        if wanted:
-            self.transport.resume_reading()
-        else:
-            self.transport.pause_reading()
+        if self.transport is not None:
+            (self.transport.resume_reading if wanted else self.transport.pause_reading)()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

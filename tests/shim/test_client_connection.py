@@ -136,7 +136,7 @@ def test_little_unread_data_stays_in_the_kernel(spoken: Spoken) -> None:
     ):
         client.send(heartbeat(1))
         assert shim._proxy
-        wait_until(lambda: shim._proxy._buffers.held >= 1 << 20, "the shim to stop reading the broker")
+        wait_until(lambda: shim._proxy._buffers.held > 64 << 10, "the shim to stop reading the broker")
         (connection,) = shim._proxy._connections
         assert connection._socket
         unsent = struct.unpack("i", fcntl.ioctl(connection._socket.get_extra_info("socket").fileno(), SIOCOUTQNSD, bytes(4)))
@@ -315,6 +315,24 @@ def test_a_reader_that_does_not_read_stops_the_broker(spoken: Spoken) -> None:
             assert client.read()[:4] == struct.pack(">i", number)
 
 
+def test_a_client_that_never_reads_gets_little(spoken: Spoken) -> None:
+    body = bytes(32 << 10)
+    requests = b"".join(heartbeat(number) for number in range(200))
+    with (
+        ScriptedBroker(lambda request: request.answer(body)) as broker,
+        Shim(ShimConfig(broker.address, **spoken.listener)) as shim,
+        RawClient(shim.bootstrap_servers, tls=spoken.client) as client,
+    ):
+        client.send(requests)
+        wait_until(lambda: shim.metrics()["buffered_bytes"] > 64 << 10, "the client's buffer to be full")
+        assert shim._proxy
+        (connection,) = shim._proxy._connections
+        wait_until(lambda: Hold.UNREAD in connection._pipeline.holds, "the client's requests to wait")
+        assert shim.metrics()["buffered_bytes"] < 512 << 10
+        for _ in range(200):
+            assert client.read()
+
+
 def test_a_broker_that_does_not_read_stops_the_client(spoken: Spoken) -> None:
     release = threading.Event()
 
@@ -388,6 +406,7 @@ class FakeTransport(asyncio.Transport):
         super().__init__({"peername": ("192.0.2.1", 5)})
         self.events: list[str] = []
         self.unwritten = 0
+        self.limit: int | None = None
 
     def is_closing(self) -> bool:
         return "close" in self.events
@@ -405,7 +424,7 @@ class FakeTransport(asyncio.Transport):
         return self.unwritten
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
+        self.limit = high
 
     def pause_reading(self) -> None:
         self.events.append("pause")
@@ -479,6 +498,21 @@ def test_further_requests_wait_while_answers_are_not_read() -> None:
         assert connection._pipeline.kept_back == len(heartbeat(1))
         connection.resume_writing()
         assert connection._pipeline.holds == {Hold.CONNECTING}
+        connection.drop("write")
+
+    asyncio.run(body())
+
+
+def test_little_waits_for_a_client_that_has_read_nothing() -> None:
+    """It may be one that never reads. Each answer for it costs the loop time, with TLS a millisecond and more."""
+
+    async def body() -> None:
+        connection, transport = await connected(ManualClock(), Doorkeeper())
+        assert transport.limit == 64 << 10
+        connection.pause_writing()
+        assert transport.limit == 64 << 10
+        connection.resume_writing()
+        assert transport.limit == 1 << 20, "it has read what waited"
         connection.drop("write")
 
     asyncio.run(body())

@@ -72,7 +72,7 @@ def test_peers_without_a_request_open_no_broker_connection(first_bytes: bytes) -
 
 @pytest.mark.fault("S12")
 def test_peers_that_never_read_are_closed_and_the_budget_holds() -> None:
-    budget = 8 << 20
+    budget = 2 << 20
     clock = ManualClock()
     with (
         ScriptedBroker(answer) as broker,
