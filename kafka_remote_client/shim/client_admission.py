@@ -14,6 +14,9 @@ client's own requests cannot show this: JoinGroup is answered minutes later, Pro
 A request for versions or SASL of more than 64 KiB, or the 65th such request, ends a connection that is not admitted. Nothing of
 such a connection is collected. The rule is the same on all listeners.
 
+Requests for versions or SASL set up a connection, also those after the admission. A client that sends one is setting up until
+it sends another request. Its work then has the same small share of the event loop as that of clients that are not admitted.
+
 Some clients ask for versions and then send no request: librdkafka connects to the coordinator of a group that it never uses.
 After half of the time for the admission, the shim sends its request for such a client too, once. A broker that waits for SASL
 closes the connection, which the shim would otherwise close itself. The time for the admission stays the same for all clients.
@@ -80,6 +83,7 @@ class ClientAdmission:
     def __init__(self, *, admitted: bool = False) -> None:
         self._state = _State.ADMITTED if admitted else _State.NEW
         self._before = 0
+        self._latest_sets_up = False
         self._versions_alone: bool | None = None
         """Whether the client has asked for versions and nothing else. ``None`` = it has sent no request."""
 
@@ -87,6 +91,11 @@ class ClientAdmission:
     def admitted(self) -> bool:
         """Whether the broker serves this client."""
         return self._state is _State.ADMITTED
+
+    @property
+    def setting_up(self) -> bool:
+        """Whether the client is not admitted, or its latest request is for versions or SASL."""
+        return self._latest_sets_up or not self.admitted
 
     def entry(self, head: RequestHead, length: int, *, collected: bool) -> Entry:
         """What happens with a request of ``length`` bytes. Raises ProtocolError for a large one that is for versions or SASL,
@@ -96,7 +105,8 @@ class ClientAdmission:
         """
         large = length > MAX_BYTES_BEFORE
         self._versions_alone = self._versions_alone is not False and head.api_key == ApiKey.API_VERSIONS
-        if head.api_key not in _BEFORE:
+        self._latest_sets_up = head.api_key in _BEFORE
+        if not self._latest_sets_up:
             entry = _OTHER[self._state][large or collected]
             if self._state is _State.NEW:
                 self._state = _State.ASKED

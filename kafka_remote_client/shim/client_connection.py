@@ -137,6 +137,11 @@ class ClientConnection(asyncio.Protocol):
         """Whether the end of this connection has begun."""
         return self._closing_at is not None
 
+    @property
+    def setting_up(self) -> bool:
+        """Whether the client is not admitted, or asks for versions or SASL again."""
+        return self._admission.setting_up
+
     def waited(self, now: float) -> float:
         """For how many seconds a peer has not read the written bytes, as of the last event."""
         return max(self._for_client.waited(now), self._for_broker.waited(now))

@@ -25,7 +25,7 @@ class Counters:
     ``broker_connections_unverified`` | connections to brokers whose certificates were not verified
     ``requests``                  | requests read from clients
     ``requests_paced.<why>``      | of these, those after which the client waits: ``share`` (of the event loop, of its address),
-                                  | ``unadmitted`` (the same of all that are not admitted), ``max_request_rate_per_ip``
+                                  | ``unadmitted`` (the same of all that set up connections), ``max_request_rate_per_ip``
     ``connections_paced``         | client connections that waited for the share of clients that are not admitted
     ``accepting_paused``          | times when the listeners accepted no connection for a moment, for the same reason
     ``location_requests``         | Fetch requests that asked for locations or lists of segments

@@ -42,8 +42,9 @@ class Client(Hashable, Protocol):
     peer: str
     """Its address."""
 
-    admitted: bool
-    """Whether the broker serves the client."""
+    @property
+    def setting_up(self) -> bool:
+        """Whether it uses the share of clients that are not admitted, and not that of its address."""
 
     def turn(self) -> None:
         """Continues the waiting work."""
@@ -80,7 +81,7 @@ class LoopTurns:
         """Counts the work for this client."""
         self._depth -= 1
         if not self._depth:
-            self._shares.charge(client.peer, _EVENT_SECONDS * self.slowdown, admitted=client.admitted)
+            self._shares.charge(client.peer, _EVENT_SECONDS * self.slowdown, admitted=not client.setting_up)
             self._spent(client)
 
     @types.coroutine
@@ -108,7 +109,7 @@ class LoopTurns:
         worked = now - self._began
         self._worked += worked
         self._took += max(worked, now_at - self._began_at)
-        self._shares.charge(client.peer, worked * self.slowdown, admitted=client.admitted)
+        self._shares.charge(client.peer, worked * self.slowdown, admitted=not client.setting_up)
         self._began, self._began_at = now, now_at
         if self._took > _LATELY_SECONDS:
             self._worked /= 2
@@ -139,8 +140,8 @@ class LoopTurns:
             self._counters.add("requests_paced.max_request_rate_per_ip")
             asyncio.get_running_loop().call_later(pause, client.turn)
             return False
-        if self._shares.exceeded(client.peer, admitted=client.admitted):
-            self._counters.add(f"requests_paced.{'share' if client.admitted else 'unadmitted'}")
+        if self._shares.exceeded(client.peer, admitted=not client.setting_up):
+            self._counters.add(f"requests_paced.{'unadmitted' if client.setting_up else 'share'}")
             self._wait(client)
             return False
         return True
@@ -155,7 +156,7 @@ class LoopTurns:
             self._ticking.cancel()
 
     def _wait(self, client: Client) -> None:
-        self._shares.wait(client.peer, client, admitted=client.admitted)
+        self._shares.wait(client.peer, client, admitted=not client.setting_up)
         if self._ticking is None:
             self._tick_later(_TICK_SECONDS)
 

@@ -108,6 +108,21 @@ def test_client_that_asked_for_more_than_versions_is_not_asked_about_late(key: i
     assert not admission.asks_late()
 
 
+@pytest.mark.parametrize("key", BEFORE)
+def test_requests_for_versions_and_sasl_set_up_a_connection_at_any_time(key: int) -> None:
+    admission = ClientAdmission()
+    assert admission.setting_up, "it has sent nothing"
+    entry(admission, ApiKey.METADATA)
+    assert admission.setting_up, "the broker has not answered"
+    admission.answered(SERVED)
+    assert not admission.setting_up
+    entry(admission, key)
+    assert admission.setting_up
+    assert admission.admitted
+    entry(admission, ApiKey.FETCH)
+    assert not admission.setting_up
+
+
 def test_the_probe_names_no_topic_and_creates_none() -> None:
     asked = decode_request(QUESTION, QUESTION_VERSION)
     assert asked.topics == ()

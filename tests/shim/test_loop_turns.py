@@ -31,7 +31,7 @@ class FakeClient:
     """Counts its turns."""
 
     peer: str
-    admitted: bool = True
+    setting_up: bool = False
     turns: int = 0
     at_turn: Callable[[], None] = lambda: None
 
@@ -167,7 +167,7 @@ def test_an_interruption_is_not_the_cost_of_one_client() -> None:
 
 def test_nested_work_counts_once() -> None:
     loop = Loop()
-    client = FakeClient("a", admitted=False)
+    client = FakeClient("a", setting_up=True)
     loop.turns.begin()
     loop.work(0.001)
     loop.turns.begin()
@@ -180,7 +180,7 @@ def test_nested_work_counts_once() -> None:
 def test_a_measured_coroutine_returns_raises_and_is_cancelled() -> None:
     async def body() -> None:
         loop = Loop()
-        client = FakeClient("a", admitted=False)
+        client = FakeClient("a", setting_up=True)
 
         async def work() -> int:
             loop.work(0.001)
@@ -257,6 +257,43 @@ def test_a_client_that_never_authenticates_is_closed() -> None:
         assert client.closed()
         assert shim.metrics()["connections_dropped.protocol"] == 1
         assert len(broker.requests) == MAX_REQUESTS_BEFORE
+
+
+def test_a_client_that_asks_for_versions_has_the_share_of_newcomers() -> None:
+    async def body() -> None:
+        loop = Loop()
+        light, flood = FakeClient("light"), FakeClient("flood")
+        assert loop.serve(light, 0.0001)
+        assert loop.serve(flood, 0.0001)
+        flood.setting_up = True
+        loop.clock.now += 0.2
+        assert loop.serve(light, 0.0001)
+        assert not loop.serve(flood, 0.02)
+        assert loop.counters["requests_paced.unadmitted"] == 1
+        assert loop.shares.unadmitted_debt == pytest.approx(0.2, rel=0.05), "at a tenth"
+        flood.setting_up = False
+        assert loop.serve(flood, 0.0001), "its address has used little of its own share"
+        loop.turns.leave(flood)
+        loop.turns.stop()
+
+    asyncio.run(body())
+
+
+def test_requests_for_versions_and_sasl_leave_the_share_of_an_address() -> None:
+    handshake = frame(encode_request_header(RequestHeader(ApiKey.SASL_HANDSHAKE, 1, 1, "app")), b"\x00\x05PLAIN")
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address)) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        assert shim._proxy
+        told = []
+        for request in (handshake, heartbeat(1), handshake, heartbeat(2)):
+            client.send(request)
+            assert client.read()
+            (connection,) = shim._proxy._connections
+            told.append((connection.admitted, connection.setting_up))
+        assert told == [(False, True), (True, False), (True, True), (True, False)]
 
 
 def test_a_newcomer_waits_for_the_share_of_newcomers() -> None:
