@@ -18,7 +18,8 @@ A cost moves an account's time ahead by the cost divided by the share. A client 
 waits for its turn (generic cell rate algorithm). So an account never uses more than its share of 1 ms at once. Clients that are
 not admitted may use 10 ms of the loop at once: a consumer makes three connections before its first record, and on a busy
 machine each costs the loop several milliseconds. Shares are computed again every 0.1 s from the costs of the last 0.1 s. No
-debt is longer than 1 s.
+debt is longer than 1 s. An admitted client counts as one that uses the loop for a second after each use: on a busy machine, a
+client that reads all the time may have no event for some tenths of a second.
 
 This module is pure: costs are arguments, the clock only tells which moment it is.
 """
@@ -171,11 +172,10 @@ class LoopShares(Generic[W]):
     def _adjust(self, now: float) -> None:
         """Computes the shares from what was used since the last time."""
         elapsed = max(now - self._since, _INTERVAL_SECONDS)
-        busy = any(account.used for account in self._admitted.values())
-        self._unadmitted.share = _UNADMITTED if busy else _UNADMITTED_ALONE
         self._admitted = {
             address: one for address, one in self._admitted.items() if one.queue or now - one.last_used < _IDLE_SECONDS
         }
+        self._unadmitted.share = _UNADMITTED if self._admitted else _UNADMITTED_ALONE
         alone = len(self._admitted) == 1 and not self._unadmitted.used
         demands = [account.demand(elapsed) for account in self._admitted.values()]
         self._level = 1.0 if alone else min(self.limit, fair_level(demands, _ADMITTED))

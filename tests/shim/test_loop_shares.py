@@ -118,6 +118,24 @@ def test_clients_not_admitted_get_a_tenth_beside_admitted_ones() -> None:
     assert got / 2 == pytest.approx(0.1, rel=0.1)
 
 
+def test_clients_not_admitted_get_a_tenth_during_a_pause_of_admitted_ones() -> None:
+    """An honest client on a busy machine may use no time of the loop for some tenths of a second."""
+    clock = ManualClock(0.0)
+    one = shares(clock)
+    one.charge("admitted", 0.001, admitted=True)
+    got, gets = {}, 0.0
+    for step in range(1, 4_000):
+        clock.now = step * 0.0005
+        if not one.exceeded("flood", admitted=False):
+            one.charge("flood", 0.0005, admitted=False)
+            gets += 0.0005
+        if step % 1_000 == 0:
+            got[clock.now], gets = gets, 0.0
+    assert got[0.5] < 0.2, "0.9 in the first tenth of a second, a tenth from then on"
+    assert got[1.0] == pytest.approx(0.05, abs=0.01)
+    assert got[1.5] > 0.3, "nobody has used the loop for a second"
+
+
 @pytest.mark.parametrize(("cost", "waits"), [(0.0099, False), (0.0101, True)])
 def test_few_new_connections_do_not_wait_beside_admitted_clients(cost: float, waits: bool) -> None:
     """A consumer that begins to read makes three, one after the other."""
