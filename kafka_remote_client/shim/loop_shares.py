@@ -8,7 +8,7 @@ One event loop serves all clients, so the work for one client delays all others.
     each address of admitted  | the fair level, ``limit`` at most; all of   | from connection to connection
     clients                   | the loop if no other address uses it        |
 
-The caller also counts requests that only set up a connection as work of a client that is not admitted, whoever sends them.
+Requests that only set up a connection also count as work of a client that is not admitted: the caller says so.
 
 The fair level is the largest share with which the demands of all addresses fit into 0.9 of the loop (max-min fairness). An
 address that needs less than the level never waits. One that needs more gets the level. So 250 connections of one address weigh

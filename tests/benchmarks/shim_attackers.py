@@ -1,4 +1,4 @@
-"""Peers that misuse a shim, in a process of their own with a low priority: six kinds.
+"""Peers that misuse a shim, in a process of their own with a low priority: six kinds, and one that is used if it is named.
 
 Arguments: a topic, the number of peers, their kinds with commas, the number of loopback addresses of each kind (0: all peers
 use 127.0.0.1), and perhaps a CA's file, which turns TLS on. Each line of standard input, ``on PORT`` or ``off``, opens all
@@ -14,6 +14,7 @@ flooding        sends the request that costs a shim most, ApiVersions, 20 at a t
 never_reading   sends 100 Fetch requests of 1 MB each, and reads no answer
 reconnecting    connects, sends one ApiVersions, reads the answer and connects again at once
 admitted        is admitted by a Metadata request, then floods like ``flooding``
+metadata        the same with Metadata requests for no topic, whose answers the shim rewrites; not one of the six
 =============== ==========================================================================================================
 
 A peer that the shim closes comes back after a second, one that reconnects after a tenth of it. Linux routes all of 127.0.0.0/8
@@ -41,9 +42,10 @@ from kafka_remote_client.protocol.tls import client_context
 from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION
 from tests.benchmarks.running import cpu_seconds
 
-__all__ = ["KINDS", "fetch_request", "metadata_request", "versions_request"]
+__all__ = ["ALL_KINDS", "KINDS", "fetch_request", "metadata_request", "versions_request"]
 
 KINDS = ("slow", "half_open", "flooding", "never_reading", "reconnecting", "admitted")
+ALL_KINDS = (*KINDS, "metadata")
 _HOST = "127.0.0.1"
 _VERSION = 12
 _FLOOD = 20
@@ -96,7 +98,7 @@ class _Peers:
         self._count = peers // len(kinds)
         self._tasks: list[asyncio.Task[None]] = []
         self._fetches = b"".join(fetch_request(topic, number) for number in range(_UNREAD))
-        self._flood = b"".join(versions_request(number) for number in range(_FLOOD))
+        self._versions = b"".join(versions_request(number) for number in range(_FLOOD))
         self.counts = _Counts()
 
     async def on(self, port: int) -> None:
@@ -113,7 +115,7 @@ class _Peers:
                     await asyncio.sleep(0.05)
 
     def _address(self, kind: str, number: int) -> str:
-        return f"127.0.{KINDS.index(kind) + 1}.{number % self._addresses + 1}" if self._addresses else _HOST
+        return f"127.0.{ALL_KINDS.index(kind) + 1}.{number % self._addresses + 1}" if self._addresses else _HOST
 
     async def off(self) -> None:
         for task in self._tasks:
@@ -163,22 +165,28 @@ class _Peers:
     async def _flooding(self, address: str) -> None:
         reader, writer = await self._connected(address)
         try:
-            await self._flood_with_versions(reader, writer)
+            await self._flood(reader, writer, self._versions)
         finally:
             writer.transport.abort()
 
     async def _admitted(self, address: str) -> None:
+        await self._flood_admitted(address, self._versions)
+
+    async def _metadata(self, address: str) -> None:
+        await self._flood_admitted(address, metadata_request() * _FLOOD)
+
+    async def _flood_admitted(self, address: str, requests: bytes) -> None:
         reader, writer = await self._connected(address)
         try:
             writer.write(metadata_request())
             await _read_answer(reader)
-            await self._flood_with_versions(reader, writer)
+            await self._flood(reader, writer, requests)
         finally:
             writer.transport.abort()
 
-    async def _flood_with_versions(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _flood(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: bytes) -> None:
         while True:
-            writer.write(self._flood)
+            writer.write(requests)
             for _ in range(_FLOOD):
                 await _read_answer(reader)
                 self.counts.answers += 1

@@ -49,7 +49,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 
 from kafka_remote_client.protocol.tls import client_context
 from tests.benchmarks.running import cpu_seconds, machine
-from tests.benchmarks.shim_attackers import KINDS, metadata_request, versions_request
+from tests.benchmarks.shim_attackers import ALL_KINDS, KINDS, metadata_request, versions_request
 from tests.support.asked_process import AskedProcess
 from tests.support.certificates import Authority
 from tests.support.kafka_broker import KafkaBroker
@@ -235,7 +235,7 @@ def main() -> int:
     parser.add_argument("--peers", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=3.0, help="of each span")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--kinds", nargs="+", choices=ALL_KINDS, default=KINDS)
     parser.add_argument("--tls", action="store_true", help="clients and peers connect to the shim with TLS")
     parser.add_argument("--addresses", type=int, default=1, help="of each kind of peer; 0: the consumer's own")
     parser.add_argument("--shim-options", type=shlex.split, default=[], help="further options of both shims, in one argument")

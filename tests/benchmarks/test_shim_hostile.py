@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.benchmarks.shim_attackers import KINDS, fetch_request
+from tests.benchmarks.shim_attackers import ALL_KINDS, KINDS, fetch_request
 from tests.benchmarks.shim_hostile import LEAST_RATIO, missed
 
 
@@ -13,4 +13,5 @@ def test_a_ratio_below_the_target_is_missed() -> None:
 
 def test_peers_have_six_kinds_and_a_request() -> None:
     assert len(set(KINDS)) == 6
+    assert set(ALL_KINDS) - set(KINDS) == {"metadata"}, "floods with what only an admitted client may send"
     assert b"orders" in fetch_request("orders", 1)
