@@ -4,7 +4,8 @@
 
     job.json     written by the first run; it fixes the job's splits
     splits/      one record for each written split; of two attempts, the later record counts
-    commit.json  written once all splits have records; it fixes the files of the table: later attempts change nothing
+    plans/       one plan for each run that found all splits written: the files that it may commit
+    commit.json  the first of these plans; it fixes the files of the table: later attempts change nothing
     _exports/    written once all files are published
 
 References: docs/tables.md, "Export".
@@ -12,6 +13,7 @@ References: docs/tables.md, "Export".
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka_remote_client.errors import ExportError
@@ -55,10 +57,13 @@ class ExportLedger:
     def check_active(self, job: ExportJob) -> None:
         """Raises ExportError if another run has replaced or removed the job since this run began it or found it."""
         if self._target.read_json(self.paths.job) != job.to_json():
-            raise ExportError(
-                f"another run of export job {self._job} is active in {self._target.root}, and this run has lost to it; "
-                "wait for its end, then run the job again to get its result"
-            )
+            raise self._lost()
+
+    def _lost(self) -> ExportError:
+        return ExportError(
+            f"another run of export job {self._job} is active in {self._target.root}, and this run has lost to it; "
+            "wait for its end, then run the job again to get its result"
+        )
 
     def record(self, written: WrittenSplit) -> None:
         """Records a written split."""
@@ -80,11 +85,25 @@ class ExportLedger:
         return self._splits(self.paths.commit)
 
     def plan_commit(self, written: Sequence[WrittenSplit]) -> Sequence[WrittenSplit]:
-        """Fixes the files of the table: these, or those of an earlier commit plan. Returns them."""
-        planned = self.commit_plan()
-        if planned is None:
-            self._target.write_json(self.paths.commit, [split.to_json() for split in written])
-        return written if planned is None else planned
+        """Fixes the files of the table: these, or those of an earlier commit plan. Returns them.
+
+        In an object store two runs may both be the first. Raises ExportError if another run ends the job meanwhile.
+        """
+        if (planned := self.commit_plan()) is not None:
+            return planned
+        plan = [split.to_json() for split in written]
+        self._target.write_json(f"{self.paths.plans}/{uuid.uuid4().hex}.json", plan)
+        if self._target.create_json(self.paths.commit, plan):
+            return written
+        if (planned := self.commit_plan()) is None:
+            raise self._lost()
+        return planned
+
+    def planned_files(self) -> set[str]:
+        """The paths of the files in the plans of all runs: the table may have them."""
+        names = self._target.names(self.paths.plans)
+        plans = [self._splits(f"{self.paths.plans}/{name}") or () for name in names]
+        return {file.path for plan in plans for split in plan for file in split.files}
 
     def check_in_place(self, written: Iterable[WrittenSplit]) -> None:
         """Raises ExportError if a file is missing that no table names yet: tools that clean tables remove such files."""
@@ -98,11 +117,11 @@ class ExportLedger:
                 f"remove {' and '.join(begun)} in {self._target.root} and run it again"
             )
 
-    def remove_other_attempts(self, written: Iterable[WrittenSplit]) -> None:
-        """Removes files that no split of ``written`` has, which are of attempts that were killed."""
-        counted = {file.path for split in written for file in split.files}
+    def remove_other_attempts(self, counted: Iterable[str]) -> None:
+        """Removes the files of attempts that were killed: all but the paths ``counted``."""
+        kept = set(counted)
         for name in self._target.names(self.paths.data):
-            if (path := f"{self.paths.data}/{name}") not in counted:
+            if (path := f"{self.paths.data}/{name}") not in kept:
                 self._target.delete_file(path)
 
     def finish(self, job: ExportJob, written: Iterable[WrittenSplit]) -> None:

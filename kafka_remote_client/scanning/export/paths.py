@@ -7,7 +7,8 @@
     _staging/<job>/splits/<split id>.json                                the files of the attempt that wrote the split
     _staging/<job>/files/<split id>-<part>-<attempt>                     a file of an attempt
     data/<job>/<split id>-<part>-<attempt>.parquet                       the same for tables whose metadata names their files
-    _staging/<job>/commit.json                                           the files of all splits, once all are written
+    _staging/<job>/plans/<id>.json                                       the files of all splits that one run has found
+    _staging/<job>/commit.json                                           the first of these plans, which counts
     _exports/<job>/files.json, job.json                                  the same, once all of them are published
     _dead_letters/<job>/orders-0-0-5000-00000.parquet                    the split's records that do not parse
 
@@ -68,6 +69,8 @@ class JobPaths:
         """The job: its options and splits."""
         self.splits = f"{self.staging}/splits"
         """The folder of split records."""
+        self.plans = f"{self.staging}/plans"
+        """The folder of the plans of all runs."""
         self.commit = f"{self.staging}/commit.json"
         """The commit plan."""
         self.done_files = f"{self.done}/files.json"

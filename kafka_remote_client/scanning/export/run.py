@@ -171,13 +171,18 @@ class Export:
         self.target.publish_all([file for split in written for file in split.dead_letters], self.threads)
         commit(known, written)
         if self.writing.format.in_place:
-            ledger.remove_other_attempts(written)
+            # The plans first: a run that ends the job says so before it removes its plan.
+            counted = ledger.planned_files() | {file.path for split in written for file in split.files}
+            if (done := self._done_by_another(ledger)) is not None:
+                return done
+            ledger.remove_other_attempts(counted)
         ledger.finish(known, written)
         return _result(known, written, resumed)
 
     def _done_by_another(self, ledger: ExportLedger) -> ExportResult | None:
         """The result of another run that has finished the job: its files count. Removes what this run has staged since."""
-        job, finished = ledger.known_job(), ledger.finished()
+        finished = ledger.finished()
+        job = ledger.known_job() if finished is not None else None
         if job is None or finished is None:
             return None
         ledger.clean()

@@ -3,7 +3,7 @@
 ::
 
     file system          | a name appears by                            | publishing a staged file is
-    local, HDFS          | rename                                       | rename
+    local, HDFS          | rename; local also by link, at most once     | rename
     object stores        | the end of the upload, as a whole            | a copy in the store; the staged one goes later
 
 All paths here are relative to the target. A file that an attempt opened and did not close has its staged name only.
@@ -36,6 +36,8 @@ __all__ = ["ExportTarget", "target_of"]
 _RENAMING = frozenset({"local", "hdfs"})
 _DELETIONS = 5
 """Attempts to remove a folder while another attempt still writes to it."""
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""Errors of a local file system that has no hard links."""
 _SECRETS = frozenset({"sig", "client_secret", "secret_key", "access_key"})
 """Parameters of URLs that are credentials."""
 
@@ -78,12 +80,37 @@ class ExportTarget:
     def write_json(self, path: str, value: object) -> None:
         """A whole file, or the one that was there before."""
         whole = f"{path}.{uuid.uuid4().hex}" if self.renames else path
-        with self.create(whole) as file:
-            file.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+        self._write_whole(whole, value)
         if self.renames:
-            self.sync(whole)
             with self.failing("write", path):
                 self.filesystem.move(self._at(whole), self._at(path))
+
+    def create_json(self, path: str, value: object) -> bool:
+        """Writes a file that does not exist yet; False if it exists: then it is not changed.
+
+        Only local file systems decide this in one step. Elsewhere another process may write the file between the question and
+        the write, because pyarrow has no conditional writes; then the later one counts.
+        """
+        if self.filesystem.type_name != "local":
+            if self.size(path) is not None:
+                return False
+            self.write_json(path, value)
+            return True
+        whole = f"{path}.{uuid.uuid4().hex}"
+        self._write_whole(whole, value)
+        with self.failing("write", path):
+            try:
+                Path(self._at(path)).hardlink_to(self._at(whole))
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                self.filesystem.move(self._at(whole), self._at(path))
+                return True
+            finally:
+                Path(self._at(whole)).unlink(missing_ok=True)
+        return True
 
     def read_json(self, path: str) -> Any:
         """The contents of a file; None if it does not exist or is incomplete."""
@@ -159,10 +186,19 @@ class ExportTarget:
                     return
 
     def delete_file(self, path: str) -> None:
-        """Removes a file, if it exists."""
+        """Removes a file, if it exists. Another run of the job may remove it too."""
         if self.size(path) is not None:
             with self.failing("delete", path):
-                self.filesystem.delete_file(self._at(path))
+                try:
+                    self.filesystem.delete_file(self._at(path))
+                except OSError:
+                    if self.size(path) is not None:
+                        raise
+
+    def _write_whole(self, path: str, value: object) -> None:
+        with self.create(path) as file:
+            file.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+        self.sync(path)
 
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}"

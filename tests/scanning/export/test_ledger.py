@@ -109,3 +109,30 @@ def test_the_first_plan_wins(target: ExportTarget) -> None:
     one, other = ([WrittenSplit(SPLITS[0].id, (WrittenFile(name, name, 1, 1),))] for name in ("a", "b"))
     assert ExportLedger(target, "january").plan_commit(one) == one
     assert list(ExportLedger(target, "january").plan_commit(other)) == one
+
+
+def test_of_two_plans_at_once_the_first_one_counts(target: ExportTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other run writes its plan after this run found none."""
+    one, other = ([WrittenSplit(SPLITS[0].id, (WrittenFile(name, name, 1, 1),))] for name in ("a", "b"))
+    ledger, asked = ExportLedger(target, "january"), []
+    real = ExportLedger.commit_plan
+
+    def overtaken(self: ExportLedger) -> object:
+        found = real(self)
+        asked.append(found)
+        if len(asked) == 1:
+            assert ExportLedger(target, "january").plan_commit(other) == other
+        return found
+
+    monkeypatch.setattr(ExportLedger, "commit_plan", overtaken)
+    assert list(ledger.plan_commit(one)) == other
+    assert asked[0] is None
+    assert ledger.planned_files() == {"a", "b"}
+
+
+def test_a_plan_that_is_removed_meanwhile_is_reported(target: ExportTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = ExportLedger(target, "january")
+    ledger.plan_commit([])
+    monkeypatch.setattr(ExportLedger, "commit_plan", lambda self: None)
+    with pytest.raises(ExportError, match="another run of export job january is active"):
+        ledger.plan_commit([])

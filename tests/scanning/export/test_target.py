@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,6 +66,37 @@ def test_json_files_appear_whole_or_not_at_all(target: ExportTarget) -> None:
     assert target.read_json("empty.json") is None
 
 
+def test_a_file_is_created_once(target: ExportTarget) -> None:
+    assert target.create_json("a/b.json", 1)
+    assert not target.create_json("a/b.json", 2)
+    assert (target.read_json("a/b.json"), target.names("a")) == (1, ["b.json"])
+
+
+def test_a_local_file_is_created_at_most_once_by_many_threads(tmp_path: Path) -> None:
+    target = target_of(tmp_path)
+    with ThreadPoolExecutor(4) as workers:
+        created = list(workers.map(lambda number: target.create_json("a/b.json", number), range(16)))
+    assert created.count(True) == 1
+    assert target.read_json("a/b.json") == created.index(True)
+    assert target.names("a") == ["b.json"]
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EACCES])
+def test_a_folder_without_hard_links_can_be_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def refused(self: Path, target: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "hardlink_to", refused)
+    target = target_of(tmp_path)
+    if code == errno.EACCES:
+        with pytest.raises(ExportError, match=r"cannot write a/b\.json in .*Permission denied"):
+            target.create_json("a/b.json", 1)
+        assert target.names("a") == []
+        return
+    assert target.create_json("a/b.json", 1)
+    assert (target.read_json("a/b.json"), target.names("a")) == (1, ["b.json"])
+
+
 def test_publishing_is_idempotent(target: ExportTarget) -> None:
     write(target, "_staging/a", b"abc")
     for _ in range(2):
@@ -80,6 +114,28 @@ def test_deleting_is_idempotent(target: ExportTarget) -> None:
     target.delete_file("a")
     target.delete_file("a")
     assert target.size("a") is None
+
+
+def test_a_file_that_another_run_deletes_meanwhile_is_deleted(tmp_path: Path) -> None:
+    def other_run(operation: str, path: str) -> None:
+        if operation == "delete_file" and path.endswith("/a"):
+            Path(path).unlink()
+
+    target = target_of(str(tmp_path), counted_files(other_run))
+    write(target, "a", b"abc")
+    target.delete_file("a")
+    assert target.size("a") is None
+
+
+def test_a_file_that_cannot_be_deleted_is_reported(tmp_path: Path) -> None:
+    def refused(operation: str, path: str) -> None:
+        if operation == "delete_file":
+            raise OSError(errno.EACCES, "Permission denied")
+
+    target = target_of(str(tmp_path), counted_files(refused))
+    write(target, "a", b"abc")
+    with pytest.raises(ExportError, match="cannot delete a in .*Permission denied"):
+        target.delete_file("a")
 
 
 class LateWriter(CountedFiles):
