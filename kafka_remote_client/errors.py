@@ -24,6 +24,8 @@ The tree::
     ├── LocationError                 broker: the location of an offset is unknown
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── PeerUnreachableError          no connection to the shim or broker
+    │   ├── SecurityProtocolError         the port has another ``security.protocol`` than this client
+    │   ├── UnservedConnectionError       the peer closes the connection before it serves a request
     │   ├── NotAnnouncedError             the peer is a plain broker, which grants no locations
     │   ├── LocationNotGrantedError       the shim grants no location of an offset that is tiered
     │   ├── ProtocolError                 bytes from the peer do not follow Kafka's protocol
@@ -85,8 +87,10 @@ __all__ = [
     "RemoteStorageUnavailableError",
     "RestoreError",
     "SaslAuthenticationError",
+    "SecurityProtocolError",
     "SegmentNotFoundError",
     "UnreadableRecordError",
+    "UnservedConnectionError",
     "UnsupportedFormatError",
     "missing_extra",
 ]
@@ -349,6 +353,18 @@ class PeerUnreachableError(LocationError):
     """No connection to the peer that is asked for locations (the shim, or a broker): unknown name, refused, timed out."""
 
     cause = "peer-unreachable"
+
+
+class SecurityProtocolError(LocationError):
+    """The peer's port has TLS or SASL and this client's ``security.protocol`` has not, or the other way round."""
+
+    cause = "security-protocol"
+
+
+class UnservedConnectionError(LocationError):
+    """The peer closes a new connection before it serves a request: for another ``security.protocol``, or a limit."""
+
+    cause = "unserved-connection"
 
 
 class NotAnnouncedError(LocationError):

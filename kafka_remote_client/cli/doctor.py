@@ -40,6 +40,8 @@ from kafka_remote_client.errors import (
     RemoteStorageAccessError,
     RemoteStorageError,
     SaslAuthenticationError,
+    SecurityProtocolError,
+    UnservedConnectionError,
 )
 from kafka_remote_client.fetch.location_sources import configured_store, reads_the_store, servers
 from kafka_remote_client.fetch.range_io import Transfer, read_range
@@ -68,6 +70,11 @@ _ONLY_SOME = frozenset({"broker", "shim", "store", "layout"})
 _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (NotAnnouncedError, "Let fetch.remote.bootstrap.servers name the shim."),
     (SaslAuthenticationError, "Correct the SASL settings."),
+    (SecurityProtocolError, "Correct security.protocol, or name the port that has this protocol."),
+    (
+        UnservedConnectionError,
+        "Correct security.protocol or the port, or raise the limits of the shim.",
+    ),
     (PeerUnreachableError, "Start the server at that address, or correct the address."),
     (ForbiddenLocationError, "Permit this store: correct the remote.storage.fetcher.* setting that the reason names."),
     (LocationExpiredError, "Raise url_ttl of the shim, and compare the clocks of shim and store."),
@@ -277,8 +284,6 @@ def examine(examination: Examination) -> list[Step]:
 
 
 def _remedy(error: DirectFetchError) -> str:
-    if "check security.protocol" in str(error):  # the connection's errors have no kind of their own for it
-        return "Correct security.protocol, or name the port that has this protocol."
     return next((remedy for kind, remedy in _REMEDIES if isinstance(error, kind)), "See docs/troubleshooting.md.")
 
 

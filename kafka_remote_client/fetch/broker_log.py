@@ -30,6 +30,7 @@ from kafka_remote_client.errors import (
     LocationError,
     ProtocolError,
     SaslAuthenticationError,
+    SecurityProtocolError,
 )
 from kafka_remote_client.fallback import BrokerReadError
 from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
@@ -262,4 +263,4 @@ def _failure(text: str, partition: TopicPartition | None, offset: int | None) ->
 def _may_pass(error: LocationError, final: frozenset[int]) -> bool:
     if isinstance(error, BrokerResponseError):
         return error.retriable and error.code not in final
-    return not isinstance(error, ProtocolError | SaslAuthenticationError)
+    return not isinstance(error, ProtocolError | SaslAuthenticationError | SecurityProtocolError)

@@ -46,7 +46,9 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
     SaslAuthenticationError,
+    SecurityProtocolError,
     SegmentNotFoundError,
+    UnservedConnectionError,
     UnsupportedFormatError,
 )
 
@@ -125,6 +127,8 @@ POLICY: tuple[Rule, ...] = (
     # Its location is unknown.
     Rule(LocationThrottledError, "the broker throttles this client"),
     Rule(PeerUnreachableError, "no connection to the shim or broker for location requests"),
+    Rule(SecurityProtocolError, "the shim's or broker's port has another security.protocol"),
+    Rule(UnservedConnectionError, "the shim or broker closes a new connection before it serves a request"),
     Rule(NotAnnouncedError, "location requests go to a plain broker instead of a shim"),
     Rule(LocationNotGrantedError, "the shim grants no location of an offset that is tiered"),
     Rule(SaslAuthenticationError, "the shim or broker and this client do not accept each other's identity"),

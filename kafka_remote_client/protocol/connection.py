@@ -28,7 +28,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import LocationError, PeerUnreachableError, ProtocolError
+from kafka_remote_client.errors import (
+    LocationError,
+    PeerUnreachableError,
+    ProtocolError,
+    SecurityProtocolError,
+    UnservedConnectionError,
+)
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import RequestHeader, decode_response_header, encode_request_header, frame
 from kafka_remote_client.wire import Buffer
@@ -251,11 +257,13 @@ class BrokerConnection:
             wrapped.do_handshake()
         except (ssl.SSLEOFError, ConnectionError) as error:
             where = f"{self._host}:{self._port}"
-            raise LocationError(f"{where} closed the connection during the TLS handshake; {_CHECK_AND_LIMITS}") from error
+            said = f"{where} closed the connection during the TLS handshake; {_CHECK_AND_LIMITS}"
+            raise UnservedConnectionError(said) from error
         except ssl.SSLError as error:
             if error.reason not in _WITHOUT_TLS:
                 raise
-            raise LocationError(f"{self._host}:{self._port} does not answer with TLS; check security.protocol") from error
+            where = f"{self._host}:{self._port}"
+            raise SecurityProtocolError(f"{where} does not answer with TLS; check security.protocol") from error
 
     def _adopt(self, sock: socket.socket) -> None:
         """Makes a socket reachable for :meth:`close` before anything on it can block."""
@@ -280,7 +288,7 @@ class BrokerConnection:
         size = int.from_bytes(self._read(sock, _LENGTH_BYTES, deadline), "big", signed=True)
         if not _SMALLEST_RESPONSE <= size <= self._max_response_bytes:
             if size >> 16 == _TLS_ALERT:
-                raise ProtocolError(f"{self._host}:{self._port} expects TLS; check security.protocol")
+                raise SecurityProtocolError(f"{self._host}:{self._port} expects TLS; check security.protocol")
             raise ProtocolError(f"{self._host}:{self._port} sent an invalid response length of {size} bytes")
         return self._read(sock, size, deadline)
 
@@ -295,8 +303,10 @@ class BrokerConnection:
         return data
 
     def _closed_by_peer(self) -> LocationError:
-        hint = "" if self._served else f" before it served a request; {_CHECK_AND_LIMITS}"
-        return LocationError(f"{self._host}:{self._port} closed the connection{hint}")
+        closed = f"{self._host}:{self._port} closed the connection"
+        if self._served or self._closed:  # closed here: by another thread
+            return LocationError(closed)
+        return UnservedConnectionError(f"{closed} before it served a request; {_CHECK_AND_LIMITS}")
 
 
 def _patience(deadline: Deadline | None) -> float:

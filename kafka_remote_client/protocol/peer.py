@@ -25,7 +25,14 @@ import attrs
 
 from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import LocationError, PeerUnreachableError, ProtocolError, SaslAuthenticationError
+from kafka_remote_client.errors import (
+    LocationError,
+    PeerUnreachableError,
+    ProtocolError,
+    SaslAuthenticationError,
+    SecurityProtocolError,
+    UnservedConnectionError,
+)
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import Api, ApiKey
 from kafka_remote_client.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -39,7 +46,7 @@ __all__ = ["BrokerPeer", "PeerSession"]
 _log = logging.getLogger(__name__)
 
 _SOFTWARE_NAME = "kafka-remote-client"
-_KEPT = (PeerUnreachableError, ProtocolError, SaslAuthenticationError)
+_KEPT = (PeerUnreachableError, ProtocolError, SaslAuthenticationError, SecurityProtocolError, UnservedConnectionError)
 """Kinds of a failure that the pause after it keeps, so that it is counted and logged under the same cause."""
 _FIRST_ASKED = 3
 _ALWAYS_KNOWN = 0

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from scramp import ScramClient, ScramException
 
 from kafka_remote_client.clock import Deadline
-from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationError
+from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationError, SecurityProtocolError
 from kafka_remote_client.protocol import sasl_authenticate, sasl_handshake
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
@@ -73,7 +73,7 @@ class SaslAuthenticator:
             offered = _printable(", ".join(answer.mechanisms)) or "none"
             raise SaslAuthenticationError(f"the broker does not support {self._mechanism}; it supports: {offered}")
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise SaslAuthenticationError("the broker does not ask for SASL; check security.protocol")
+            raise SecurityProtocolError("the broker does not ask for SASL; check security.protocol")
         if answer.error_code != ErrorCode.NONE:
             raise SaslAuthenticationError(f"the broker refused to start {self._mechanism}: error {answer.error_code}")
 

@@ -4,12 +4,14 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Never
 
 import pytest
 
 from kafka_remote_client.cli.doctor import Examination, examine
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.clock import SystemClock
+from kafka_remote_client.errors import LocationError, SecurityProtocolError, UnservedConnectionError
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import direct_settings
 from tests.support.mistakes import MISTAKES, Mistake, World, world
@@ -239,10 +241,31 @@ def test_file_that_is_no_configuration_has_status_2(
     assert status == 2
 
 
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (SecurityProtocolError, "Correct security.protocol, or name the port that has this protocol."),
+        (
+            UnservedConnectionError,
+            "Correct security.protocol or the port, or raise the limits of the shim.",
+        ),
+    ],
+)
+def test_the_remedy_follows_the_kind_of_the_error(
+    made: World, monkeypatch: pytest.MonkeyPatch, error: type[LocationError], remedy: str
+) -> None:
+    def refused(*_: object) -> Never:
+        raise error("no more is said")
+
+    monkeypatch.setattr("kafka_remote_client.cli.doctor.open_leaders", refused)
+    steps = examine(Examination(direct_settings(made.cluster), SystemClock(), 10.0))
+    assert [step.remedy for step in steps if step.state == "failed"] == [remedy]
+
+
 def test_tls_on_a_plain_port_names_the_security_protocol(made: World) -> None:
     steps = examine(Examination({**direct_settings(made.cluster), "security.protocol": "SSL"}, SystemClock(), 10.0))
     (failed_step,) = (step for step in steps if step.state == "failed")
     assert (failed_step.name, failed_step.remedy) == (
         "broker",
-        "Correct security.protocol, or name the port that has this protocol.",
+        "Correct security.protocol or the port, or raise the limits of the shim.",
     )

@@ -11,7 +11,13 @@ import pytest
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
-from kafka_remote_client.errors import ConfigurationError, LocationError, ProtocolError, SaslAuthenticationError
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    LocationError,
+    ProtocolError,
+    SaslAuthenticationError,
+    SecurityProtocolError,
+)
 from kafka_remote_client.fallback import BrokerReadError
 from kafka_remote_client.fetch.broker_log import BrokerLog, open_broker_log
 from kafka_remote_client.location.cluster_metadata import PartitionLeader
@@ -132,6 +138,7 @@ def test_transient_errors_are_retried() -> None:
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, r"TOPIC_AUTHORIZATION_FAILED"),
         (ProtocolError("odd"), r"cannot read t-1 at offset 5 from the brokers: odd"),
         (SaslAuthenticationError("refused"), r"refused"),
+        (SecurityProtocolError("b:1 expects TLS"), r"expects TLS"),
         (fetch.FetchResponse(()), r"the answer is about other partitions"),
         (data(batch(0, 2)), r"t-1: the broker sends no batch from offset 5 on"),
         (data(batch(5, 3)[:-1] + b"x"), r"the broker's records of t-1 at offset 5 are damaged: .*checksum"),

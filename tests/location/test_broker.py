@@ -19,6 +19,7 @@ from kafka_remote_client.errors import (
     NotAnnouncedError,
     PeerUnreachableError,
     ProtocolError,
+    UnservedConnectionError,
 )
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.source import locate_one
@@ -307,7 +308,7 @@ def test_a_peer_that_fails_in_each_answer_is_an_error() -> None:
         setup = Setup(FakeBroker(), peer)
         with pytest.raises(LocationError) as failure:
             setup.locate()
-        assert type(failure.value) is LocationError
+        assert type(failure.value) is UnservedConnectionError
         setup.source.close()
 
 

@@ -150,6 +150,7 @@ _WITHOUT_SOURCE = {
     "tests/records/test_java_vectors.py": "batches of Kafka's own builder",
     "tests/records/test_parity.py": "the kernel against its twin",
     "tests/scanning/export/test_orphans.py": "files of killed attempts, in all table formats",
+    "tests/scanning/export/test_two_runs.py": "two runs of one job at the same time",
     "tests/scanning/export/test_typed_tables.py": "typed columns of all table formats, as their libraries read them",
     "tests/shim/test_batches.py": "many partitions of one Fetch, from the request to the answer",
     "tests/test_aiven_page.py": "a page of the docs",

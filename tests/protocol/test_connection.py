@@ -9,7 +9,14 @@ import pytest
 from pytest_mock import MockerFixture
 
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
-from kafka_remote_client.errors import BrokerResponseError, LocationError, PeerUnreachableError, ProtocolError
+from kafka_remote_client.errors import (
+    BrokerResponseError,
+    LocationError,
+    PeerUnreachableError,
+    ProtocolError,
+    SecurityProtocolError,
+    UnservedConnectionError,
+)
 from kafka_remote_client.protocol import connection as connection_module
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
@@ -107,7 +114,7 @@ def test_a_length_longer_than_the_answer_is_a_location_error() -> None:
         peer.receive()
         peer.send(bytes.fromhex("03ffffff") + b"few bytes")
 
-    fails(script, LocationError, "closed the connection")
+    fails(script, UnservedConnectionError, "closed the connection")
 
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n"])
@@ -135,7 +142,7 @@ def test_a_peer_that_closes_inside_an_answer_is_a_location_error(sent: bytes) ->
         peer.receive()
         peer.send(sent)
 
-    fails(script, LocationError, "closed the connection")
+    fails(script, UnservedConnectionError, "closed the connection")
 
 
 ALERT = bytes.fromhex("15030300020246")
@@ -147,7 +154,7 @@ def test_a_tls_alert_as_the_first_answer_names_the_setting() -> None:
         peer.send(ALERT)
         peer.hold()
 
-    fails(script, ProtocolError, r"^127\.0\.0\.1:\d+ expects TLS; check security\.protocol$")
+    fails(script, SecurityProtocolError, r"^127\.0\.0\.1:\d+ expects TLS; check security\.protocol$")
 
 
 @pytest.mark.parametrize("first", [ApiKey.API_VERSIONS, ApiKey.FETCH])
@@ -164,6 +171,7 @@ def test_a_close_before_the_first_answer_names_the_setting(first: ApiKey) -> Non
         connection.send_receive(first, 2, b"", ample())
         with pytest.raises(LocationError) as failure:
             ask(connection)
+    assert type(failure.value) is (UnservedConnectionError if first is ApiKey.API_VERSIONS else LocationError)
     hint = " before it served a request; check security.protocol, and the limits of the shim"
     said = f"127.0.0.1:{peer.port} closed the connection"
     assert str(failure.value) == said + (hint if first is ApiKey.API_VERSIONS else "")
@@ -450,20 +458,24 @@ def test_an_untrusted_certificate_is_refused(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "kind", "said"),
     [
-        (b"no TLS here, sorry", "does not answer with TLS; check security.protocol"),
-        (b"", "closed the connection during the TLS handshake; check security.protocol, and the limits of the shim"),
+        (b"no TLS here, sorry", SecurityProtocolError, "does not answer with TLS; check security.protocol"),
+        (
+            b"",
+            UnservedConnectionError,
+            "closed the connection during the TLS handshake; check security.protocol, and the limits of the shim",
+        ),
     ],
 )
-def test_tls_with_a_peer_without_tls_names_the_setting(answer: bytes, said: str) -> None:
+def test_tls_with_a_peer_without_tls_names_the_setting(answer: bytes, kind: type[LocationError], said: str) -> None:
     def script(peer: PeerConnection) -> None:
         peer.read(1)
         peer.send(answer)
 
     with ScriptedPeer(script) as peer:
         connection = connect(peer, host="localhost", ssl_context=ssl.create_default_context(cafile=CERTIFICATE))
-        with pytest.raises(LocationError) as failure:
+        with pytest.raises(kind) as failure:
             ask(connection)
         assert str(failure.value) == f"localhost:{peer.port} {said}"
 

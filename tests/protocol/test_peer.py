@@ -16,6 +16,8 @@ from kafka_remote_client.errors import (
     PeerUnreachableError,
     ProtocolError,
     SaslAuthenticationError,
+    SecurityProtocolError,
+    UnservedConnectionError,
 )
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol import peer as peer_module
@@ -159,7 +161,8 @@ def test_a_failed_peer_gets_no_requests_for_a_while(clock: ManualClock) -> None:
 
 
 def test_a_failure_keeps_its_cause_during_the_pause(clock: ManualClock) -> None:
-    for error in (SaslAuthenticationError("no"), ProtocolError("odd"), PeerUnreachableError("away")):
+    for kind in (SaslAuthenticationError, ProtocolError, PeerUnreachableError, SecurityProtocolError, UnservedConnectionError):
+        error = kind("no")
         peer = BrokerPeer("the shim", partial(FailingConnection, error), clock)
         with pytest.raises(type(error), match=f"^{error}$"):
             peer.session(ample())

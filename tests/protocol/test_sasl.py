@@ -9,7 +9,13 @@ import pytest
 from scramp import ScramMechanism
 
 from kafka_remote_client.clock import Deadline, SystemClock
-from kafka_remote_client.errors import ConfigurationError, LocationError, ProtocolError, SaslAuthenticationError
+from kafka_remote_client.errors import (
+    ConfigurationError,
+    LocationError,
+    ProtocolError,
+    SaslAuthenticationError,
+    SecurityProtocolError,
+)
 from kafka_remote_client.protocol import sasl_authenticate, sasl_handshake
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
@@ -199,7 +205,7 @@ def test_an_unsupported_mechanism_is_an_error_that_lists_the_others() -> None:
 
 def test_a_broker_without_sasl_is_an_error_that_names_the_setting() -> None:
     broker = Broker(refuses=ErrorCode.ILLEGAL_SASL_STATE)
-    with pytest.raises(SaslAuthenticationError, match=r"^the broker does not ask for SASL; check security\.protocol$"):
+    with pytest.raises(SecurityProtocolError, match=r"^the broker does not ask for SASL; check security\.protocol$"):
         exchange(broker, "PLAIN", lambda _: plain(USER, PASSWORD))
 
 
@@ -207,7 +213,6 @@ def test_a_broker_without_sasl_is_an_error_that_names_the_setting() -> None:
     "broker",
     [
         Broker(refuses=ErrorCode.UNKNOWN_SERVER_ERROR),
-        Broker(refuses=ErrorCode.ILLEGAL_SASL_STATE),
         Broker(lambda _: SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED)),
         Broker(lambda _: SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "x" * 5000)),
     ],

@@ -134,7 +134,7 @@ def test_a_file_that_cannot_be_deleted_is_reported(tmp_path: Path) -> None:
 
     target = target_of(str(tmp_path), counted_files(refused))
     write(target, "a", b"abc")
-    with pytest.raises(ExportError, match="cannot delete a in .*Permission denied"):
+    with pytest.raises(ExportError, match=r"cannot delete a in .*Permission denied"):
         target.delete_file("a")
 
 
