@@ -24,6 +24,7 @@ The tree::
     ├── LocationError                 broker: the location of an offset is unknown
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── PeerUnreachableError          no connection to the shim or broker
+    │   ├── PeerCertificateError          this client or its peer refuses the other's certificate
     │   ├── SecurityProtocolError         the port has another ``security.protocol`` than this client
     │   ├── UnservedConnectionError       the peer closes the connection before it serves a request
     │   ├── NotAnnouncedError             the peer is a plain broker, which grants no locations
@@ -75,6 +76,7 @@ __all__ = [
     "NoSegmentsError",
     "NotAnnouncedError",
     "ObjectNotFoundError",
+    "PeerCertificateError",
     "PeerUnreachableError",
     "ProtocolError",
     "RangeNotSatisfiableError",
@@ -353,6 +355,12 @@ class PeerUnreachableError(LocationError):
     """No connection to the peer that is asked for locations (the shim, or a broker): unknown name, refused, timed out."""
 
     cause = "peer-unreachable"
+
+
+class PeerCertificateError(LocationError):
+    """The shim's or broker's certificate cannot be verified, or it refuses this client's certificate."""
+
+    cause = "certificate"
 
 
 class SecurityProtocolError(LocationError):

@@ -35,6 +35,7 @@ from kafka_remote_client.errors import (
     ForbiddenLocationError,
     LocationExpiredError,
     NotAnnouncedError,
+    PeerCertificateError,
     PeerUnreachableError,
     RemoteLogError,
     RemoteStorageAccessError,
@@ -70,6 +71,7 @@ _ONLY_SOME = frozenset({"broker", "shim", "store", "layout"})
 _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (NotAnnouncedError, "Let fetch.remote.bootstrap.servers name the shim."),
     (SaslAuthenticationError, "Correct the SASL settings."),
+    (PeerCertificateError, "Correct ssl.ca.location, or ssl.certificate.location and ssl.key.location."),
     (SecurityProtocolError, "Correct security.protocol, or name the port that has this protocol."),
     (
         UnservedConnectionError,

@@ -28,6 +28,7 @@ from kafka_remote_client.errors import (
     CorruptRecordError,
     DirectFetchError,
     LocationError,
+    PeerCertificateError,
     ProtocolError,
     SaslAuthenticationError,
     SecurityProtocolError,
@@ -255,6 +256,10 @@ def _bounds_led(
     return found
 
 
+_LASTING = (PeerCertificateError, ProtocolError, SaslAuthenticationError, SecurityProtocolError)
+"""Errors that another attempt cannot mend."""
+
+
 def _failure(text: str, partition: TopicPartition | None, offset: int | None) -> BrokerReadError:
     topic, number = partition or (None, None)
     return BrokerReadError(text).with_context(topic=topic, partition=number, offset=offset)
@@ -263,4 +268,4 @@ def _failure(text: str, partition: TopicPartition | None, offset: int | None) ->
 def _may_pass(error: LocationError, final: frozenset[int]) -> bool:
     if isinstance(error, BrokerResponseError):
         return error.retriable and error.code not in final
-    return not isinstance(error, ProtocolError | SaslAuthenticationError | SecurityProtocolError)
+    return not isinstance(error, _LASTING)

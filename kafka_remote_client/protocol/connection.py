@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import encodings.idna  # noqa: F401 - socket imports it for the first host name, here in a thread
+import re
 import socket
 import ssl
 import threading
@@ -30,6 +31,7 @@ from typing import Protocol
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import (
     LocationError,
+    PeerCertificateError,
     PeerUnreachableError,
     ProtocolError,
     SecurityProtocolError,
@@ -51,6 +53,8 @@ _TLS_ALERT = 0x1503
 """The first two bytes of what a peer that expects TLS answers to anything else, where the length of an answer is due."""
 _WITHOUT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
 """OpenSSL's reasons for bytes that are no TLS record."""
+_REFUSED_CERTIFICATE = re.compile("ALERT.*(CERTIFICATE|UNKNOWN_CA)")
+"""In OpenSSL's reason, for alerts of a peer about this client's certificate."""
 _CHECK_AND_LIMITS = "check security.protocol, and the limits of the shim"
 _AGAIN_AFTER = 0.85
 """Of the time for which an authentication holds: the broker cuts the connection at its end."""
@@ -135,7 +139,7 @@ class BrokerConnection:
             # ValueError and OverflowError: a peer named an invalid host or port.
             except (OSError, ValueError, OverflowError) as error:
                 self.close()
-                raise LocationError(f"the connection to {self._host}:{self._port} failed: {error}") from error
+                raise self._failed(error) from error
             except BaseException:
                 self.close()
                 raise
@@ -301,6 +305,21 @@ class BrokerConnection:
                 raise self._closed_by_peer()
             data += piece
         return data
+
+    def _failed(self, error: Exception) -> LocationError:
+        where = f"{self._host}:{self._port}"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = error.verify_message.rstrip(".")
+            return PeerCertificateError(
+                f"cannot verify the certificate of {where}: {reason}; "
+                "check ssl.ca.location, and that the certificate names this host"
+            )
+        if isinstance(error, ssl.SSLError) and _REFUSED_CERTIFICATE.search(error.reason or ""):
+            return PeerCertificateError(
+                f"{where} refuses this client's certificate, or requires one; "
+                "check ssl.certificate.location and ssl.key.location"
+            )
+        return LocationError(f"the connection to {where} failed: {error}")
 
     def _closed_by_peer(self) -> LocationError:
         closed = f"{self._host}:{self._port} closed the connection"

@@ -27,6 +27,7 @@ from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import (
     LocationError,
+    PeerCertificateError,
     PeerUnreachableError,
     ProtocolError,
     SaslAuthenticationError,
@@ -46,7 +47,14 @@ __all__ = ["BrokerPeer", "PeerSession"]
 _log = logging.getLogger(__name__)
 
 _SOFTWARE_NAME = "kafka-remote-client"
-_KEPT = (PeerUnreachableError, ProtocolError, SaslAuthenticationError, SecurityProtocolError, UnservedConnectionError)
+_KEPT = (
+    PeerCertificateError,
+    PeerUnreachableError,
+    ProtocolError,
+    SaslAuthenticationError,
+    SecurityProtocolError,
+    UnservedConnectionError,
+)
 """Kinds of a failure that the pause after it keeps, so that it is counted and logged under the same cause."""
 _FIRST_ASKED = 3
 _ALWAYS_KNOWN = 0

@@ -11,7 +11,7 @@ import pytest
 from kafka_remote_client.cli.doctor import Examination, examine
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import LocationError, SecurityProtocolError, UnservedConnectionError
+from kafka_remote_client.errors import LocationError, PeerCertificateError, SecurityProtocolError, UnservedConnectionError
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import direct_settings
 from tests.support.mistakes import MISTAKES, Mistake, World, world
@@ -244,6 +244,7 @@ def test_file_that_is_no_configuration_has_status_2(
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
+        (PeerCertificateError, "Correct ssl.ca.location, or ssl.certificate.location and ssl.key.location."),
         (SecurityProtocolError, "Correct security.protocol, or name the port that has this protocol."),
         (
             UnservedConnectionError,

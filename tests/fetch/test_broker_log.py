@@ -14,6 +14,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import (
     ConfigurationError,
     LocationError,
+    PeerCertificateError,
     ProtocolError,
     SaslAuthenticationError,
     SecurityProtocolError,
@@ -138,6 +139,7 @@ def test_transient_errors_are_retried() -> None:
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, r"TOPIC_AUTHORIZATION_FAILED"),
         (ProtocolError("odd"), r"cannot read t-1 at offset 5 from the brokers: odd"),
         (SaslAuthenticationError("refused"), r"refused"),
+        (PeerCertificateError("b:1 refuses this client's certificate"), r"refuses"),
         (SecurityProtocolError("b:1 expects TLS"), r"expects TLS"),
         (fetch.FetchResponse(()), r"the answer is about other partitions"),
         (data(batch(0, 2)), r"t-1: the broker sends no batch from offset 5 on"),

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import (
     BrokerResponseError,
     LocationError,
+    PeerCertificateError,
     PeerUnreachableError,
     ProtocolError,
     SecurityProtocolError,
@@ -21,7 +24,9 @@ from kafka_remote_client.protocol import connection as connection_module
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
+from kafka_remote_client.protocol.tls import server_context
 from tests.support.clocks import TickingClock
+from tests.support.ports import HOST
 from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer, broker_script
 from tests.support.waiting import wait_until
 
@@ -453,8 +458,37 @@ def test_tls_is_used_if_it_is_configured() -> None:
 def test_an_untrusted_certificate_is_refused(host: str) -> None:
     with ScriptedPeer(echo, certificate=CERTIFICATE) as peer:
         connection = connect(peer, host=host, ssl_context=ssl.create_default_context())
-        with pytest.raises(LocationError, match="certificate verify failed"):
+        with pytest.raises(PeerCertificateError) as failure:
             ask(connection)
+    said = "self-signed certificate; check ssl.ca.location, and that the certificate names this host"
+    assert str(failure.value) == f"cannot verify the certificate of {host}:{peer.port}: {said}"
+
+
+def test_a_peer_that_asks_for_a_certificate_names_the_settings() -> None:
+    """TLS 1.3 refuses a client after the handshake, in the place of the first answer."""
+    asking, seen = server_context(CERTIFICATE, client_ca=CERTIFICATE), threading.Event()
+
+    def accept() -> None:
+        accepted, _ = server.accept()
+        with asking.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False) as peer:
+            with pytest.raises(ssl.SSLError, match="did not return a certificate"):
+                peer.do_handshake()
+            assert seen.wait(60)  # a close before the client has read the alert would take it away
+
+    with socket.create_server((HOST, 0)) as server, ThreadPoolExecutor(1) as other:
+        port = server.getsockname()[1]
+        accepting = other.submit(accept)
+        context = ssl.create_default_context(cafile=CERTIFICATE)
+        clock = SystemClock()
+        connection = BrokerConnection("localhost", port, client_id="me", clock=clock, connect_timeout=30.0, ssl_context=context)
+        try:
+            with pytest.raises(PeerCertificateError) as failure:
+                ask(connection)
+        finally:
+            seen.set()
+        accepting.result(60)
+    said = "refuses this client's certificate, or requires one; check ssl.certificate.location and ssl.key.location"
+    assert str(failure.value) == f"localhost:{port} {said}"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from kafka_remote_client.errors import (
     BrokerResponseError,
     LocationError,
     LocationThrottledError,
+    PeerCertificateError,
     PeerUnreachableError,
     ProtocolError,
     SaslAuthenticationError,
@@ -161,7 +162,14 @@ def test_a_failed_peer_gets_no_requests_for_a_while(clock: ManualClock) -> None:
 
 
 def test_a_failure_keeps_its_cause_during_the_pause(clock: ManualClock) -> None:
-    for kind in (SaslAuthenticationError, ProtocolError, PeerUnreachableError, SecurityProtocolError, UnservedConnectionError):
+    for kind in (
+        SaslAuthenticationError,
+        ProtocolError,
+        PeerCertificateError,
+        PeerUnreachableError,
+        SecurityProtocolError,
+        UnservedConnectionError,
+    ):
         error = kind("no")
         peer = BrokerPeer("the shim", partial(FailingConnection, error), clock)
         with pytest.raises(type(error), match=f"^{error}$"):
@@ -272,7 +280,7 @@ def test_a_refused_tls_handshake_logs_nothing_by_itself(clock: ManualClock, capl
     with ScriptedPeer(script(SHIM), certificate=CERTIFICATE) as scripted:
         peer = BrokerPeer("the shim", connect, clock)
         for _ in range(3):
-            with pytest.raises(LocationError, match="certificate verify failed"):
+            with pytest.raises(PeerCertificateError, match="self-signed certificate"):
                 peer.session(ample())
             clock.now += 30
         assert peer.session(ample())[0].versions.announces_direct_fetch
