@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +40,8 @@ class Inner:
         self.calls: list[tuple[str, list[tuple[int, int]]]] = []
         self.refuses: int | None = None
         self.patience: list[float] = []
+        self.answer: Callable[[list[TopicPartition]], list[Any]] | None = None
+        """What a synchronous commit returns; by default the given offsets."""
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         self.patience.append(timeout)
@@ -48,7 +52,14 @@ class Inner:
         self._heed()
         given = kwargs.get("offsets") or []
         self.calls.append(("commit", places(given)))
-        return None if kwargs.get("asynchronous", True) else given
+        if kwargs.get("asynchronous", True):
+            return None
+        return given if self.answer is None else self.answer(given)
+
+    def takes(self, given: list[TopicPartition]) -> list[TopicPartition]:
+        """A commit of which the coordinator has heard when it returns."""
+        (self.is_committed,) = given
+        return given
 
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         self._heed()
@@ -270,13 +281,13 @@ def test_start_counts_even_when_it_cannot_be_committed_again() -> None:
     flow = rig.begin()
     rig.hand_out(70)
     rig.offsets.forget(flow)
-    rig.inner.commit = _refused  # type: ignore[method-assign]  # the fake's own call
+    rig.inner.answer = _refused
     start = rig.offsets.starts([at(OFFSET_STORED)], 1.0)[KEY]
     assert start is not None
     assert start.offset == 50
 
 
-def _refused(*_: Any, **__: Any) -> None:
+def _refused(_: list[TopicPartition]) -> list[TopicPartition]:
     raise KafkaException(KafkaError(KafkaError._STATE))
 
 
@@ -346,6 +357,20 @@ def test_stored_offset_is_committed_before_the_lookup_of_a_retake() -> None:
     rig.inner.refuses = KafkaError._TIMED_OUT
     assert rig.offsets.starts([at(OFFSET_STORED)], 1.0) == {}
     rig.inner.refuses = None
+    rig.inner.answer = rig.inner.takes
     rig.clock.now += 1.0
-    rig.offsets.starts([at(OFFSET_STORED)], 1.0)
+    start = rig.offsets.starts([at(OFFSET_STORED)], 1.0)[KEY]
     assert rig.calls() == [("commit", [(0, 71)])]
+    assert start is not None
+    assert start.offset == 71, "no record is delivered twice"
+
+
+def test_partition_whose_commit_failed_is_not_taken_for_committed() -> None:
+    rig = Rig()
+    rig.begin()
+    assert rig.hand_out(44) == [stored(NOTHING)]
+    refused = SimpleNamespace(topic="t", partition=0, offset=45, error=KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    nothing = SimpleNamespace(topic="t", partition=0, offset=OFFSET_INVALID, error=None)
+    rig.inner.answer = lambda _: [refused, nothing]
+    rig.commit(asynchronous=False)
+    assert rig.calls() == [("commit", [])], "the offset that is stored stays withheld"

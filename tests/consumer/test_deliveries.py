@@ -16,12 +16,12 @@ from kafka_remote_client.consumer.message_run import Piece
 from tests.support.locations import ManualClock
 
 
-@pytest.mark.parametrize(("size", "ahead"), [(10, 500), (1 << 20, 3), (8 << 20, 1)])
-def test_poll_gathers_fewer_large_messages_ahead(size: int, ahead: int) -> None:
+@pytest.mark.parametrize(("size", "before", "ahead"), [(10, 400, 500), (10, 60, 120), (1 << 20, 400, 3), (8 << 20, 400, 1)])
+def test_poll_gathers_fewer_large_messages_ahead(size: int, before: int, ahead: int) -> None:
     handed_out = SimpleNamespace(hand_out=lambda messages, of_one_partition: messages[0])
     tiers = SimpleNamespace(unplaced=set())
     pieces: Any = [bytes(size)]
-    state: Any = SimpleNamespace(gathered=Gathered(pieces), _tiers=tiers, _ahead=400, queue=handed_out, _flows=[])
+    state: Any = SimpleNamespace(gathered=Gathered(pieces), _tiers=tiers, _ahead=before, queue=handed_out, _flows=[])
     state._of_one_partition = True
     assert Deliveries._begin_slice(state) == bytes(size)
     assert state._ahead == ahead
@@ -116,6 +116,17 @@ def test_routes_are_decided_within_the_time_of_the_call(timeout: float, allowed:
     state._look, state._gather_broker = asked.append, lambda *_: None
     Deliveries._gather(state, 1, timeout, lambda _: None)
     assert asked == [allowed]
+
+
+def test_a_closing_consumer_asks_for_no_starts_of_partitions() -> None:
+    """close() of another thread waits for the call; a question to the coordinator or the shim could take seconds."""
+    asked: list[float] = []
+    state: Any = SimpleNamespace(_flows=SimpleNamespace(routes=SimpleNamespace(undecided=True)), _switched=False, closing=False)
+    state._routing = SimpleNamespace(decide=asked.append, recheck=lambda: False)
+    Deliveries._look(state, 3.0)
+    state.closing = True
+    Deliveries._look(state, 4.0)
+    assert asked == [3.0]
 
 
 def flow_at(position: int) -> Any:

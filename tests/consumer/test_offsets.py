@@ -246,4 +246,5 @@ def test_cached_watermarks_are_known_at_every_record_of_both_tiers(
         for _ in range(COUNT):
             take(consumer, 1, one)
             seen.add(consumer.get_watermark_offsets(WHOLE, cached=True)[1])
+            seen.add(consumer.get_watermark_offsets(WHOLE, PATIENCE_SECONDS, True)[1])
         assert seen == {COUNT}

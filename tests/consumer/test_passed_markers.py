@@ -209,6 +209,17 @@ def test_a_partition_of_which_a_record_waits_stays() -> None:
     assert [flow.partition for flow in stored] == [1]
 
 
+def test_next_call_passes_the_marker_of_a_partition_without_waiting_records() -> None:
+    """The call before delivered the last record of both partitions; another record of the second one waits."""
+    flows, inner, stored = flows_of(3), Inner(), list[PartitionFlow]()
+    looking = markers(flows, inner, stored)
+    looking._delivery_queue.unfollowed = {("t", 0), ("t", 1)}
+    inner.offset = 7
+    looking.delivery_begins([record(1)])
+    assert [flow.position for flow in flows] == [7, OFFSET_INVALID, OFFSET_INVALID]
+    assert [flow.partition for flow in stored] == [0]
+
+
 def test_partitions_past_a_thousand_take_turns() -> None:
     flows, inner = flows_of(2_500), Inner()
     looking = markers(flows, inner, [])

@@ -509,6 +509,18 @@ def test_nothing_is_fetched_or_read_before_the_bounds_are_known(rig: Rig, offset
     assert (flow.route, len(rig.engine.read_requests)) == (Route.REMOTE, 1)
 
 
+def test_partition_with_known_bounds_does_not_wait_for_the_others(rig: Rig) -> None:
+    """The first partition waits for its committed offset, the second one for its bounds."""
+    flows = [PartitionFlow("t", number, OFFSET_STORED if number == 0 else 20) for number in range(3)]
+    rig.engine.answers["t", 1] = None
+    rig.routing.begin(flows, assigned=True)
+    rig.routing.assign(lambda starts: None, flows)
+    for flow in flows:
+        rig.routing.adopt(flow)
+    rig.routing.decide()
+    assert [flow.route for flow in flows] == [Route.AWAITS_COMMITTED, Route.AWAITS_BOUNDS, Route.REMOTE]
+
+
 def test_without_bounds_the_broker_delivers_after_the_location_timeout(rig: Rig) -> None:
     rig.engine.answers["t", 0] = None
     flow = rig.adopted(20)

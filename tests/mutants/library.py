@@ -1,8 +1,8 @@
 """Generated bugs: mutmut's operators applied to the syntax trees of the modules. A seed chooses a sample of each area.
 
 An operator swaps ``<`` and ``<=``, moves a number by one, turns ``and`` into ``or``, drops an argument or a ``not``, and so on.
-Changes without an effect on results are left out: texts, log lines, raised errors, annotations, imports, ``repr``. Each
-operator has the same share of a sample, because most places are arguments of calls.
+Changes without an effect on results are left out: texts, log lines, raised errors, annotations and names of types, imports,
+``repr``. Each operator has the same share of a sample, because most places are arguments of calls.
 """
 
 from __future__ import annotations
@@ -120,6 +120,7 @@ _FOR_READERS = (
     | m.Raise()
     | m.Arg(keyword=m.Name("repr"))
     | m.Assign(targets=[m.AssignTarget(m.Name("__all__"))])
+    | m.Assign(value=m.Subscript(m.Name("Callable") | m.Name("Sequence") | m.Name("dict") | m.Name("list") | m.Name("tuple")))
     | m.Call(m.Attribute(m.Name("_log") | m.Name("_LOG")))
     | m.Call(m.Name("TypeVar") | m.Name("cast"))
     | m.ClassDef(bases=[m.ZeroOrMore(), m.Arg(m.Name("Protocol")), m.ZeroOrMore()])

@@ -38,7 +38,7 @@ _KILLED, _SURVIVED, _BROKEN = 1, 0, 3
 AT_IMPORT = "at import: "
 """The prefix of a test that failed in a process that imported the module with the bug."""
 _NO_PARTS = "not broker and not spark and not stores"
-"""The tests for a generated bug: all of these in its module's file, and those without a cluster in other files."""
+"""The tests for a generated bug: those that start no component. Tests on the embedded cluster belong to them, and run last."""
 _OPTIONS = (
     "-q",
     "-p",
@@ -153,8 +153,6 @@ def _tests_of(mutant: Mutant, items: Sequence[pytest.Item], *, whole_package: bo
         return [item for item in items if _is(item, mutant.killed_by)]
     own, folders = _TESTS / mutant.paired, mutant.tests
     package = [item for item in items if any(item.path.is_relative_to(folder) for folder in folders)]
-    if mutant.is_made:
-        package = [item for item in package if item.path == own or not item.get_closest_marker("embedded")]
     return sorted(package, key=lambda item: (item.path != own, bool(item.get_closest_marker("embedded"))))
 
 
@@ -219,7 +217,7 @@ def _judged_at_import(mutant: Mutant, seconds: float, *, is_planted: bool) -> tu
     text = mutant.source.replace(mutant.old, mutant.new)
     own = _TESTS / mutant.paired
     asked = [([own], _NO_PARTS)] if own.is_file() else []
-    asked += [] if is_planted else [(mutant.tests, f"{_NO_PARTS} and not embedded")]
+    asked += [] if is_planted else [(mutant.tests, _NO_PARTS)]
     for paths, marked in asked:
         options = [*_OPTIONS, f"--timeout={seconds:g}", "-m", marked]
         failed = judged_at_import(mutant.module, text, [*options, *map(str, paths)])
@@ -248,7 +246,8 @@ def run(
 ) -> list[Outcome]:
     """Returns the outcome of each mutant in the order in which they ended; none if the tests fail without a bug.
 
-    Bugs of the library run with the tests of their package that need neither a component nor a cluster, and their file's own.
+    Bugs of the library run with the tests of their package that need no component: those without a cluster before those on the
+    embedded one.
     """
     session = _Session(mutants, seconds=seconds, budget=budget, jobs=jobs, whole_package=whole_package)
     nodes = {

@@ -38,6 +38,7 @@ def test_operators_change_the_behaviour_of_a_line() -> None:
         "class P:\n    def __repr__(self):\n        return str(1)\n",
         "if TYPE_CHECKING:\n    import a\n",
         "x = 'a text'\n",
+        "Key = tuple[str, 1]\n",
     ],
 )
 def test_changes_that_only_readers_notice_are_left_out(source: str) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from hypothesis import given
 from hypothesis import settings as settings_of
 from hypothesis import strategies as st
@@ -126,3 +126,15 @@ def test_librdkafka_accepts_every_resulting_number(number: int) -> None:
     options["kafka.retry.backoff.ms"] = "1"
     found = translate(options).settings
     Consumer({"group.id": "g", **found}).close()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, kind in java_options.TRANSLATED.items() if isinstance(kind, java_options._Number)]
+)
+def test_only_numbers_that_librdkafka_rejects_are_changed(name: str) -> None:
+    number = java_options.TRANSLATED[name]
+    assert isinstance(number, java_options._Number)
+    for bound, beyond in ((number.minimum, number.minimum - 1), (number.maximum, number.maximum + 1)):
+        assert number.translate(name, str(bound)) == str(bound)
+        with pytest.raises(KafkaException, match=r"outside allowed range|must be >="):
+            Consumer({"group.id": "g", number.name: str(beyond)})

@@ -79,6 +79,18 @@ def test_tasks_of_stages_that_are_known_count() -> None:
     assert tasks_of_group(tracker, "other") == (0, 0)
 
 
+def test_tasks_of_all_running_stages_add_up() -> None:
+    """Two jobs of a group run at the same time, and one of them has two stages."""
+    stages = {
+        7: SimpleNamespace(numTasks=5, numActiveTasks=1, numCompletedTasks=3, numFailedTasks=0),
+        8: SimpleNamespace(numTasks=4, numActiveTasks=0, numCompletedTasks=4, numFailedTasks=0),
+        9: SimpleNamespace(numTasks=6, numActiveTasks=0, numCompletedTasks=0, numFailedTasks=1),
+    }
+    jobs = {1: SimpleNamespace(stageIds=[7, 8]), 2: SimpleNamespace(stageIds=[9])}
+    tracker = SimpleNamespace(getJobIdsForGroup=lambda _: [1, 2], getJobInfo=jobs.get, getStageInfo=stages.get)
+    assert tasks_of_group(tracker, "own") == (7, 15)
+
+
 def test_jobs_of_the_block_are_shown_to_the_end() -> None:
     context, bar = Context(), Bar()
     with show_progress(session(context), make_bar=lambda _: bar, clock=ManualClock()):
