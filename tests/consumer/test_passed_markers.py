@@ -209,7 +209,7 @@ def test_a_partition_of_which_a_record_waits_stays() -> None:
     assert [flow.partition for flow in stored] == [1]
 
 
-def test_next_call_passes_the_marker_of_a_partition_without_waiting_records() -> None:
+def test_next_call_passes_markers_that_no_waiting_record_precedes() -> None:
     """The call before delivered the last record of both partitions; another record of the second one waits."""
     flows, inner, stored = flows_of(3), Inner(), list[PartitionFlow]()
     looking = markers(flows, inner, stored)

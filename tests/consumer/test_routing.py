@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -143,11 +143,12 @@ class Rig:
         self.take_up(flow)
         return flow
 
-    def take_up(self, flow: PartitionFlow) -> None:
-        """Assigns the partition and lets its bounds arrive."""
-        self.routing.begin([flow], assigned=False)
-        self.routing.assign(lambda starts: None, [flow])
-        self.routing.adopt(flow)
+    def take_up(self, *flows: PartitionFlow, assigned: bool = False) -> None:
+        """Assigns the partitions and lets their bounds arrive."""
+        self.routing.begin(list(flows), assigned=assigned)
+        self.routing.assign(lambda starts: None, list(flows))
+        for flow in flows:
+            self.routing.adopt(flow)
         self.calls.clear()
         self.routing.decide()
 
@@ -428,13 +429,11 @@ def test_dropping_a_flow_stops_its_reader(rig: Rig) -> None:
 def test_no_partition_waits_behind_one_that_has_nothing(rig: Rig) -> None:
     first = rig.adopted(20)
     rig.engine.items = [block(30)]
-    second = PartitionFlow("t", 1, 30)
-    rig.take_up(second)
+    rig.take_up(PartitionFlow("t", 1, 30))
     messages = rig.routing.take(10)
     assert messages is not None
     assert {message.partition() for message in messages} == {1}
     assert first.route is Route.REMOTE
-    assert isinstance(rig.engine.answers, Mapping)
 
 
 def left_for_the_broker(rig: Rig, pace: int) -> PartitionFlow:
@@ -513,11 +512,7 @@ def test_partition_with_known_bounds_does_not_wait_for_the_others(rig: Rig) -> N
     """The first partition waits for its committed offset, the second one for its bounds."""
     flows = [PartitionFlow("t", number, OFFSET_STORED if number == 0 else 20) for number in range(3)]
     rig.engine.answers["t", 1] = None
-    rig.routing.begin(flows, assigned=True)
-    rig.routing.assign(lambda starts: None, flows)
-    for flow in flows:
-        rig.routing.adopt(flow)
-    rig.routing.decide()
+    rig.take_up(*flows, assigned=True)
     assert [flow.route for flow in flows] == [Route.AWAITS_COMMITTED, Route.AWAITS_BOUNDS, Route.REMOTE]
 
 
@@ -614,10 +609,7 @@ def test_a_partition_that_is_paused_or_switched_off_goes_to_the_broker(rig: Rig)
 
 def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig) -> None:
     flow = PartitionFlow("t", 0, OFFSET_STORED)
-    rig.routing.begin([flow], assigned=True)
-    rig.routing.assign(lambda starts: None, [flow])
-    rig.routing.adopt(flow)
-    rig.routing.decide()
+    rig.take_up(flow, assigned=True)
     assert (flow.route, rig.engine.requested) == (Route.AWAITS_COMMITTED, [])
     rig.committed = TopicPartition("t", 0, 20, leader_epoch=3)
     rig.engine.answers["t", 0] = None
@@ -631,12 +623,8 @@ def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig)
 def from_committed(rig: Rig, committed: TopicPartition) -> PartitionFlow:
     """A partition that starts at its committed offset, which is known at once."""
     flow = PartitionFlow("t", 0, OFFSET_STORED)
-    rig.routing.begin([flow], assigned=True)
-    rig.routing.assign(lambda starts: None, [flow])
-    rig.routing.adopt(flow)
-    rig.calls.clear()
     rig.committed = committed
-    rig.routing.decide()
+    rig.take_up(flow, assigned=True)
     return flow
 
 
