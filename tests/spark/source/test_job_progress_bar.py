@@ -160,7 +160,7 @@ def test_in_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     context = Context()
     context.tracker.done = 5
-    with show_progress(session(context), "backfill", clock=ManualClock()):
+    with show_progress(session(context), "backfill"):  # as applications call it
         pass
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.getvalue())
     assert "backfill" in shown
