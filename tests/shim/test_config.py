@@ -8,6 +8,7 @@ import pytest
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig, parse_address, parse_addresses
+from kafka_remote_client.shim.settings import SHIM_SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,14 @@ def test_a_list_of_addresses_is_read() -> None:
 def test_refuses_settings_out_of_bounds(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         ShimConfig(**{"bootstrap_servers": "broker:9092"} | wrong)
+
+
+def test_settings_that_are_not_given_have_their_documented_defaults() -> None:
+    """docs/shim-settings.md is made of the same table."""
+    config = ShimConfig("broker:9092")
+    documented = {name: {} if setting.type is dict else setting.default for name, setting in SHIM_SETTINGS.items()}
+    del documented["bootstrap_servers"]  # it has none
+    assert {name: getattr(config, name) for name in documented} == documented
 
 
 def test_every_address_needs_a_name_for_clients() -> None:
