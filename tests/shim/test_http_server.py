@@ -155,6 +155,21 @@ def test_stop_cuts_waiting_connections_and_frees_the_port(listen: object) -> Non
     socket.create_connection(address).close()
 
 
+def test_a_process_may_end_without_stopping_its_listener(listen: object) -> None:
+    """Python waits at exit for the threads that are not daemons."""
+    served, others = threading.Event(), set(threading.enumerate())
+
+    def handle(connection: socket.socket) -> None:
+        served.set()
+        connection.recv(1)
+
+    with socket.create_connection(listen(handle).address):
+        assert served.wait(60)
+        started = {thread for thread in set(threading.enumerate()) - others if thread.name.startswith("http-")}
+        assert len(started) == 2, "one accepts, one serves"
+        assert all(thread.daemon for thread in started)
+
+
 def test_cutting_ends_connections_and_accepts_new_ones(listen: object) -> None:
     listener = listen(echo)
     with socket.create_connection(listener.address) as client:
