@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_remote_client.protocol.tls import client_context
+from kafka_remote_client.shim import handshake
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.handshake import awaits_record
 from kafka_remote_client.shim.server import Shim
@@ -129,6 +131,29 @@ def test_the_time_out_covers_both_steps(tls: dict[str, Any]) -> None:
                 pass
         wait_until(lambda: shim.metrics().get("connections_closed") == 2, "both to be closed")
         assert shim.metrics()["connections_dropped.tls"] == 2
+
+
+@pytest.mark.parametrize(("passed", "left"), [(3.0, 2.0), (7.0, 0.001)])
+def test_second_step_has_the_rest_of_the_time_out(monkeypatch: pytest.MonkeyPatch, passed: float, left: float) -> None:
+    """The first record took 3 of 5 seconds; or longer, on a busy machine whose timer is late."""
+    given: list[float] = []
+
+    def begun(_loop: object, _protocol: object, _context: object, _waiter: object, seconds: float, *_: object) -> None:
+        given.append(seconds)
+        raise ConnectionAbortedError
+
+    async def secure() -> None:
+        unused: Any = None
+        waiting, loop = handshake.Handshake(5.0, lambda: None), asyncio.get_running_loop()
+        now = waiting._timer.when() - 5.0 + passed
+        with monkeypatch.context() as patched:
+            patched.setattr(handshake, "_ServerSide", begun)
+            patched.setattr(loop, "time", lambda: now)
+            await waiting.secured(unused, unused, unused, unused, unused)
+
+    with pytest.raises(ConnectionAbortedError):
+        asyncio.run(secure())
+    assert given == [pytest.approx(left)]
 
 
 @pytest.mark.parametrize("sent", [b"", client_hello()[:9], client_hello()], ids=["nothing", "a part", "a whole hello"])
