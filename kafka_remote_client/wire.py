@@ -134,6 +134,10 @@ class Reader:
         return UUID(bytes=bytes(self._view[at : at + 16]))
 
     def uvarint(self) -> int:
+        at = self._at
+        if at < self._end and (value := self._view[at]) < 0x80:  # nearly all have one byte
+            self._at = at + 1
+            return value
         return self._base_128(32)
 
     def varint(self) -> int:

@@ -38,7 +38,7 @@ _URL = re.compile(rf"(?P<scheme>https?)://{_AUTHORITY}{_PATH}{_QUERY}", re.ASCII
 _ENTRY = re.compile(_AUTHORITY + _PATH, re.ASCII)
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
-_SEPARATOR = re.compile(r"[/\\]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 @attrs.frozen
@@ -147,9 +147,9 @@ def _address(text: str, version: int) -> str | None:
 def _is_plain(path: str) -> bool:
     """No dot segments, control characters or backslashes, however many times the store decodes the path."""
     for _ in range(_MAX_DECODINGS):
-        if any(ord(character) < 0x20 or character in "\\\x7f" for character in path):
+        if _CONTROL.search(path):
             return False
-        if any(segment.partition(";")[0] in (".", "..") for segment in _SEPARATOR.split(path)):
+        if any(segment.partition(";")[0] in (".", "..") for segment in path.split("/")):
             return False
         decoded = unquote(path)
         if decoded == path:

@@ -26,7 +26,6 @@ from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference, Key
-from kafka_remote_client.fetch.range_place import store_host
 
 __all__ = ["Admission"]
 
@@ -54,7 +53,7 @@ class Admission:
 
         ``partition``: its partition, if the owner can continue at the broker.
         """
-        host = self._last_host = store_host(wanted.granted)
+        host = self._last_host = wanted.host
         if partition is not None and self.preference.leaves(partition, now):
             return SLOWER_THAN_BROKER
         return None if self._stores.of(host).allows(now) else _BREAKER_OPEN
@@ -71,16 +70,16 @@ class Admission:
 
     def allows_hedge(self, wanted: RangeRead) -> bool:
         """Whether a late range may be requested again: its store has no known failure."""
-        return self._stores.of(store_host(wanted.granted)).state is BreakerState.CLOSED
+        return self._stores.of(wanted.host).state is BreakerState.CLOSED
 
     def succeeded(self, came: RangeRead, seconds: float, transfer_seconds: float) -> None:
         """A range arrived after ``seconds``, of these ``transfer_seconds`` from its first byte to the last."""
-        self._stores.of(store_host(came.granted)).succeeded()
+        self._stores.of(came.host).succeeded()
         self._budget.landed(came.size, seconds, transfer_seconds)
 
     def failed(self, failed: RangeRead, error: RemoteStorageError, now: float) -> None:
         """A range failed."""
-        host = store_host(failed.granted)
+        host = failed.host
         health = self._stores.of(host)
         self._failures[host] = error
         known = isinstance(error, RemoteStorageThrottledError) and not self._budget.request_rate.throttled(now)
@@ -100,5 +99,5 @@ class Admission:
             corrupt=read.corrupt,
             retries=self._retries,
             relocated=relocated,
-            health=self._stores.of(store_host(read.granted)),
+            health=self._stores.of(read.host),
         )

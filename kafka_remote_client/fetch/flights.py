@@ -22,7 +22,7 @@ import attrs
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageTimeoutError
 from kafka_remote_client.fetch.partition_read import Fetch
-from kafka_remote_client.fetch.range_place import located, store_host
+from kafka_remote_client.fetch.range_place import located
 
 __all__ = ["Flights", "Return"]
 
@@ -152,7 +152,7 @@ class Flights:
                 task.drop()
                 continue
             granted = task.range.granted
-            where = f"bytes {granted.range} of {store_host(granted)}"
+            where = f"bytes {granted.range} of {task.range.host}"
             error = RemoteStorageTimeoutError(f"the fetcher did not return {where} in time")
             located(error, task.grant.location, granted)
             error.with_context(attempt=task.range.attempts, elapsed_seconds=now - flight.began)

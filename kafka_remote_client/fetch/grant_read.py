@@ -17,6 +17,7 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch.grant_checks import refresh_time
 from kafka_remote_client.fetch.memory import Lease
+from kafka_remote_client.fetch.range_place import store_host
 from kafka_remote_client.model import UNKNOWN_EPOCH, GrantedRange, IsolationLevel, SegmentLocation
 from kafka_remote_client.records import CompletedFetch, RecordBlock
 from kafka_remote_client.records.batch import PREFIX_SIZE, BatchPrefix
@@ -58,6 +59,14 @@ class RangeRead:
     block_bytes: list[int] = attrs.field(factory=list)
     not_before: float = 0.0
     error: DirectFetchError | None = None
+    _host: tuple[GrantedRange, str] | None = attrs.field(default=None, init=False, repr=False)
+
+    @property
+    def host(self) -> str:
+        """The host for the store's health. It is read from the metadata once for each URL."""
+        if self._host is None or self._host[0] is not self.granted:
+            self._host = self.granted, store_host(self.granted)
+        return self._host[1]
 
     @property
     def size(self) -> int:

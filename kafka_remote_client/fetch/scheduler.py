@@ -52,7 +52,6 @@ from kafka_remote_client.fetch.hedging import Hedging
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
-from kafka_remote_client.fetch.range_place import store_host
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.ready_queue import ReadyQueue
 from kafka_remote_client.fetch.shared import ReadCounters, Shared
@@ -205,7 +204,7 @@ class Scheduler:
         if found is not Return.WANTED:
             self._wasted(command, came.size)
             return
-        host = store_host(came.granted)
+        host = came.host
         for other in others:
             self._hedging.took(host, came.size, self.flying.overtake(other, now))
         if command.hedges:
@@ -327,7 +326,7 @@ class Scheduler:
 
     def _hedge(self, late: Fetch, now: float) -> Fetch | None:
         wanted = late.range
-        host = store_host(wanted.granted)
+        host = wanted.host
         delay = self._hedging.delay(host, wanted.size)
         left = delay - self.flying.age(late, now)
         if left > 0 or self._hedging.is_slow(host):
@@ -441,7 +440,7 @@ class Scheduler:
             self._hedging.retried(wanted.size)
         else:
             self._hedging.requested(wanted.size)
-        delay = self._hedging.delay(store_host(wanted.granted), wanted.size)
+        delay = self._hedging.delay(wanted.host, wanted.size)
         late_at = now + min(delay, _LOOK_SECONDS) if self._hedging.enabled else None
         self.flying.begin(command, now, late_at=late_at)
 

@@ -122,11 +122,11 @@ class ApiVersionsResponse:
     def _announces(self, key_version: int, feature_version: int) -> bool:
         """Whether the peer announces that version of the API key, or that version of the feature."""
         return any(
-            entry.api_key == ApiKey.DIRECT_REMOTE_FETCH and entry.min_version <= key_version <= entry.max_version
-            for entry in self.api_keys
-        ) or any(
             feature.name == DIRECT_FETCH_FEATURE and feature.min_version <= feature_version <= feature.max_version
             for feature in self.supported_features
+        ) or any(
+            entry.api_key == ApiKey.DIRECT_REMOTE_FETCH and entry.min_version <= key_version <= entry.max_version
+            for entry in self.api_keys
         )
 
     def announcing(self) -> ApiVersionsResponse:

@@ -11,6 +11,7 @@ import pytest
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import CorruptRecordError
+from kafka_remote_client.fetch import grant_read
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.model import ByteRange, GrantedRange, IsolationLevel, SegmentLocation
@@ -251,6 +252,16 @@ def test_fresh_urls_replace_those_of_all_waiting_ranges_or_none(missing: int) ->
     taken = progress.refresh(partial, 0.0)
     assert taken == (missing == 0), "the range in flight needs no other"
     assert urls(progress) == ([old[0], b"fresh", b"fresh"] if taken else old)
+
+
+def test_host_of_a_range_is_read_once_for_each_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[GrantedRange] = []
+    monkeypatch.setattr(grant_read, "store_host", lambda granted: f"store-{read.append(granted) or len(read)}")
+    first = grant(5000).ranges[0]
+    assert [first.host, first.host] == ["store-1"] * 2
+    first.granted = attrs.evolve(first.granted, custom_metadata=b"fresh")
+    assert [first.host, first.host] == ["store-2"] * 2
+    assert read[1] is first.granted
 
 
 def test_no_range_after_a_failed_one_is_requested() -> None:
