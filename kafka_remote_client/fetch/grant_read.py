@@ -135,7 +135,7 @@ class GrantRead:
     @property
     def to_issue(self) -> int:
         """The number of ranges that are not requested yet."""
-        return sum(read.status is RangeStatus.WAITING for read in self.ranges[self.decoded :])
+        return [read.status for read in self.ranges[self.decoded :]].count(RangeStatus.WAITING)
 
     @property
     def all_issued(self) -> bool:

@@ -116,8 +116,9 @@ class Hedging:
         """Seconds after which a GET of ``size`` bytes is late."""
         of_host = self._hosts.get(host)
         classes = {} if of_host is None else of_host.classes
-        larger = (classes[bits].delay for bits in sorted(classes) if bits >= size.bit_length())
-        return next((delay for delay in larger if delay is not None), self._unmeasured)
+        least = size.bit_length()
+        measured = {bits: one.delay for bits, one in classes.items() if bits >= least and one.delay is not None}
+        return measured[min(measured)] if measured else self._unmeasured
 
     def is_slow(self, host: str) -> bool:
         """Whether the whole host is slow, so that a second request would not help."""

@@ -99,6 +99,7 @@ class ReadAhead:
         self._maximum = maximum
         self._first_bytes: deque[float] = deque(maxlen=_REMEMBERED)
         self._transfers: deque[float] = deque(maxlen=_REMEMBERED)
+        self._first_byte = self._transfer = math.inf
         self._decoding = _Pace()
         self._using = _Pace()
 
@@ -106,6 +107,7 @@ class ReadAhead:
         """A range of ``size`` bytes took ``seconds``, of these ``transfer_seconds`` from its first byte to the last."""
         self._first_bytes.append(seconds - transfer_seconds)
         self._transfers.append(transfer_seconds / size)
+        self._first_byte, self._transfer = min(self._first_bytes), min(self._transfers)
 
     def decoded(self, size: int, begun: float, ended: float) -> None:
         """Decoding of ``size`` bytes ran from ``begun`` to ``ended``."""
@@ -117,14 +119,14 @@ class ReadAhead:
 
     def seconds(self, size: int) -> float:
         """The expected time of a GET of ``size`` bytes, after one has landed."""
-        return min(self._first_bytes) + size * min(self._transfers)
+        return self._first_byte + size * self._transfer
 
     def longest(self, room: float) -> float:
         """Seconds that a GET may take, so that all bytes in flight have ``room``; or hardly longer than to its first byte.
 
         With less than that, smaller ranges would cost GETs and gain nothing.
         """
-        return max(room * self._seconds_per_byte / 2, _HARDLY_LONGER * min(self._first_bytes))
+        return max(room * self._seconds_per_byte / 2, _HARDLY_LONGER * self._first_byte)
 
     def in_flight(self, range_bytes: int) -> int:
         """Returns the number of ranges of that size to have in flight, at least 2 if allowed."""

@@ -47,6 +47,7 @@ class RateLimits:
     def __init__(self, bytes_per_second: int | None, requests_per_second: int | None) -> None:
         self._bytes = None if bytes_per_second is None else TokenBucket(bytes_per_second)
         self._requests = None if requests_per_second is None else TokenBucket(requests_per_second)
+        self._buckets = tuple(bucket for bucket in (self._bytes, self._requests) if bucket is not None)
         self._held_since: float | None = None
 
     def delay(self, now: float) -> float:
@@ -58,7 +59,7 @@ class RateLimits:
 
     def left(self, now: float) -> float:
         """The same, without a particular caller."""
-        return max((bucket.delay(now) for bucket in (self._bytes, self._requests) if bucket is not None), default=0.0)
+        return max(bucket.delay(now) for bucket in self._buckets) if self._buckets else 0.0
 
     def take(self, size: int, now: float) -> float:
         """A range of ``size`` bytes is requested. Returns the seconds for which it, or the one that it replaces, waited."""

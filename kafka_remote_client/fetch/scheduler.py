@@ -204,12 +204,11 @@ class Scheduler:
         if found is not Return.WANTED:
             self._wasted(command, came.size)
             return
-        host = came.host
         for other in others:
-            self._hedging.took(host, came.size, self.flying.overtake(other, now))
+            self._hedging.took(came.host, came.size, self.flying.overtake(other, now))
         if command.hedges:
             self._counters.add("remote-fetch-hedges-won-total")
-        self._hedging.took(host, came.size, seconds)
+        self._hedging.took(came.host, came.size, seconds)
         self.admission.succeeded(came, seconds, now - command.answered_at)
         self.budget.request_rate.answered(now)
         if read.stop_at_local and read.owns(command.grant):
@@ -326,10 +325,9 @@ class Scheduler:
 
     def _hedge(self, late: Fetch, now: float) -> Fetch | None:
         wanted = late.range
-        host = wanted.host
-        delay = self._hedging.delay(host, wanted.size)
+        delay = self._hedging.delay(wanted.host, wanted.size)
         left = delay - self.flying.age(late, now)
-        if left > 0 or self._hedging.is_slow(host):
+        if left > 0 or self._hedging.is_slow(wanted.host):
             self.flying.watch(late, now + (min(left, _LOOK_SECONDS) if left > 0 else _LOOK_SECONDS))
             return None
         if not (
@@ -485,12 +483,13 @@ class Scheduler:
 
     def _notify(self, read: PartitionRead) -> None:
         """Records whether the owner has something to take; it notifies the owner once, until it has taken everything."""
-        ready = read.ready
-        if ready is None:
+        if read not in self._ready:
+            notice = read.ready
+            if notice is not None:
+                self._ready.add(read)
+                self._notices.append(notice)
+        elif not read.has_ready:
             self._ready.discard(read)
-        elif read not in self._ready:
-            self._ready.add(read)
-            self._notices.append(ready)
 
     def _release(self, lease: Lease) -> None:
         self.budget.memory.give_back(lease.size)
