@@ -90,6 +90,8 @@ class Engine:
         self.closed = False
         self._busy = 0
         self._asked = self._touched = True
+        self._works = False
+        """Whether there was work after the last look. It changes only with the scheduler."""
         self.look_at = 0.0
         """When an idle worker looks for work without an event; infinite: never."""
         self._gets: dict[Fetch, _Get] = {}
@@ -120,7 +122,7 @@ class Engine:
 
     def settle(self) -> None:
         """Called after each event of the world. Does nothing if nothing has happened here."""
-        if self._touched or self._is_due:
+        if self._touched or self._asked or self._works or self.look_at <= self._clock.now:
             self._touched = False
             self._notify()
             self._dispatch()
@@ -153,13 +155,15 @@ class Engine:
     # -- workers ---------------------------------------------------------------------------------------------------------
 
     @property
-    def _workers(self) -> int:
+    def _has_idle(self) -> bool:
+        """Whether a worker has nothing to do: there is one more for each that hangs, up to twice as many."""
         most = self._scenario.in_flight
-        return most + LOCATION_BATCHES + min(self._scheduler.stuck, most)
+        idle = most + LOCATION_BATCHES - self._busy
+        return idle > 0 or idle + min(self._scheduler.stuck, most) > 0
 
     def _dispatch(self) -> None:
         """Idle workers take commands as those of the engine do: one that has finished always asks, others when told to."""
-        while self._busy < self._workers and self._is_due:
+        while self._is_due and self._has_idle:
             self._asked = False
             command = self._scheduler.next_command(self._clock.now)
             self._notify()
@@ -167,14 +171,13 @@ class Engine:
                 break
             self._busy += 1
             self._carry_out(command)
-        self._asked = False
-        patience = self._scheduler.patience(self._clock.now, _TICK_SECONDS)
-        idle = patience is not None and self._busy < self._workers
-        self.look_at = self._clock.now + max(patience or 0.0, 1e-6) if idle else math.inf
+        self._asked, self._works = False, self._scheduler.has_work
+        patience = self._scheduler.patience(self._clock.now, _TICK_SECONDS) if self._has_idle else None
+        self.look_at = math.inf if patience is None else self._clock.now + max(patience, 1e-6)
 
     @property
     def _is_due(self) -> bool:
-        return self._asked or self._scheduler.has_work or self.look_at <= self._clock.now
+        return self._asked or self.look_at <= self._clock.now or self._scheduler.has_work
 
     def _carry_out(self, command: Work) -> None:
         if isinstance(command, LocationBatch):

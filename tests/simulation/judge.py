@@ -70,8 +70,9 @@ class JudgedLog(Protocol):
 
 def records_of(block: RecordBlock) -> tuple[LogRecord, ...]:
     """Returns the records of a block as values, independent of its memory."""
+    rows = block.rows()
     return tuple(
-        LogRecord(offset, epoch, b"" if value is None else bytes(value)) for offset, _, _, epoch, _, value, _ in block.rows()
+        [LogRecord(offset, epoch, b"" if value is None else bytes(value)) for offset, _, _, epoch, _, value, _ in rows]
     )
 
 

@@ -113,7 +113,8 @@ class KnownLocations:
 
     def ranged(self, like: GrantedRange, start: int, end: int) -> GrantedRange:
         """Returns another range of the same segment."""
-        return attrs.evolve(like, range=ByteRange(start, end))
+        assert isinstance(like, _KnownRange)
+        return _KnownRange(ByteRange(start, end), key=like.key, expires_at=like.expires_at)
 
     def _answer(self, question: LocationQuestion) -> LocationAnswer:
         partition, offset = self._brokers.partitions[question.partition], question.offset

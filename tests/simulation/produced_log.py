@@ -41,6 +41,8 @@ class ProducedLog:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: list[Entry] = []
+        self._records: list[LogRecord | None] = []
+        """Of each entry its record; a marker has none."""
         self._aborted: set[int] = set()
         self._aborted_until: dict[tuple[int, int], int] = {}
         self.open: dict[int, int] = {}
@@ -63,6 +65,7 @@ class ProducedLog:
                 self._aborted.update(at for at in range(first, self.end) if self._entries[at].producer == entry.producer)
         elif entry.producer is not None:
             self.open.setdefault(entry.producer, self.end)
+        self._records.append(None if entry.value is None else LogRecord(self.end, entry.epoch, entry.value))
         self._entries.append(entry)
 
     def until(self, end: int) -> ProducedLog:
@@ -72,7 +75,7 @@ class ProducedLog:
     def copied(self) -> ProducedLog:
         """Returns the log of a replica that has all entries."""
         copy = ProducedLog()
-        copy._entries, copy._aborted = self._entries.copy(), self._aborted.copy()
+        copy._entries, copy._records, copy._aborted = self._entries.copy(), self._records.copy(), self._aborted.copy()
         copy._aborted_until, copy.open = self._aborted_until.copy(), self.open.copy()
         return copy
 
@@ -118,11 +121,8 @@ class ProducedLog:
         undecided = self.stable_end(level)
         if committed and max(start, undecided) < end:
             raise ViolationError("J2", f"offset {undecided} has no outcome yet, and was passed to {end}")
-        return tuple(
-            LogRecord(at, entry.epoch, entry.value)
-            for at, entry in enumerate(self._entries[start:end], start)
-            if entry.value is not None and not (committed and at in self._aborted)
-        )
+        hidden = self._aborted if committed else ()
+        return tuple([one for one in self._records[start:end] if one is not None and one.offset not in hidden])
 
     def epoch_before(self, offset: int) -> int:
         """Returns the leader epoch of the offset before, -1 at the log's start."""

@@ -12,6 +12,7 @@ Exit status 1 if a scenario fails. The line for the ledger has the number of eve
 from __future__ import annotations
 
 import argparse
+import gc
 import secrets
 import sys
 import time
@@ -20,7 +21,7 @@ from collections.abc import Sequence
 from tests.simulation.occurrences import SOMETIMES, Occurrences
 from tests.simulation.scenario import scenario_of
 from tests.simulation.shrink import failure_of, shrunk, story_of
-from tests.simulation.world import World
+from tests.simulation.world import World, garbage_kept
 from tests.support.ledger import ledger
 
 __all__ = ["SIMULATED_CODE", "main"]
@@ -48,14 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"SEED={seed}", flush=True)
     started, seen = time.process_time(), Occurrences()
     events = scenarios = failed = 0
-    while (spent := time.process_time() - started) < asked.seconds and failed < _MOST_FAILURES:
-        world = World(scenario_of(seed + scenarios), seen)
-        try:
-            world.run()
-        except Exception:
-            failed += _told(seed + scenarios)
-        events += world.events
-        scenarios += 1
+    with garbage_kept():
+        while (spent := time.process_time() - started) < asked.seconds and failed < _MOST_FAILURES:
+            world = World(scenario_of(seed + scenarios), seen)
+            try:
+                world.run()
+            except Exception:
+                failed += _told(seed + scenarios)
+            events += world.events
+            scenarios += 1
+            del world
+            gc.collect(0)
     for name, meaning in SOMETIMES.items():
         print(f"{seen[name]:10d}  {name}: {meaning}")
     counts = {"scenarios": scenarios, "events": events, "failed": failed, "events_per_second": round(events / max(spent, 1e-9))}

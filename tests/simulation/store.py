@@ -69,34 +69,33 @@ class Store:
             if expired and command.hedges:
                 self._seen.saw("url-expired-for-hedge")
             return Outcome(first, first, 0, b"", data)
-        if self._happens("slow"):
+        if self._happens(scenario.slow):
             first *= 30
         last = first + len(data) / _BYTES_PER_SECOND * self._chance.uniform(1, 3)
-        if self._happens("hung"):
+        if self._happens(scenario.hung):
             late = _HUNG_SECONDS * self._chance.uniform(1, 2)
             return Outcome(min(first, late) if self._chance.random() < 0.5 else late, late, len(data), data)
-        if self._happens("stalled"):
+        if self._happens(scenario.stalled):
             first = min(first, READ_SECONDS) if self._chance.random() < 0.5 else READ_SECONDS
             return Outcome(first, READ_SECONDS, 0, b"", RemoteStorageTimeoutError("no bytes"))
         if last > READ_SECONDS:
             return Outcome(READ_SECONDS, READ_SECONDS, 0, b"", RemoteStorageTimeoutError("no bytes"))
-        if self._happens("unavailable"):
+        if self._happens(scenario.unavailable):
             return Outcome(first, first, 0, b"", RemoteStorageUnavailableError("500"))
-        if self._happens("throttled"):
+        if self._happens(scenario.throttled):
             after = self._chance.choice((None, 0.2, 5.0))
             return Outcome(first, first, 0, b"", RemoteStorageThrottledError("503", after))
-        if self._happens("forbidden"):
+        if self._happens(scenario.forbidden):
             return Outcome(first, first, 0, b"", RemoteStorageAccessError("403"))
-        if self._happens("cut"):
+        if self._happens(scenario.cut):
             part = self._chance.randrange(len(data))
             return Outcome(first, last, part, data[:part], RemoteStorageUnavailableError("connection reset"))
-        if self._happens("damaged"):
+        if self._happens(scenario.damaged):
             data = self._damaged(data)
             self.damaged.add(command.grant)
         return Outcome(first, last, len(data), data)
 
-    def _happens(self, fault: str) -> bool:
-        share: float = getattr(self._scenario, fault)
+    def _happens(self, share: float) -> bool:
         return share > 0 and self._chance.random() < share
 
     def _damaged(self, data: bytes) -> bytes:

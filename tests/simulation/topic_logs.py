@@ -131,9 +131,9 @@ class LedPartition:
     @property
     def offsets(self) -> PartitionOffsets:
         """The bounds as the brokers tell them."""
-        state, led = self.logs.topic.partitions[self.number], self._led
+        state = self.logs.topic.partitions[self.number]
         if self._offsets_of is not state:
-            self._offsets_of = state
+            led, self._offsets_of = state.log, state
             self._offsets = PartitionOffsets(led.log_start, led.local_log_start, self._latest_tiered, led.high_watermark)
         return self._offsets
 
