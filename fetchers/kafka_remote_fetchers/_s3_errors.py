@@ -7,7 +7,7 @@
     no credentials, or the provider fails                 | RemoteStorageAccessError
     connecting or reading takes too long                  | RemoteStorageTimeoutError
     connection refused, cut, short                        | RemoteStorageUnavailableError
-    certificate refused                                   | RemoteStorageError
+    certificate refused, TLS with a port without it       | RemoteStorageError
     anything else                                         | RemoteStorageError
 """
 
@@ -26,6 +26,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_fetchers._http import ErrorDocument, classify
+from kafka_remote_fetchers._transport_errors import handshake_failure, tls_error
 
 __all__ = ["s3_error", "s3_guarded"]
 
@@ -68,6 +69,8 @@ def s3_error(error: Exception, host: str) -> RemoteStorageError:
     if isinstance(error, _TIMEOUTS):
         return RemoteStorageTimeoutError(f"{host} timed out")
     if isinstance(error, boto.SSLError):
+        if (failed := handshake_failure(error)) is not None:
+            return tls_error(failed, host)
         return RemoteStorageError(
             f"cannot verify the certificate of {host}; remote.storage.fetcher.ssl.ca.location must name the CA that signed it"
         )

@@ -25,10 +25,14 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 
-__all__ = ["NameNotResolvedError", "guarded", "transport_error"]
+__all__ = ["NameNotResolvedError", "guarded", "handshake_failure", "tls_error", "transport_error"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+_WITHOUT_TLS = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
+"""OpenSSL's reasons for bytes that are no TLS record."""
 
 
 class NameNotResolvedError(OSError):
@@ -47,6 +51,21 @@ def guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
     raise failure
 
 
+def handshake_failure(error: BaseException) -> ssl.SSLError | None:
+    """Python's error behind an error of a library, unless it is about the store's certificate."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    return None if isinstance(cause, ssl.SSLCertVerificationError) else cause
+
+
+def tls_error(error: ssl.SSLError, host: str) -> RemoteStorageError:
+    """The error of a handshake that failed, but not because of the store's certificate."""
+    if error.reason in _WITHOUT_TLS:
+        return RemoteStorageError(f"{host} does not answer with TLS; its URL must begin with http:// or name the port with TLS")
+    return RemoteStorageError(f"the TLS handshake with {host} failed: {error.reason}")
+
+
 def transport_error(error: Exception, host: str) -> RemoteStorageError:
     """The table above."""
     if isinstance(error, TimeoutError):
@@ -59,7 +78,7 @@ def transport_error(error: Exception, host: str) -> RemoteStorageError:
             "remote.storage.fetcher.ssl.ca.location must name the CA that signed it"
         )
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return RemoteStorageError(f"the TLS handshake with {host} failed: {error.reason}")
+        return tls_error(error, host)
     if isinstance(error, http.client.IncompleteRead | ConnectionResetError | BrokenPipeError | ssl.SSLError):
         return RemoteStorageUnavailableError(f"{host} closed the connection before the end of its answer")
     if isinstance(error, OSError):

@@ -33,6 +33,7 @@ from kafka_remote_client.errors import (
     CorruptRecordError,
     DirectFetchError,
     ForbiddenLocationError,
+    InvalidStorageResponseError,
     LocationExpiredError,
     NotAnnouncedError,
     PeerCertificateError,
@@ -40,6 +41,8 @@ from kafka_remote_client.errors import (
     RemoteLogError,
     RemoteStorageAccessError,
     RemoteStorageError,
+    RemoteStorageTimeoutError,
+    RemoteStorageUnavailableError,
     SaslAuthenticationError,
     SecurityProtocolError,
     UnservedConnectionError,
@@ -68,6 +71,7 @@ _PERMITTED = "the store's host is permitted"
 _NAMES = ("configuration", "broker", "shim", "store", "layout", "tier", "location", "host", "GET", "bytes", "clock")
 _ONLY_SOME = frozenset({"broker", "shim", "store", "layout"})
 """Steps that not every configuration has."""
+_REACH_THE_STORE = "Start the store, open the network to it, or correct its address or bucket."
 _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (NotAnnouncedError, "Let fetch.remote.bootstrap.servers name the shim."),
     (SaslAuthenticationError, "Correct the SASL settings."),
@@ -81,7 +85,10 @@ _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (ForbiddenLocationError, "Permit this store: correct the remote.storage.fetcher.* setting that the reason names."),
     (LocationExpiredError, "Raise url_ttl of the shim, and compare the clocks of shim and store."),
     (RemoteStorageAccessError, "Correct the credentials that sign the request: the shim's, or this client's."),
-    (RemoteStorageError, "Start the store, open the network to it, or correct its address."),
+    (InvalidStorageResponseError, "Correct the address of the store."),
+    (RemoteStorageTimeoutError, _REACH_THE_STORE),
+    (RemoteStorageUnavailableError, _REACH_THE_STORE),
+    (RemoteStorageError, "Correct the store's settings: see the reason."),
     (CorruptRecordError, "Check the tier with kafka-remote verify."),
     (ConfigurationError, "Correct the setting that the reason names."),
     (RemoteLogError, "Correct remote.storage.store.url or remote.storage.store.layout (--layout)."),

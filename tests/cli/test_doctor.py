@@ -11,7 +11,15 @@ import pytest
 from kafka_remote_client.cli.doctor import Examination, examine
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import LocationError, PeerCertificateError, SecurityProtocolError, UnservedConnectionError
+from kafka_remote_client.errors import (
+    DirectFetchError,
+    InvalidStorageResponseError,
+    PeerCertificateError,
+    RemoteStorageError,
+    RemoteStorageUnavailableError,
+    SecurityProtocolError,
+    UnservedConnectionError,
+)
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import direct_settings
 from tests.support.mistakes import MISTAKES, Mistake, World, world
@@ -244,6 +252,9 @@ def test_file_that_is_no_configuration_has_status_2(
 @pytest.mark.parametrize(
     ("error", "remedy"),
     [
+        (InvalidStorageResponseError, "Correct the address of the store."),
+        (RemoteStorageError, "Correct the store's settings: see the reason."),
+        (RemoteStorageUnavailableError, "Start the store, open the network to it, or correct its address or bucket."),
         (PeerCertificateError, "Correct ssl.ca.location, or ssl.certificate.location and ssl.key.location."),
         (SecurityProtocolError, "Correct security.protocol, or name the port that has this protocol."),
         (
@@ -253,7 +264,7 @@ def test_file_that_is_no_configuration_has_status_2(
     ],
 )
 def test_the_remedy_follows_the_kind_of_the_error(
-    made: World, monkeypatch: pytest.MonkeyPatch, error: type[LocationError], remedy: str
+    made: World, monkeypatch: pytest.MonkeyPatch, error: type[DirectFetchError], remedy: str
 ) -> None:
     def refused(*_: object) -> Never:
         raise error("no more is said")

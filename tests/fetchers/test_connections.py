@@ -297,7 +297,7 @@ def test_f22_plaintext_on_the_tls_port_is_refused() -> None:
     listener.start()
     port = listener.address[1]
     fetcher = presigned_fetcher(f"127.0.0.1:{port}")
-    with pytest.raises(RemoteStorageError, match=r"the TLS handshake with .* failed: [A-Z_]+") as caught:
+    with pytest.raises(RemoteStorageError, match=r"127\.0\.0\.1:\d+ does not answer with TLS; its URL must begin") as caught:
         read_by_name(fetcher, port, host="127.0.0.1", scheme="https")
     assert type(caught.value) is RemoteStorageError
     fetcher.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -112,6 +113,18 @@ def test_each_other_answer_is_an_error_without_secrets(answer: dict[str, object]
     assert type(raised.value) is error
     assert CANARY not in "".join(texts_of(raised.value))
     assert len(responses.calls) == 1, "no redirect is followed, and nothing is sent twice"
+
+
+@responses.activate
+def test_a_port_without_tls_is_not_reported_as_a_refused_certificate() -> None:
+    failed = ssl.SSLError(1, "wrong version number")
+    failed.reason = "WRONG_VERSION_NUMBER"
+    error = requests.exceptions.SSLError(f"for {URL}")
+    error.__cause__ = failed
+    answered(body=error)
+    with closing(configured()) as fetcher, pytest.raises(RemoteStorageError, match="does not answer with TLS") as raised:
+        opened(fetcher, LocationMetadata(url=URL))
+    assert CANARY not in "".join(texts_of(raised.value))
 
 
 @responses.activate

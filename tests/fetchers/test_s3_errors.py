@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
+
 import pytest
 from botocore import exceptions as boto
 from kafka_remote_fetchers._s3_errors import s3_guarded
+from urllib3.exceptions import SSLError
 
 from kafka_remote_client.errors import (
     ForbiddenLocationError,
@@ -51,6 +54,30 @@ def answered(status: int, code: str, message: str = "canary", **headers: str) ->
 )
 def test_each_exception_has_its_error_and_keeps_its_text(raised: Exception, kind: type[RemoteStorageError]) -> None:
     check_guarded(s3_guarded, "store.example", raised, kind)
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (None, "cannot verify the certificate of store.example; remote.storage.fetcher.ssl.ca.location must name"),
+        (ssl.SSLCertVerificationError(1, "canary"), "cannot verify the certificate of store.example"),
+        (ssl.SSLError(1, "canary"), "store.example does not answer with TLS; its URL must begin with http"),
+    ],
+)
+def test_only_a_refused_certificate_is_reported_as_one(cause: ssl.SSLError | None, said: str) -> None:
+    if cause is not None:
+        cause.reason = "WRONG_VERSION_NUMBER"
+
+    def fail() -> None:
+        try:
+            raise SSLError(cause) from cause
+        except SSLError as error:
+            raise boto.SSLError(endpoint_url=URL, error=error) from error
+
+    with pytest.raises(RemoteStorageError) as caught:
+        s3_guarded("store.example", fail)
+    assert str(caught.value).startswith(said)
+    assert "canary" not in str(caught.value)
 
 
 def test_retry_after_is_reported() -> None:
