@@ -71,6 +71,11 @@ _PERMITTED = "the store's host is permitted"
 _NAMES = ("configuration", "broker", "shim", "store", "layout", "tier", "location", "host", "GET", "bytes", "clock")
 _ONLY_SOME = frozenset({"broker", "shim", "store", "layout"})
 """Steps that not every configuration has."""
+_GRANTS = {
+    False: "Permit the topic at the shim (topic policies), or wait until the shim has read the metadata topic.",
+    True: "Raise --timeout; if the log has failed connections, correct the settings of brokers.",
+}
+"""The remedy where no location is granted, by whether this client reads the metadata by itself."""
 _REACH_THE_STORE = "Start the store, open the network to it, or correct its address or bucket."
 _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (NotAnnouncedError, "Let fetch.remote.bootstrap.servers name the shim."),
@@ -227,10 +232,7 @@ class Examination:
         if isinstance(answer, NotRemote):
             if answer.error is not None:
                 raise answer.error
-            raise _FailedError(
-                f"no location is granted: {answer.reason}",
-                "Permit the topic at the shim (topic policies), or wait until the shim has read the metadata topic.",
-            )
+            raise _FailedError(f"no location is granted: {answer.reason}", _GRANTS[reads_the_store(self._remote)])
         self._location = answer
         return f"{answer.span.size} bytes of a segment in format {answer.format} are granted"
 

@@ -20,6 +20,7 @@ from kafka_remote_client.errors import (
     SecurityProtocolError,
     UnservedConnectionError,
 )
+from kafka_remote_client.model import NotRemote
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import direct_settings
 from tests.support.mistakes import MISTAKES, Mistake, World, world
@@ -247,6 +248,22 @@ def test_file_that_is_no_configuration_has_status_2(
     seen, status = failed(capsys, "doctor", str(file))
     assert told in seen
     assert status == 2
+
+
+def test_a_client_without_a_shim_is_not_sent_to_one(made: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_remote_client.cli.doctor.locate_one", lambda *_: NotRemote("metadata-not-ready"))
+    listing = {
+        "bootstrap.servers": made.places["shim"],
+        "fetch.remote.enabled": True,
+        "fetch.remote.location.source": "listing",
+        "remote.storage.store.url": made.places["tier"],
+    }
+    by_shim = {**direct_settings(made.cluster), "fetch.remote.enabled": True}
+    for settings, said in ((by_shim, "Permit the topic at the shim"), (listing, "Raise --timeout;")):
+        (step,) = (step for step in examine(Examination(settings, SystemClock(), 10.0)) if step.state == "failed")
+        assert (step.name, step.reason) == ("location", "no location is granted: metadata-not-ready")
+        assert step.remedy is not None
+        assert step.remedy.startswith(said)
 
 
 @pytest.mark.parametrize(
