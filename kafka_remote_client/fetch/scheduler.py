@@ -483,13 +483,12 @@ class Scheduler:
 
     def _notify(self, read: PartitionRead) -> None:
         """Records whether the owner has something to take; it notifies the owner once, until it has taken everything."""
-        if read not in self._ready:
-            notice = read.ready
-            if notice is not None:
-                self._ready.add(read)
-                self._notices.append(notice)
-        elif not read.has_ready:
+        ready = read.ready
+        if ready is None:
             self._ready.discard(read)
+        elif read not in self._ready:
+            self._ready.add(read)
+            self._notices.append(ready)
 
     def _release(self, lease: Lease) -> None:
         self.budget.memory.give_back(lease.size)
