@@ -82,8 +82,7 @@ class LeaderCheck:
         return in_offset_order({*resolved.aborted, *below})
 
     def _check_lineage(self, resolved: ResolvedSegment, leader_epoch: int) -> Probes[None]:
-        end = resolved.searched_end
-        epoch = resolved.lineage.epoch_for_offset(end - 1)
+        end, epoch = resolved.searched_end, resolved.searched_epoch
         key = (resolved.metadata.topic_id_partition, end, epoch, leader_epoch)
         if leader_epoch != UNKNOWN_EPOCH and self._on_lineage.get(key):
             return

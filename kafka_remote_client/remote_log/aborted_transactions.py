@@ -17,7 +17,7 @@ from __future__ import annotations
 import attrs
 
 from kafka_remote_client.errors import RemoteLogError
-from kafka_remote_client.model import AbortedTransaction, in_offset_order
+from kafka_remote_client.model import UNKNOWN_EPOCH, AbortedTransaction, in_offset_order
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.prefetch import Prefetch
 from kafka_remote_client.remote_log.tiered_log import TieredLog, TieredSegment
@@ -28,11 +28,15 @@ __all__ = ["CollectedTransactions", "collect_aborted_transactions", "is_decided_
 
 @attrs.frozen
 class CollectedTransactions:
-    """The result. ``searched_end``: the first offset that was not searched; if incomplete, the end of the unbroken tier."""
+    """The result. ``searched_end``: the first offset that was not searched; if incomplete, the end of the unbroken tier.
+
+    ``searched_epoch``: the leader epoch of the record before it, as the metadata of its segment have it.
+    """
 
     aborted: tuple[AbortedTransaction, ...]
     is_complete: bool
     searched_end: int
+    searched_epoch: int
 
 
 @attrs.frozen
@@ -59,23 +63,23 @@ def collect_aborted_transactions(
     """
     found: set[AbortedTransaction] = set()
     undecided: tuple[AbortedTransaction, ...] | None = None
-    end = fetch_offset
+    end, epoch = fetch_offset, UNKNOWN_EPOCH
     for segment in (prefetch or Prefetch(indexes)).of_transactions(log.segments_from(fetch_offset)):
-        end = segment.end
+        end, epoch = segment.end, segment.metadata.epoch_for_offset(segment.end - 1)
         search = _search(indexes, segment, fetch_offset, upper_bound)
         found |= search.aborted
         undecided = search.undecided
         if search.is_complete:
-            return CollectedTransactions(in_offset_order(found), is_complete=True, searched_end=end)
+            return CollectedTransactions(in_offset_order(found), is_complete=True, searched_end=end, searched_epoch=epoch)
     if tail is None:
-        return CollectedTransactions(in_offset_order(found), is_complete=False, searched_end=end)
+        return CollectedTransactions(in_offset_order(found), is_complete=False, searched_end=end, searched_epoch=epoch)
     result = tail.collect_aborted_txns(fetch_offset, upper_bound)
     found.update(entry.transaction for entry in result.aborted_transactions)
     decided = {entry.transaction for entry in tail}
     complete = result.is_complete or (
         undecided is not None and _none_below(tuple(t for t in undecided if t not in decided), upper_bound)
     )
-    return CollectedTransactions(in_offset_order(found), is_complete=complete, searched_end=end)
+    return CollectedTransactions(in_offset_order(found), is_complete=complete, searched_end=end, searched_epoch=epoch)
 
 
 def is_decided_within(indexes: RemoteIndexCache, segment: TieredSegment, fetch_offset: int, upper_bound: int) -> bool:

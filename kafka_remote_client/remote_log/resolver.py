@@ -61,8 +61,8 @@ class ResolvedSegment:
     For read_uncommitted it is empty and complete.
 
     The answer depends on the segments below ``searched_end``, which is at least ``next_offset``: the end of the last segment
-    that was searched for aborted transactions, ``next_offset`` for read_uncommitted. It holds for a log that has the records
-    of these segments.
+    that was searched for aborted transactions, ``next_offset`` for read_uncommitted. It holds for a log in which the record
+    before ``searched_end`` has ``searched_epoch``, the leader epoch that its segment's metadata name.
 
     ``etag`` is the version of the log's object, None if the store has no versions. Reads with it never mix two versions.
     """
@@ -76,7 +76,7 @@ class ResolvedSegment:
     aborted: tuple[AbortedTransaction, ...]
     aborted_complete: bool
     searched_end: int
-    lineage: LeaderEpochLineage
+    searched_epoch: int
     etag: str | None = None
 
     @property
@@ -174,9 +174,11 @@ class RemoteSegmentResolver:
             return NotRemote("no-batch", offsets)
         aborted: tuple[AbortedTransaction, ...] = ()
         complete, searched_end = True, window.next_offset
+        searched_epoch = segment.metadata.epoch_for_offset(searched_end - 1)
         if committed:
             collected = collect_aborted_transactions(self.indexes, log, offset, window.next_offset, tail, self._prefetch)
-            aborted, complete, searched_end = collected.aborted, collected.is_complete, collected.searched_end
+            aborted, complete = collected.aborted, collected.is_complete
+            searched_end, searched_epoch = collected.searched_end, collected.searched_epoch
         etag = self.indexes.etag(segment.metadata)
         if window.next_offset == segment.end:
             self._read_next_ahead(log, segment, question)
@@ -190,7 +192,7 @@ class RemoteSegmentResolver:
             aborted=aborted,
             aborted_complete=complete,
             searched_end=searched_end,
-            lineage=log.lineage,
+            searched_epoch=searched_epoch,
             etag=etag,
         )
 

@@ -6,7 +6,7 @@
     1    | no session, a format that the tier may have           | the request
     2    | error, divergence, log start, high watermark, LSO     | the broker: the same Fetch, 0 bytes, no wait, no tags
     3    | segment, its format, ranges, aborted transactions     | the tier (a worker thread)
-    4    | is that segment on the leader's lineage               | the broker: a Fetch at the window's end, with its epoch
+    4    | are the segments on the leader's lineage              | the broker: a Fetch at searched_end, with the epoch before it
     5    | aborted transactions whose marker is still local      | the broker: a Fetch at L, or at L-1 (see aborted_tail)
     6    | a signed URL per range                                | the tier (a worker thread)
 

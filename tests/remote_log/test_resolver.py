@@ -64,7 +64,7 @@ def test_a_resolved_segment_has_the_fields_of_a_grant(tier, resolver):
         aborted=(AbortedTransaction(7, 2),),
         aborted_complete=True,
         searched_end=20,
-        lineage=LeaderEpochLineage([EpochEntry(0, 0)]),
+        searched_epoch=0,
     )
     assert found.span == ByteRange(0, first)
 
@@ -82,6 +82,17 @@ def test_open_transaction_leaves_the_list_incomplete_to_the_tiers_end(tier, reso
     tier.add([batch(30, 10)], number=3)
     found = resolve(resolver, tier.cache, 0)
     assert (found.aborted_complete, found.searched_end) == (False, 20)
+
+
+@pytest.mark.parametrize(
+    ("offset", "level", "searched"),
+    [(0, UNCOMMITTED, (5, 0)), (0, COMMITTED, (20, 1)), (12, UNCOMMITTED, (20, 1)), (12, COMMITTED, (20, 1))],
+)
+def test_the_end_of_what_was_searched_has_the_leader_epoch_before_it(tier, resolver, offset, level, searched):
+    tier.add([batch(0, 5), batch(5, 5)], number=1, indexed=[1], open_transactions=[(8, 3)])
+    tier.add([batch(10, 10, epoch=1)], number=2, epochs=[(1, 10)], lineage=[(0, 0), (1, 10)])
+    found = resolve(resolver, tier.cache, offset, level, max_bytes=1)
+    assert (found.searched_end, found.searched_epoch) == searched
 
 
 @pytest.mark.parametrize(

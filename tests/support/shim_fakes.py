@@ -25,7 +25,6 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import LocationRequest, TaggedDialect
 from kafka_remote_client.protocol.headers import RequestHeader
 from kafka_remote_client.remote_log.layout import LocatedRange, LocatedSegment
-from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.shim.broker_strategy import ClientRequest
@@ -58,7 +57,7 @@ def resolved(**changes: Any) -> ResolvedSegment:
         aborted=(),
         aborted_complete=True,
         searched_end=300,
-        lineage=LeaderEpochLineage([EpochEntry(2, 0), EpochEntry(4, 150)]),
+        searched_epoch=4,
     )
     return attrs.evolve(given, **changes)
 
