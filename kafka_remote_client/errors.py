@@ -25,6 +25,7 @@ The tree::
     │   ├── LocationThrottledError        wait ``retry_after`` seconds: the broker asks to be left alone
     │   ├── PeerUnreachableError          no connection to the shim or broker
     │   ├── PeerCertificateError          this client or its peer refuses the other's certificate
+    │   │   └── ClientCertificateError        the peer does
     │   ├── SecurityProtocolError         the port has another ``security.protocol`` than this client
     │   ├── UnservedConnectionError       the peer closes the connection before it serves a request
     │   ├── NotAnnouncedError             the peer is a plain broker, which grants no locations
@@ -57,6 +58,7 @@ import attrs
 __all__ = [
     "Action",
     "BrokerResponseError",
+    "ClientCertificateError",
     "ConfigurationError",
     "CorruptChunkError",
     "CorruptIndexError",
@@ -358,9 +360,15 @@ class PeerUnreachableError(LocationError):
 
 
 class PeerCertificateError(LocationError):
-    """The shim's or broker's certificate cannot be verified, or it refuses this client's certificate."""
+    """The shim's or broker's certificate cannot be verified, or (ClientCertificateError) it refuses this client's."""
 
     cause = "certificate"
+
+
+class ClientCertificateError(PeerCertificateError):
+    """The shim or broker refuses this client's certificate, or requires one."""
+
+    cause = "client-certificate"
 
 
 class SecurityProtocolError(LocationError):

@@ -20,6 +20,7 @@ from kafka_remote_client.breaker import StoreHealth
 from kafka_remote_client.errors import (
     Action,
     BrokerResponseError,
+    ClientCertificateError,
     ConfigurationError,
     CorruptChunkError,
     CorruptIndexError,
@@ -128,7 +129,8 @@ POLICY: tuple[Rule, ...] = (
     # Its location is unknown.
     Rule(LocationThrottledError, "the broker throttles this client"),
     Rule(PeerUnreachableError, "no connection to the shim or broker for location requests"),
-    Rule(PeerCertificateError, "the certificate of the shim or broker, or the client's, is refused"),
+    Rule(ClientCertificateError, "the shim or broker refuses this client's certificate, or requires one"),
+    Rule(PeerCertificateError, "the certificate of the shim or broker cannot be verified"),
     Rule(SecurityProtocolError, "the shim's or broker's port has another security.protocol"),
     Rule(UnservedConnectionError, "the shim or broker closes a new connection before it serves a request"),
     Rule(NotAnnouncedError, "location requests go to a plain broker instead of a shim"),

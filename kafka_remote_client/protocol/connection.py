@@ -30,6 +30,7 @@ from typing import Protocol
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import (
+    ClientCertificateError,
     LocationError,
     PeerCertificateError,
     PeerUnreachableError,
@@ -315,7 +316,7 @@ class BrokerConnection:
                 "check ssl.ca.location, and that the certificate names this host"
             )
         if isinstance(error, ssl.SSLError) and _REFUSED_CERTIFICATE.search(error.reason or ""):
-            return PeerCertificateError(
+            return ClientCertificateError(
                 f"{where} refuses this client's certificate, or requires one; "
                 "check ssl.certificate.location and ssl.key.location"
             )

@@ -13,7 +13,7 @@ from itertools import islice
 from confluent_kafka import Consumer, KafkaException
 
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.errors import ConfigurationError, DirectFetchError, LocationError
+from kafka_remote_client.errors import ClientCertificateError, ConfigurationError, DirectFetchError, LocationError
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import ApiKey
@@ -28,7 +28,9 @@ __all__ = ["check_brokers", "check_metadata_topic", "check_shim", "check_store"]
 
 _CLIENT_ID = "kafka-remote-shim"
 _SAMPLE = 1_000
-_CERTIFICATE_ASKED = ("certificate required", "certificate_required", "bad certificate", "handshake failure")
+_OWN_CERTIFICATE = (
+    "; the broker asks for a client certificate, and the shim cannot forward those of its clients: see --allow-shared-identity"
+)
 
 
 def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
@@ -52,7 +54,7 @@ def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
 
 def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | None) -> str | None:
     """Checks that a bootstrap server answers ApiVersions, which needs no authentication, within the connect time-out."""
-    why = ""
+    why, hint = "", ""
     for host, port in config.upstream:
         connection = BrokerConnection(
             host, port, client_id=_CLIENT_ID, clock=clock, connect_timeout=config.connect_timeout, ssl_context=context
@@ -62,16 +64,12 @@ def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | No
             connection.send_receive(ApiKey.API_VERSIONS, 0, body, Deadline(clock, config.connect_timeout))
         except LocationError as error:
             why = str(error)
+            hint = _OWN_CERTIFICATE if isinstance(error, ClientCertificateError) else ""
         else:
             return None
         finally:
             connection.close()
-    if any(sign in why.lower() for sign in _CERTIFICATE_ASKED):
-        why += (
-            "; the broker asks for a client certificate, and the shim cannot forward those of its clients: "
-            "see --allow-shared-identity"
-        )
-    return f"no broker answers: {why}"
+    return f"no broker answers: {why}{hint}"
 
 
 def check_store(store: RemoteObjectStore, layout: ObjectLayout) -> str | None:

@@ -13,6 +13,7 @@ from pytest_mock import MockerFixture
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import (
     BrokerResponseError,
+    ClientCertificateError,
     LocationError,
     PeerCertificateError,
     PeerUnreachableError,
@@ -482,7 +483,7 @@ def test_a_peer_that_asks_for_a_certificate_names_the_settings() -> None:
         clock = SystemClock()
         connection = BrokerConnection("localhost", port, client_id="me", clock=clock, connect_timeout=30.0, ssl_context=context)
         try:
-            with pytest.raises(PeerCertificateError) as failure:
+            with pytest.raises(ClientCertificateError) as failure:
                 ask(connection)
         finally:
             seen.set()

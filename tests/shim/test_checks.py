@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import ConfigurationError, LocationError, RemoteStorageAccessError
+from kafka_remote_client.errors import ClientCertificateError, ConfigurationError, RemoteStorageAccessError
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.shim import checks
 from kafka_remote_client.shim.checks import check_brokers, check_metadata_topic, check_shim
@@ -39,7 +39,7 @@ def test_brokers_that_do_not_answer_are_named() -> None:
 
 def test_a_broker_that_requires_a_certificate_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> memoryview:
-        raise LocationError("[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required")
+        raise ClientCertificateError("broker:1 refuses this client's certificate, or requires one")
 
     monkeypatch.setattr(BrokerConnection, "send_receive", refused)
     assert "the broker asks for a client certificate" in str(check_brokers(ShimConfig("broker:1"), SystemClock(), None))
