@@ -1,8 +1,11 @@
 """Installs what the tests need and runs them: ``make test``, ``make test-all``. Needs nothing but Python.
 
 Without ``--selection``: suite by suite (tests/suites.py), each under a ceiling of minutes; then the coverage gates.
-With it: the tests of tests/selection.py, those that need no part while the parts are fetched; then a table of what was skipped.
-All suites share one real broker. Exit status 0 only if everything passed in its time.
+With it: the tests of tests/selection.py; then a table of what was skipped.
+
+A *lane* is a second process of this program that runs steps beside those of the first one (``_beside``), because steps that
+need parts leave the processors idle for half of the time. The suites of a lane share one real broker. Each lane has its own,
+because a test that restarts it would wait for the tests of both. Exit status 0 only if everything passed in its time.
 """
 
 from __future__ import annotations
@@ -26,12 +29,14 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / ".venv" / "bin"
 DATA = ROOT / ".cache" / "coverage"
 PYTEST = [str(BIN / "python"), "-X", "dev", "-m", "pytest"]
+PARTS = [str(BIN / "python"), "-m", "tests.support.parts"]
 
 sys.path.insert(0, str(ROOT))
 from tests.suites import SUITES, failures_in, passed_in  # noqa: E402 - where it lies is known only now
 from tests.support.processes import end_group, process_group  # noqa: E402 - as above
 
 ALL = [name for name, suite in SUITES.items() if not suite.campaign]
+ALL_OF_IT = "all of it"
 INSTALL_CEILING = 10
 COLLECTION_CEILING = 10
 PARTS_CEILING = 10
@@ -47,7 +52,7 @@ FAST_MEMORY = {"PYTHONMALLOC": "pymalloc"}
 DEV_MODE = {"PYTHONDEVMODE": "1"}
 """As ``-X dev``, but also for xdist's workers and the processes that tests start."""
 FETCHED_BY = 9
-"""Minutes after its start when a run of the selection stops waiting for parts."""
+"""Minutes after which a run of the selection stops waiting for parts."""
 
 GATES = (
     # files (None = all), percent of lines and branches
@@ -83,19 +88,51 @@ class Step(NamedTuple):
 
 
 class Report:
-    """Minutes and CPU minutes per step, its ceiling, and what went wrong."""
+    """Minutes and CPU minutes per step, its ceiling, and what went wrong. ``budget``: minutes of everything where CI=true."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: float = BUDGET) -> None:
         self.steps: list[Step] = []
         self.failures: list[str] = []
         self.failed = False
+        self.passed = 0
+        self._budget = budget
         self._started = time.monotonic()
+
+    @property
+    def minutes(self) -> float:
+        """Minutes since the run began. Steps of lanes overlap, so their sum is more."""
+        return (time.monotonic() - self._started) / 60
+
+    @property
+    def left(self) -> float:
+        """Minutes of the budget that are left."""
+        return self._budget - self.minutes
+
+    @property
+    def cpu_minutes(self) -> float:
+        return sum(step.cpu_minutes for step in self.steps)
+
+    def save(self, file: Path) -> None:
+        """Writes what a lane did, for ``add``."""
+        file.write_text(json.dumps([self.steps, self.failures, self.failed, self.passed]))
+
+    def add(self, lane: str, file: Path) -> None:
+        """Adds what a lane saved. A lane that saved nothing has failed."""
+        if not file.exists():
+            self.failed = True
+            self.failures.append(f"the lane {lane} ended without a report")
+            return
+        steps, failures, failed, passed = json.loads(file.read_text())
+        self.steps += [Step(*step) for step in steps]
+        self.failures += failures
+        self.failed |= failed
+        self.passed += passed
 
     def run(self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str]) -> str:
         """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last."""
         started, cpu_before = time.monotonic(), _cpu_minutes()
         if os.environ.get("CI") == "true":
-            ceiling = min(ceiling, BUDGET - (started - self._started) / 60)
+            ceiling = min(ceiling, self.left)
         print(f"\n== {name} (ceiling {ceiling:.0f} minutes)", flush=True)
         text, complaint = "", ""
         for command in commands:
@@ -125,12 +162,12 @@ class Report:
         minutes = (time.monotonic() - started) / 60
         self.steps.append(Step(name, minutes, _cpu_minutes() - cpu_before, ceiling, outcome))
 
-    def print(self, passed: int) -> None:
+    def print(self) -> None:
         print("\nsuite            minutes  CPU minutes  ceiling")
         for step in self.steps:
             print(f"{step.name:<16} {step.minutes:7.1f} {step.cpu_minutes:12.1f} {step.ceiling:8.0f}  {step.outcome}")
-        print(f"{'all of it':<16} {sum(s.minutes for s in self.steps):7.1f} {sum(s.cpu_minutes for s in self.steps):12.1f}")
-        print(f"in all suites: {passed} passed{', with failures' if self.failed else ''}")
+        print(f"{ALL_OF_IT:<16} {self.minutes:7.1f} {self.cpu_minutes:12.1f}")
+        print(f"in all suites: {self.passed} passed{', with failures' if self.failed else ''}")
         print("\n".join(self.failures[:MOST_FAILURES]), flush=True)
 
 
@@ -168,8 +205,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--selection", action="store_true")
+    parser.add_argument("--lane", type=Path, help="be a lane, and write what it did to this file")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="minutes of a lane where CI=true")
     parser.add_argument("suites", nargs="*", choices=[[], *ALL], default=[])
     arguments = parser.parse_args()
+    if arguments.lane:
+        return _lane(arguments.lane, arguments.budget, arguments.suites)
 
     subprocess.run([sys.executable, str(ROOT / ".ci" / "parts.py")], check=True, stdin=subprocess.DEVNULL)
     report = Report()
@@ -177,16 +218,16 @@ def main() -> int:
     ledger = environment.pop("KAFKA_REMOTE_LEDGER_FILE", "")  # of this run, not of what its tests do
     make = ["make", f"PYTHON={arguments.python}"]
     report.run("install", INSTALL_CEILING, [[*make, "install"]], environment)
-    passed = 0
     if not report.failed:
         with _run_directory(environment) as run:
             if arguments.selection:
-                passed = _selection(report, environment, run)
+                _selection(report, environment, run)
             else:
-                passed = _suites(report, environment, make, arguments.suites or ALL)
-    report.print(passed)
+                _suites(report, environment, make, arguments.suites or ALL)
+    report.print()
     if ledger:
-        spent = json.dumps({step.name: [step.minutes, step.cpu_minutes] for step in report.steps})
+        steps = {step.name: [step.minutes, step.cpu_minutes] for step in report.steps}
+        spent = json.dumps({**steps, ALL_OF_IT: [report.minutes, report.cpu_minutes]})
         command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", spent]
         subprocess.run(command, cwd=ROOT, env={**environment, "KAFKA_REMOTE_LEDGER_FILE": ledger}, check=True)
     return int(report.failed)
@@ -194,7 +235,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def _run_directory(environment: dict[str, str]) -> Iterator[Path]:
-    """What all suites of a run share: above all the real broker, which is stopped at the end."""
+    """What all suites of a lane share: above all the real broker, which is stopped at the end."""
     run = Path(tempfile.mkdtemp(prefix="kafka-remote-tests-"))
     (run / "owner.pid").write_text(str(os.getpid()))
     environment["KAFKA_REMOTE_TEST_RUN"] = str(run)
@@ -206,8 +247,35 @@ def _run_directory(environment: dict[str, str]) -> Iterator[Path]:
         shutil.rmtree(run, ignore_errors=True)
 
 
-def _suites(report: Report, environment: dict[str, str], make: list[str], chosen: list[str]) -> int:
-    """Runs suites with coverage, and the gates after all of them. Returns how many tests passed.
+def _lane(file: Path, budget: float, suites: list[str]) -> int:
+    """What the process of a lane does: these suites, or those tests of the selection that need parts."""
+    report = Report(budget)
+    environment = dict(os.environ)
+    with _run_directory(environment):
+        if suites:
+            _in_turn(report, environment, suites)
+        else:
+            _with_parts(report, environment)
+    report.save(file)
+    return 0
+
+
+@contextlib.contextmanager
+def _beside(report: Report, environment: dict[str, str], suites: list[str]) -> Iterator[None]:
+    """Runs a lane beside the block, waits for it and adds it to the report. Its output follows then."""
+    name = " ".join(suites) or "with parts"
+    with tempfile.TemporaryDirectory(prefix="kafka-remote-lane-") as directory:
+        file = Path(directory) / "report.json"
+        command = [sys.executable, __file__, "--lane", str(file), "--budget", str(report.left), *suites]
+        with _background(command, "lane.log", environment) as lane:
+            yield
+            print(f"\n== waiting for {name}", flush=True)
+            lane.wait()  # each of its steps has a ceiling
+        report.add(name, file)
+
+
+def _suites(report: Report, environment: dict[str, str], make: list[str], chosen: list[str]) -> None:
+    """Runs suites with coverage, and the gates after all of them.
 
     The suites that need no part run first, while ``make`` builds and fetches the parts in the background.
     """
@@ -222,13 +290,15 @@ def _suites(report: Report, environment: dict[str, str], make: list[str], chosen
     with _background(command, "parts.log") if parts else contextlib.nullcontext() as fetching:
         if chosen == ALL:
             _compile_tests(report, environment)
-        passed = _in_turn(report, environment, [name for name in chosen if name not in needing])
+        _in_turn(report, environment, [name for name in chosen if name not in needing])
         if fetching is not None:
             report.wait("parts", PARTS_CEILING, fetching)
-    passed += _in_turn(report, environment, needing)
+    beside = [name for name in needing if SUITES[name].beside]
+    others = [name for name in needing if name not in beside]
+    with _beside(report, environment, beside) if beside and others else contextlib.nullcontext():
+        _in_turn(report, environment, others or beside)
     if chosen == ALL:
         _check_coverage(report, environment)
-    return passed
 
 
 def _compile_tests(report: Report, environment: dict[str, str]) -> None:
@@ -241,50 +311,52 @@ def _compile_tests(report: Report, environment: dict[str, str]) -> None:
     report.run("collection", COLLECTION_CEILING, [command], environment)
 
 
-def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> int:
-    """Runs suites one after the other. Returns how many tests passed."""
-    passed = 0
+def _in_turn(report: Report, environment: dict[str, str], names: list[str]) -> None:
+    """Runs suites one after the other."""
     for name in names:
         suite = SUITES[name]
         environment["COVERAGE_FILE"] = str(DATA / f".coverage.{name}")
         coverage = ["--cov", "--cov-report="] if suite.counted else []
         command = [*PYTEST, "--suite", name, *coverage]
         mode = (DEV_MODE if suite.dev_mode else {}) | ({} if suite.debug_memory else FAST_MEMORY)
-        passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment | mode))
-    return passed
+        report.passed += passed_in(report.run(name, suite.ceiling, [command + suite.parallel], environment | mode))
 
 
-def _selection(report: Report, environment: dict[str, str], run: Path) -> int:
-    """Runs the selection in phases, the first while the parts are fetched. Returns how many tests passed."""
-    started = time.monotonic()
+def _selection(report: Report, environment: dict[str, str], run: Path) -> None:
+    """Runs the selection: the tests that need parts beside those that need none, then those that run alone."""
     environment = environment | FAST_MEMORY
     skips = run / "skips.jsonl"
     environment["KAFKA_REMOTE_TEST_SKIPS"] = str(skips)
-    parts = [str(BIN / "python"), "-m", "tests.support.parts"]
-    with _background([*parts, "fetch"], "fetch.log") as fetching:
+    with _beside(report, environment, []):
         command = [*PYTEST, "--selection", "without-parts", "--numprocesses", "3", "--dist", "loadgroup"]
-        passed = passed_in(report.run("without parts", SELECTION_CEILING, [command], environment))
-        print("\n== waiting for the parts", flush=True)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            fetching.wait(max(1.0, FETCHED_BY * 60 - (time.monotonic() - started)))
-    passed += passed_in(report.run("alone", SELECTION_CEILING, [[*PYTEST, "--selection", "alone"]], environment))
+        report.passed += passed_in(report.run("without parts", SELECTION_CEILING, [command], environment))
+    report.passed += passed_in(report.run("alone", SELECTION_CEILING, [[*PYTEST, "--selection", "alone"]], environment))
+    print(flush=True)
+    subprocess.run([*PARTS, "table", str(skips)], cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+
+
+def _with_parts(report: Report, environment: dict[str, str]) -> None:
+    """The lane of the selection: fetches the parts, for some minutes at most, and runs the tests that need them."""
+    with process_group([*PARTS, "fetch"], cwd=ROOT, env=environment) as fetching:
+        report.wait("parts", FETCHED_BY, fetching)
+        end_group(fetching.pid)
     environment["KAFKA_REMOTE_TEST_NO_FETCH"] = "1"
     command = [*PYTEST, "--selection", "with-parts", "--s3-server", "seaweedfs", "--numprocesses", "3", "--dist", "loadfile"]
-    passed += passed_in(report.run("with parts", SELECTION_CEILING, [command], environment))
-    print(flush=True)
-    subprocess.run([*parts, "table", str(skips)], cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
-    return passed
+    report.passed += passed_in(report.run("with parts", SELECTION_CEILING, [command], environment))
 
 
 @contextlib.contextmanager
-def _background(command: list[str], log_name: str) -> Iterator[subprocess.Popen[bytes]]:
+def _background(
+    command: list[str], log_name: str, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process whose output goes to a log in .cache. At the end it is killed, with all that it started, unless it has ended.
 
     Then the log is printed.
     """
     log = ROOT / ".cache" / log_name
     log.parent.mkdir(exist_ok=True)
-    with log.open("wb") as output, process_group(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as started:
+    options = {"cwd": ROOT, "env": environment, "stderr": subprocess.STDOUT}
+    with log.open("wb") as output, process_group(command, stdout=output, **options) as started:
         try:
             yield started
         finally:

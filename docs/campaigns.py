@@ -53,6 +53,7 @@ _SIMULATE_HEAD = (
 _SOMETIMES_HEAD = ("| event | meaning | seen |", "|---|---|---|")
 _SIMULATE_BUGS_HEAD = ("| bug | CPU seconds until it was found | rule, or why none finds it |", "|---|---|---|")
 _SUITES_HEAD = ("| step | minutes before | minutes now | CPU minutes now |", "|---|---|---|---|")
+_ALL_OF_IT = "all of it"
 _KERNEL_HEAD = ("| file | lines | branches | last run | commit | code since |", "|---|---|---|---|---|---|")
 _HEAD = ("| campaign | run | commit | seed | minutes | counts | code since |", "|---|---|---|---|---|---|---|")
 
@@ -258,15 +259,15 @@ def _simulate_bug_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
 def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
     """A row for each suite: its minutes in the first run and in the last one, and the last one's CPU minutes if it has them.
 
-    Raises ValueError where there is one run only.
+    Steps may overlap: then the run has its own total. Raises ValueError where there is one run only.
     """
     first, *_, last = runs
     columns = [first.counts["minutes"], last.counts["minutes"], last.counts.get("cpu_minutes", {})]
-    names = {name: None for minutes in (columns[1], columns[0]) for name in minutes}
+    names = {name: None for minutes in (columns[1], columns[0]) for name in minutes if name != _ALL_OF_IT}
     rows = [f"| `{name}` | {' | '.join(_one_digit(column.get(name)) for column in columns)} |" for name in names]
-    totals = [_one_digit(sum(column.values()) if column else None) for column in columns]
+    totals = [_one_digit(column.get(_ALL_OF_IT, sum(column.values())) if column else None) for column in columns]
     notes = [f"{run.date[:10]}, `{run.commit}`, {run.counts['machine']}" for run in (first, last)]
-    return [*rows, f"| all of it | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} | |"]
+    return [*rows, f"| {_ALL_OF_IT} | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} | |"]
 
 
 def _one_digit(minutes: float | None) -> str:

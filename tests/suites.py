@@ -31,7 +31,8 @@ class Suite:
     ``debug_memory``: then the interpreter's allocators also check for writes outside of blocks, for suites that test the
     compiled decoder. Elsewhere that would take a quarter of the time, for the same code.
     ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: no other test runs
-    at the same time, here or in ``make test``.
+    at the same time, here or in ``make test``. ``beside``: mostly waits, so it runs at the same time as the other suites that
+    need parts, with its own broker.
     """
 
     ceiling: int
@@ -44,6 +45,7 @@ class Suite:
     campaign: bool = False
     needs_parts: bool = False
     alone: bool = False
+    beside: bool = False
 
     @property
     def parallel(self) -> list[str]:
@@ -144,6 +146,7 @@ SUITES = {
         _in("integration/test_spark_", "integration/test_getting_started"),
         counted=False,
         needs_parts=True,
+        beside=True,
     ),
     "packaging-docs": Suite(16, 2, "loadgroup", _in("docs/", "packaging/"), counted=False),
     "fuzz": Suite(15, 2, "load", _in("fuzz/"), counted=False, dev_mode=True, debug_memory=True),

@@ -219,3 +219,15 @@ def test_the_table_has_the_cpu_minutes_of_the_last_run(tmp_path: Path) -> None:
         "| `fuzz` |  | 1.0 | 1.5 |",
         "| all of it | 4.0 | 10.0 | 6.5 |",
     ]
+
+
+def test_steps_that_overlap_take_the_minutes_of_their_run(tmp_path: Path) -> None:
+    runs = [
+        _run("suites", 1, None, minutes={"unit": 4.0}, machine="2 cores"),
+        _run("suites", 2, None, minutes={"unit": 9.0, "spark": 5.0, "all of it": 9.5}, machine="2 cores"),
+    ]
+    assert table(["suites"], runs, _root(tmp_path)).splitlines()[2:-1] == [
+        "| `unit` | 4.0 | 9.0 |  |",
+        "| `spark` |  | 5.0 |  |",
+        "| all of it | 4.0 | 9.5 |  |",
+    ]

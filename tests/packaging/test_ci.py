@@ -171,6 +171,52 @@ def test_the_report_has_the_cpu_minutes_of_a_step() -> None:
     assert cpu_minutes > 0.9 / 60
 
 
+_LANE = """
+import json, pathlib, sys
+file, suites = pathlib.Path(sys.argv[2]), sys.argv[5:]
+pathlib.Path({started!r}).touch()
+if suites != ["dies"]:
+    file.write_text(json.dumps([[[suites[0], 2.0, 1.5, 9, "exit status 1"]], ["FAILED t.py::test_a"], True, 7]))
+"""
+_BESIDE = """
+import runpy, os, pathlib, sys, time
+s = runpy.run_path({suites!r})
+s["_beside"].__wrapped__.__globals__["__file__"] = {lane!r}
+report = s["Report"]()
+report.passed = 1
+with s["_beside"](report, dict(os.environ), [{suite!r}]):
+    deadline = time.monotonic() + 100
+    while not pathlib.Path({started!r}).exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+print("=", report.passed, report.failed, [tuple(step) for step in report.steps], report.failures)
+"""
+
+
+@pytest.mark.parametrize(
+    ("suite", "said"),
+    [
+        ("spark", "= 8 True [('spark', 2.0, 1.5, 9, 'exit status 1')] ['FAILED t.py::test_a']"),
+        ("dies", "= 1 True [] ['the lane dies ended without a report']"),
+    ],
+)
+def test_a_lane_runs_beside_the_other_steps_and_adds_its_own(tmp_path: Path, suite: str, said: str) -> None:
+    lane, started = tmp_path / "lane.py", str(tmp_path / "started")
+    lane.write_text(_LANE.format(started=started))
+    program = _BESIDE.format(suites=str(ROOT / ".ci" / "suites.py"), lane=str(lane), suite=suite, started=started)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == said
+
+
+def test_a_lane_saves_what_the_first_process_adds(tmp_path: Path) -> None:
+    ran = "(r := s['Report']()).run('fails', 5, [[s['sys'].executable, '-c', 'raise SystemExit(3)']], dict(os.environ))"
+    save = f"r.save(s['Path']({str(tmp_path / 'report.json')!r}))"
+    add = f"(n := s['Report']()).add('one', s['Path']({str(tmp_path / 'report.json')!r}))"
+    assert _suites(f"({ran}, {save}, {add}, n.failed, n.steps == r.steps, n.steps[0].outcome)[3:]") == (
+        "= (True, True, 'exit status 3')"
+    )
+
+
 def test_commands_of_make_keep_bytecode() -> None:
     probe = "probe: ; @printenv PYTHONDONTWRITEBYTECODE || echo kept"
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
