@@ -10,7 +10,7 @@ import struct
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -110,6 +110,31 @@ def test_connections_are_limited_per_address_and_in_all() -> None:
                     return again.read() != b""
 
             wait_until(admitted, "room for another connection", seconds=20)
+
+
+@pytest.mark.parametrize("cap", ["max_connections", "max_connections_per_ip"])
+def test_a_connection_that_ends_leaves_room_for_one(cap: str) -> None:
+    with (
+        ScriptedBroker(echo) as broker,
+        Shim(ShimConfig(broker.address, **{cap: 2})) as shim,
+        ExitStack() as clients,
+    ):
+
+        def served() -> bool:
+            client = clients.enter_context(RawClient(shim.bootstrap_servers))
+            try:
+                client.send(heartbeat(1))
+                return client.read() != b""
+            except ConnectionError:
+                return False
+
+        assert served()
+        with RawClient(shim.bootstrap_servers) as leaves:
+            leaves.send(heartbeat(1))
+            leaves.read()
+            assert not served()
+        wait_until(served, "room for another connection", seconds=20)
+        assert not served()
 
 
 @pytest.mark.parametrize("sent", [b"", struct.pack(">i", 50), heartbeat(1)[:10]])
