@@ -26,6 +26,7 @@ import attrs
 from kafka_remote_client.backoff import Backoff
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import (
+    ClientCertificateError,
     LocationError,
     PeerCertificateError,
     PeerUnreachableError,
@@ -48,6 +49,7 @@ _log = logging.getLogger(__name__)
 
 _SOFTWARE_NAME = "kafka-remote-client"
 _KEPT = (
+    ClientCertificateError,  # before the kind that it is one of
     PeerCertificateError,
     PeerUnreachableError,
     ProtocolError,

@@ -11,6 +11,7 @@ from pytest_mock import MockerFixture
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import (
     BrokerResponseError,
+    ClientCertificateError,
     LocationError,
     LocationThrottledError,
     PeerCertificateError,
@@ -165,6 +166,7 @@ def test_a_failure_keeps_its_cause_during_the_pause(clock: ManualClock) -> None:
     for kind in (
         SaslAuthenticationError,
         ProtocolError,
+        ClientCertificateError,
         PeerCertificateError,
         PeerUnreachableError,
         SecurityProtocolError,
