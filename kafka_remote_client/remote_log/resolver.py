@@ -30,7 +30,11 @@ from kafka_remote_client.model import (
     RemoteLogSegmentMetadata,
 )
 from kafka_remote_client.plugin import RemoteObjectStore
-from kafka_remote_client.remote_log.aborted_transactions import collect_aborted_transactions, is_decided_within
+from kafka_remote_client.remote_log.aborted_transactions import (
+    CollectedTransactions,
+    collect_aborted_transactions,
+    is_decided_within,
+)
 from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES, RemoteIndexCache
 from kafka_remote_client.remote_log.kept_only import kept_only
 from kafka_remote_client.remote_log.layout import LocatedSegment, ObjectKind, ObjectLayout
@@ -172,13 +176,11 @@ class RemoteSegmentResolver:
         )
         if window is None:
             return NotRemote("no-batch", offsets)
-        aborted: tuple[AbortedTransaction, ...] = ()
-        complete, searched_end = True, window.next_offset
-        searched_epoch = segment.metadata.epoch_for_offset(searched_end - 1)
         if committed:
             collected = collect_aborted_transactions(self.indexes, log, offset, window.next_offset, tail, self._prefetch)
-            aborted, complete = collected.aborted, collected.is_complete
-            searched_end, searched_epoch = collected.searched_end, collected.searched_epoch
+        else:
+            epoch = segment.metadata.epoch_for_offset(window.next_offset - 1)
+            collected = CollectedTransactions((), is_complete=True, searched_end=window.next_offset, searched_epoch=epoch)
         etag = self.indexes.etag(segment.metadata)
         if window.next_offset == segment.end:
             self._read_next_ahead(log, segment, question)
@@ -189,10 +191,10 @@ class RemoteSegmentResolver:
             ranges=window.ranges,
             range_offsets=window.range_offsets,
             next_offset=window.next_offset,
-            aborted=aborted,
-            aborted_complete=complete,
-            searched_end=searched_end,
-            searched_epoch=searched_epoch,
+            aborted=collected.aborted,
+            aborted_complete=collected.is_complete,
+            searched_end=collected.searched_end,
+            searched_epoch=collected.searched_epoch,
             etag=etag,
         )
 
