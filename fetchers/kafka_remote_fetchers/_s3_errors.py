@@ -26,7 +26,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_fetchers._http import ErrorDocument, classify
-from kafka_remote_fetchers._transport_errors import handshake_failure, tls_error
+from kafka_remote_fetchers._transport_errors import tls_failure
 
 __all__ = ["s3_error", "s3_guarded"]
 
@@ -69,9 +69,7 @@ def s3_error(error: Exception, host: str) -> RemoteStorageError:
     if isinstance(error, _TIMEOUTS):
         return RemoteStorageTimeoutError(f"{host} timed out")
     if isinstance(error, boto.SSLError):
-        if (failed := handshake_failure(error)) is not None:
-            return tls_error(failed, host)
-        return RemoteStorageError(
+        return tls_failure(error, host) or RemoteStorageError(
             f"cannot verify the certificate of {host}; remote.storage.fetcher.ssl.ca.location must name the CA that signed it"
         )
     if isinstance(error, _CUT):

@@ -25,7 +25,7 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 
-__all__ = ["NameNotResolvedError", "guarded", "handshake_failure", "tls_error", "transport_error"]
+__all__ = ["NameNotResolvedError", "guarded", "tls_failure", "transport_error"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,16 +51,15 @@ def guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
     raise failure
 
 
-def handshake_failure(error: BaseException) -> ssl.SSLError | None:
-    """Python's error behind an error of a library, unless it is about the store's certificate."""
+def tls_failure(error: BaseException, host: str) -> RemoteStorageError | None:
+    """The error of a handshake that failed, from a library's error; None if it is about the store's certificate."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
-    return None if isinstance(cause, ssl.SSLCertVerificationError) else cause
+    return None if cause is None or isinstance(cause, ssl.SSLCertVerificationError) else _handshake_failed(cause, host)
 
 
-def tls_error(error: ssl.SSLError, host: str) -> RemoteStorageError:
-    """The error of a handshake that failed, but not because of the store's certificate."""
+def _handshake_failed(error: ssl.SSLError, host: str) -> RemoteStorageError:
     if error.reason in _WITHOUT_TLS:
         return RemoteStorageError(f"{host} does not answer with TLS; its URL must begin with http:// or name the port with TLS")
     return RemoteStorageError(f"the TLS handshake with {host} failed: {error.reason}")
@@ -78,7 +77,7 @@ def transport_error(error: Exception, host: str) -> RemoteStorageError:
             "remote.storage.fetcher.ssl.ca.location must name the CA that signed it"
         )
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return tls_error(error, host)
+        return _handshake_failed(error, host)
     if isinstance(error, http.client.IncompleteRead | ConnectionResetError | BrokenPipeError | ssl.SSLError):
         return RemoteStorageUnavailableError(f"{host} closed the connection before the end of its answer")
     if isinstance(error, OSError):

@@ -50,7 +50,7 @@ from kafka_remote_fetchers._range_client import range_header
 from kafka_remote_fetchers._settings import bool_setting, fetcher_settings, int_setting, text_setting
 from kafka_remote_fetchers._signed_headers import signed_headers
 from kafka_remote_fetchers._store_addresses import Resolver, StoreAddresses, system_resolver
-from kafka_remote_fetchers._transport_errors import guarded, handshake_failure, tls_error
+from kafka_remote_fetchers._transport_errors import guarded, tls_failure
 
 __all__ = ["RequestsFetcher"]
 
@@ -259,9 +259,7 @@ def _transport_error(error: Exception, host: str) -> RemoteStorageError:
     if isinstance(error, requests.exceptions.ProxyError):
         return RemoteStorageUnavailableError(f"the proxy does not connect to {host}; check {_PROXY}")
     if isinstance(error, requests.exceptions.SSLError | SSLError):
-        if (failed := handshake_failure(error)) is not None:
-            return tls_error(failed, host)
-        return RemoteStorageError(
+        return tls_failure(error, host) or RemoteStorageError(
             f"the TLS handshake with {host} failed; {_CA_FILE} must name the CA that signed its certificate"
         )
     return RemoteStorageUnavailableError(f"cannot connect to {host}, or it closed the connection before the end of its answer")
