@@ -258,16 +258,15 @@ class BrokerConnection:
         wrapped = context.wrap_socket(self._current(), server_hostname=self._host, do_handshake_on_connect=False)
         self._adopt(wrapped)
         _arm(wrapped, deadline)
+        where = f"{self._host}:{self._port}"
         try:
             wrapped.do_handshake()
         except (ssl.SSLEOFError, ConnectionError) as error:
-            where = f"{self._host}:{self._port}"
             said = f"{where} closed the connection during the TLS handshake; {_CHECK_AND_LIMITS}"
             raise UnservedConnectionError(said) from error
         except ssl.SSLError as error:
             if error.reason not in _WITHOUT_TLS:
                 raise
-            where = f"{self._host}:{self._port}"
             raise SecurityProtocolError(f"{where} does not answer with TLS; check security.protocol") from error
 
     def _adopt(self, sock: socket.socket) -> None:
