@@ -270,10 +270,9 @@ class TopicLogs:
         )
         self._add(partition, batch, values, producer)
 
-    def mark(self, partition: LedPartition, producer: int, *, aborts: bool | None = None) -> None:
+    def mark(self, partition: LedPartition, producer: int) -> None:
         """A transaction ends."""
-        if aborts is None:
-            aborts = self.chance.random() < 0.5
+        aborts = self.chance.random() < 0.5
         by = Producer(producer, 0, transactional=True)
         marker = new_marker(Marker.ABORT if aborts else Marker.COMMIT, by, self.clock.time_ms())
         self._add(partition, marker, [None], producer, aborts=aborts)
