@@ -34,7 +34,7 @@ from kafka_remote_client.fetch.grant_checks import readable_end, within
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
 from kafka_remote_client.fetch.memory import Lease, ReadyBlock
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
-from kafka_remote_client.fetch.range_sizes import FIRST_WINDOW
+from kafka_remote_client.fetch.range_sizes import first_window
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.shared import Shared
@@ -259,7 +259,7 @@ class PartitionRead:
         if self._fixed_window is not None:
             return self._shared.budget.sizer.delivered(self._fixed_window)
         if self._segment_id is None:
-            return FIRST_WINDOW
+            return first_window(few_readers=self._shared.budget.few_readers)
         chunked = bool(self._grants) and self._grants[-1].location.format != ORIGINAL_FORMAT
         short = not self.begun and self._location_seconds < _NEAR_SECONDS
         return self._shared.budget.window(chunked=chunked, short=short)

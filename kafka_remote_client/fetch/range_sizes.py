@@ -11,17 +11,17 @@ from collections import deque
 from collections.abc import Callable
 
 __all__ = [
-    "FIRST_WINDOW",
     "MIN_RANGE_BYTES",
     "WINDOW_RANGES",
     "RangeSizer",
     "ReadAhead",
+    "first_window",
     "window_bytes",
 ]
 
 MIN_RANGE_BYTES = 64 * 1024
-FIRST_WINDOW = (4 * MIN_RANGE_BYTES, 2 * MIN_RANGE_BYTES)
-"""Bytes of the first window of a read, and of one of its ranges."""
+_FIRST_WINDOW_RANGE_BYTES = 2 * MIN_RANGE_BYTES
+_FIRST_WINDOW_RANGES = 2
 WINDOW_RANGES = 8
 _CHUNKED_WINDOW_RANGES = 32
 _FIRST_RANGE_BYTES = 4 * 1024 * 1024
@@ -151,6 +151,15 @@ class _Pace:
         seconds = max(0.0, ended - max(begun, self._until))
         self._until = max(ended, self._until)
         self.seconds_per_byte = (self.seconds_per_byte * _PACE_BYTES + seconds) / (_PACE_BYTES + size)
+
+
+def first_window(*, few_readers: bool) -> tuple[int, int]:
+    """Returns the bytes of the first window of a read, and of one of its ranges.
+
+    It has two ranges, which a slow connection brings side by side. Where many partitions are read it has one: their ranges are
+    side by side already, and each GET costs CPU time.
+    """
+    return _FIRST_WINDOW_RANGE_BYTES * (_FIRST_WINDOW_RANGES if few_readers else 1), _FIRST_WINDOW_RANGE_BYTES
 
 
 def window_bytes(range_bytes: int, *, in_flight: int, readers: int, chunked: bool = False) -> int:

@@ -154,6 +154,7 @@ def test_second_window_is_located_early_if_few_partitions_are_read(readers: int)
     with stepping() as made:
         read, ranges, ahead = first_window(made, readers)
         assert isinstance(ahead, Locate) is (readers == 4)
+        assert ranges[0].grant.window == (2 if readers == 4 else 1) * ranges[0].grant.range_bytes
         if ahead is not None:
             assert (ahead.ahead, ahead.offset) == (True, ranges[0].grant.location.next_offset)
             made.locate(ahead)

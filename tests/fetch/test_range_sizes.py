@@ -3,11 +3,11 @@ from collections.abc import Callable
 import pytest
 
 from kafka_remote_client.fetch.range_sizes import (
-    FIRST_WINDOW,
     MIN_RANGE_BYTES,
     WINDOW_RANGES,
     RangeSizer,
     ReadAhead,
+    first_window,
     window_bytes,
 )
 from kafka_remote_client.model import IsolationLevel
@@ -40,8 +40,9 @@ def test_initial_ranges_fit_the_memory_if_all_are_in_flight() -> None:
     assert RangeSizer(MIN_RANGE_BYTES, 5.0).range_bytes == MIN_RANGE_BYTES
 
 
-def test_the_first_window_has_two_ranges_of_twice_the_least_size() -> None:
-    assert FIRST_WINDOW == (4 * MIN_RANGE_BYTES, 2 * MIN_RANGE_BYTES)
+@pytest.mark.parametrize(("few_readers", "ranges"), [(True, 2), (False, 1)])
+def test_the_first_window_has_a_second_range_if_few_partitions_are_read(few_readers: bool, ranges: int) -> None:
+    assert first_window(few_readers=few_readers) == (ranges * 2 * MIN_RANGE_BYTES, 2 * MIN_RANGE_BYTES)
 
 
 @pytest.mark.parametrize(

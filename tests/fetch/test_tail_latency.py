@@ -8,9 +8,12 @@ from kafka_remote_client.testing import FixedLatency
 from tests.benchmarks.tail_latency import late, slow, throttled
 
 
-@pytest.mark.parametrize(("share", "cap", "partitions"), [(0.02, 3, 1), (0.02, 3, 24), (0.05, 8, 1)])
-def test_late_and_lost_answers_cost_a_tenth_at_most(share: float, cap: int, partitions: int) -> None:
-    figures, missed = late(FixedLatency(0.02), share, cap, partitions, megabytes=800)
+@pytest.mark.parametrize(
+    ("share", "cap", "partitions", "megabytes"), [(0.02, 3, 1, 800), (0.02, 3, 24, 1_600), (0.05, 8, 1, 800)]
+)
+def test_late_and_lost_answers_cost_a_tenth_at_most(share: float, cap: int, partitions: int, megabytes: int) -> None:
+    """In a shorter read of 24 partitions the other partitions hide each late answer."""
+    figures, missed = late(FixedLatency(0.02), share, cap, partitions, megabytes=megabytes)
     assert missed == [], figures
     assert figures["ratio_without_hedges"] < figures["ratio"]
 
