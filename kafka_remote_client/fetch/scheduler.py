@@ -127,8 +127,11 @@ class Scheduler:
         return notices
 
     def patience(self, now: float, longest: float) -> float | None:
-        """Seconds after which there may be work without an event, at most ``longest``; ``None``: never."""
-        if not self._reads:
+        """Seconds after which there may be work without an event, at most ``longest``; ``None``: never.
+
+        A GET of a read that has ended must be given up in time as well: it may be the one that tries a failed store.
+        """
+        if not self._reads and not self.in_flight:
             return None
         return self.flying.patience(now, self._queue.patience(now, self.budget.patience(now, longest)))
 

@@ -169,6 +169,18 @@ def test_without_a_read_there_is_no_deadline() -> None:
         assert (made.scheduler.patience(made.clock.now, 0.25), made.scheduler.has_work) == (None, False)
 
 
+def test_a_get_of_a_stopped_read_is_given_up_in_time() -> None:
+    with stepping() as made:
+        read = located(made)
+        fetching(made)
+        made.scheduler.stopped(read, made.clock.now)
+        assert made.scheduler.patience(made.clock.now, 0.25) is not None
+        made.clock.now += 1_000.0
+        assert made.next() is None
+        assert (made.scheduler.in_flight, made.scheduler.stuck) == (0, 1)
+        assert made.scheduler.patience(made.clock.now, 0.25) is None
+
+
 def test_all_reads_that_need_a_location_are_one_batch() -> None:
     with stepping() as made:
         reads = [made.opened() for _ in range(130)]
