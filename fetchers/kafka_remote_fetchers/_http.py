@@ -46,7 +46,15 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_fetchers._byte_range import WantedRange
 
-__all__ = ["ACCESS_ADVICE", "ERROR_BODY_LIMIT", "ErrorDocument", "Headers", "classify", "partial_content_length"]
+__all__ = [
+    "ACCESS_ADVICE",
+    "ELSEWHERE_CODES",
+    "ERROR_BODY_LIMIT",
+    "ErrorDocument",
+    "Headers",
+    "classify",
+    "partial_content_length",
+]
 
 ERROR_BODY_LIMIT = 16 * 1024
 
@@ -69,7 +77,14 @@ _ADVICE = {
     "SignatureDoesNotMatch": "check the secret key",
     "RequestTimeTooSkewed": "check this machine's clock",
 }
-_ELSEWHERE_CODES = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"})
+ELSEWHERE_CODES = frozenset(
+    {"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+)
+"""Codes of S3 where the request went to, or was signed for, another region than the bucket's."""
+_SIGNED_ELSEWHERE = "AuthorizationQueryParametersError"
+"""The same for a signed URL, if the answer has a region; without one the URL has another fault."""
+_REGION = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
+_REGION_ELEMENT = re.compile(rb"<Region>([A-Za-z0-9_-]{1,32})</Region>")
 _BUCKET_GONE_CODES = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"})
 
 _CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.ASCII)
@@ -86,23 +101,29 @@ class Headers(Protocol):
 
 @attrs.frozen
 class ErrorDocument:
-    """What can be told from the front of an error's body. ``code`` is None where there is none to be trusted."""
+    """What can be told from the front of an error's body. ``code`` is None where there is none to be trusted.
+
+    ``region``: of the bucket, as S3 names it.
+    """
 
     code: str | None = None
     expired: bool = False
+    region: str | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> ErrorDocument:
         """Takes any bytes. Looks for the texts of S3's XML and does not parse it: there is nothing to gain from more."""
         found = _CODE.search(body)
         code = found[1].decode("ascii") if found else None
-        return cls(code, code in _EXPIRED_CODES or _EXPIRED_TEXT.search(body) is not None)
+        region = _REGION_ELEMENT.search(body)
+        expired = code in _EXPIRED_CODES or _EXPIRED_TEXT.search(body) is not None
+        return cls(code, expired, region[1].decode("ascii") if region else None)
 
 
 def classify(status: int, headers: Headers, document: ErrorDocument, host: str) -> RemoteStorageError:
     """The error of an answer that is not 206. ``host`` stands in its message."""
     told = f"{host} answered {status}" + (f" {document.code}" if document.code else "")
-    region = "; set s3.region to the region of the bucket" if document.code in _ELSEWHERE_CODES else ""
+    region = _region_advice(headers, document)
     if 300 <= status < 400 and status != HTTPStatus.NOT_MODIFIED:
         return ForbiddenLocationError(f"{told}, and redirects are not followed{region}")
     if status in (400, 401, 403) and document.expired:
@@ -122,6 +143,15 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
     if status < 400:
         return InvalidStorageResponseError(f"{told}, which is not an answer to a range request")
     return RemoteStorageError(told + region)
+
+
+def _region_advice(headers: Headers, document: ErrorDocument) -> str:
+    """What to set if the bucket is in another region; the answer may name it."""
+    named = headers.get("x-amz-bucket-region", "")
+    region = named if _REGION.fullmatch(named) else document.region
+    if document.code in ELSEWHERE_CODES or (document.code == _SIGNED_ELSEWHERE and document.region is not None):
+        return f"; set s3.region to {'' if region is None else f'{region}, '}the region of the bucket"
+    return ""
 
 
 def partial_content_length(headers: Headers, wanted: WantedRange) -> int:

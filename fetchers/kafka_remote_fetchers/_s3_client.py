@@ -28,7 +28,7 @@ from botocore.loaders import create_loader
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_fetchers._s3_errors import s3_guarded
+from kafka_remote_fetchers._s3_errors import refuse_redirects, s3_guarded
 from kafka_remote_fetchers._settings import bool_setting, fetcher_settings, text_setting
 
 __all__ = ["CONNECT_SECONDS", "S3_SETTINGS", "S3Client", "S3Clients", "S3Settings"]
@@ -200,6 +200,7 @@ def _made(settings: S3Settings) -> S3Client:
         raise ConfigurationError("access key or secret key is missing") from None
     except BotoCoreError as error:
         raise ConfigurationError(f"boto3 rejected the s3 settings ({type(error).__name__})") from None
+    client.meta.events.register_first("needs-retry.s3", refuse_redirects)
     endpoint = urlsplit(client.meta.endpoint_url)
     if endpoint.scheme != "https" and not settings.allow_http:
         raise ConfigurationError("the S3 endpoint is plain http; set remote.storage.fetcher.allow.http=true to permit it")

@@ -13,8 +13,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, ParamSpec, TypeVar
 
 from botocore import exceptions as boto
 from urllib3.exceptions import HTTPError
@@ -25,10 +26,10 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_fetchers._http import ErrorDocument, classify
+from kafka_remote_fetchers._http import ELSEWHERE_CODES, ErrorDocument, classify
 from kafka_remote_fetchers._transport_errors import tls_failure
 
-__all__ = ["s3_error", "s3_guarded"]
+__all__ = ["refuse_redirects", "s3_error", "s3_guarded"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +43,8 @@ _NO_CREDENTIALS = (
     boto.NoAuthTokenError,
     boto.MetadataRetrievalError,
 )
+_BUCKET_REGION = "x-amz-bucket-region"
+_REDIRECTS = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.TEMPORARY_REDIRECT})
 _TIMEOUTS = (boto.ConnectTimeoutError, boto.ReadTimeoutError)
 _CUT = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError, boto.ResponseStreamingError, HTTPError, OSError)
 
@@ -56,6 +59,18 @@ def s3_guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwarg
     except (boto.BotoCoreError, boto.ClientError, HTTPError, OSError) as error:
         failure = s3_error(error, host)
     raise failure
+
+
+def refuse_redirects(response: tuple[Any, Mapping[str, Any]] | None = None, operation: Any = None, **_: object) -> None:
+    """A handler of boto3's event ``needs-retry``: raises ClientError where boto3 would repeat the request in another region.
+
+    boto3 does not sign URLs for that other region, so ranges and the shim's URLs fail where listings would succeed.
+    """
+    if response is None:
+        return
+    answer, parsed = response
+    if answer.status_code in _REDIRECTS or parsed.get("Error", {}).get("Code") in ELSEWHERE_CODES:
+        raise boto.ClientError(parsed, operation.name)
 
 
 def s3_error(error: Exception, host: str) -> RemoteStorageError:
@@ -80,6 +95,8 @@ def s3_error(error: Exception, host: str) -> RemoteStorageError:
 def _answered(error: boto.ClientError, host: str) -> RemoteStorageError:
     told = error.response.get("Error", {})
     answer = error.response.get("ResponseMetadata", {})
-    document = ErrorDocument.parse(f"<Code>{told.get('Code', '')}</Code>{told.get('Message', '')}".encode())
-    headers = {"Retry-After": str(answer.get("HTTPHeaders", {}).get("retry-after", ""))}
+    region = f"<Region>{told.get('Region', '')}</Region>"
+    document = ErrorDocument.parse(f"<Code>{told.get('Code', '')}</Code>{region}{told.get('Message', '')}".encode())
+    sent = answer.get("HTTPHeaders", {})
+    headers = {"Retry-After": str(sent.get("retry-after", "")), _BUCKET_REGION: str(sent.get(_BUCKET_REGION, ""))}
     return classify(int(answer.get("HTTPStatusCode", 0)) or 500, headers, document, host)

@@ -227,6 +227,22 @@ def test_any_response_head_gives_the_length_or_one_of_our_errors(content_range: 
     assert found == 10
 
 
-def test_a_bucket_in_another_region_is_named() -> None:
-    document = ErrorDocument.parse(error_body("AuthorizationHeaderMalformed", ""))
-    assert "; set s3.region to the region of the bucket" in str(classify(400, {}, document, "store.example"))
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "said"),
+    [
+        (400, b"<Code>AuthorizationHeaderMalformed</Code>", {}, "set s3.region to the region of the bucket"),
+        (400, b"<Code>AuthorizationHeaderMalformed</Code><Region>eu-west-1</Region>", {}, "set s3.region to eu-west-1, the"),
+        (301, b"<Code>PermanentRedirect</Code>", {"x-amz-bucket-region": "eu-west-1"}, "set s3.region to eu-west-1, the"),
+        (400, b"<Code>IllegalLocationConstraintException</Code>", {}, "set s3.region to the region of the bucket"),
+        (400, b"<Code>AuthorizationQueryParametersError</Code><Region>eu-west-1</Region>", {}, "set s3.region to eu-west-1"),
+        (400, b"<Code>AuthorizationHeaderMalformed</Code><Region>no region!</Region>", {}, "set s3.region to the region of"),
+        (400, b"<Code>AuthorizationHeaderMalformed</Code>", {"x-amz-bucket-region": "a\nb"}, "set s3.region to the region of"),
+    ],
+)
+def test_bucket_in_another_region_is_named(status: int, body: bytes, headers: dict[str, str], said: str) -> None:
+    assert f"; {said}" in str(classify(status, headers, ErrorDocument.parse(body), "store.example"))
+
+
+def test_region_is_no_advice_for_other_query_errors() -> None:
+    document = ErrorDocument.parse(b"<Code>AuthorizationQueryParametersError</Code>")
+    assert "s3.region" not in str(classify(400, {}, document, "store.example"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from kafka_remote_client.errors import (
     ObjectNotFoundError,
     RangeNotSatisfiableError,
     RemoteStorageAccessError,
+    RemoteStorageError,
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
@@ -113,6 +115,33 @@ def test_lists_more_than_one_page(s3_environment: S3Server) -> None:
     store = load_store(f"s3://{bucket}", s3_environment.options)
     assert [found.key for found in store.list("topic.a-b_c-")] == names
     store.close()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: list(store.list("")),
+        lambda store: store.get("a.log"),
+        lambda store: store.get_range("a.log", 0, 3),
+        lambda store: store.size("a.log"),
+        lambda store: store.open_range("a.log", 0, 3),
+    ],
+)
+def test_each_operation_refuses_a_wrong_region(s3_environment: S3Server, bucket: str, ask: Callable[[S3Store], object]) -> None:
+    store = S3Store(f"s3://{bucket}/tier", {**s3_environment.options, "s3.region": "eu-north-1"})
+    with closing(store), pytest.raises(RemoteStorageError, match=r"; set s3\.region to us-east-1, the region of the bucket$"):
+        ask(store)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307])
+def test_redirects_of_a_listing_are_not_followed(s3_environment: S3Server, status: int) -> None:
+    del s3_environment
+    elsewhere = Answer(status=status, headers={"Location": "http://elsewhere.example/", "x-amz-bucket-region": "eu-north-1"})
+    with ScriptedOrigin(otherwise=elsewhere) as origin:
+        options = {"s3.endpoint.url": origin.url, "s3.path.style": True, "allow.http": True, "s3.region": "eu-west-1"}
+        with closing(S3Store("s3://bucket", options)) as store, pytest.raises(ForbiddenLocationError):
+            list(store.list(""))
+        assert len(origin.exchanges) == 1
 
 
 @pytest.mark.parametrize("key", ["absent.log", "folder"])
