@@ -65,6 +65,7 @@ _EXPIRED_TEXT = re.compile(
     rb"not valid in the specified time frame|date is too old",
     re.IGNORECASE,
 )
+_EARLY_TEXT = re.compile(rb"not valid yet|not yet valid", re.IGNORECASE)
 _ACCESS_CODES = frozenset(
     {"AccessDenied", "AuthenticationFailed", "AuthorizationFailure", "InvalidToken", "SignatureDoesNotMatch"}
 )
@@ -72,6 +73,7 @@ _THROTTLED_CODES = frozenset({"SlowDown", "ServerBusy", "TooManyRequests", "Thro
 _UNAVAILABLE_CODES = frozenset({"InternalError", "ServiceUnavailable", "OperationTimedOut", "RequestTimeout"})
 
 ACCESS_ADVICE = "check the credentials and their permissions"
+_EARLY_ADVICE = "the signed URL is not valid yet: compare the clocks of the store and of the shim or client that signed it"
 _ADVICE = {
     "InvalidAccessKeyId": "check the access key",
     "SignatureDoesNotMatch": "check the secret key",
@@ -103,11 +105,12 @@ class Headers(Protocol):
 class ErrorDocument:
     """What can be told from the front of an error's body. ``code`` is None where there is none to be trusted.
 
-    ``region``: of the bucket, as S3 names it.
+    ``early``: a signed URL is not valid yet. ``region``: of the bucket, as S3 names it.
     """
 
     code: str | None = None
     expired: bool = False
+    early: bool = False
     region: str | None = None
 
     @classmethod
@@ -117,7 +120,8 @@ class ErrorDocument:
         code = found[1].decode("ascii") if found else None
         region = _REGION_ELEMENT.search(body)
         expired = code in _EXPIRED_CODES or _EXPIRED_TEXT.search(body) is not None
-        return cls(code, expired, region[1].decode("ascii") if region else None)
+        early = _EARLY_TEXT.search(body) is not None
+        return cls(code, expired, early, region[1].decode("ascii") if region else None)
 
 
 def classify(status: int, headers: Headers, document: ErrorDocument, host: str) -> RemoteStorageError:
@@ -129,7 +133,8 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
     if status in (400, 401, 403) and document.expired:
         return LocationExpiredError(f"{told}; the signed URL or the credentials have expired")
     if status in (401, 403) or (status == HTTPStatus.BAD_REQUEST and document.code in _ACCESS_CODES):
-        return RemoteStorageAccessError(f"{told}; {_ADVICE.get(document.code or '', ACCESS_ADVICE)}")
+        advice = _EARLY_ADVICE if document.early else _ADVICE.get(document.code or "", ACCESS_ADVICE)
+        return RemoteStorageAccessError(f"{told}; {advice}")
     if document.code in _BUCKET_GONE_CODES:
         return RemoteStorageUnavailableError(f"{told}; check the bucket in the store's URL")
     if status in (404, 410, 412):

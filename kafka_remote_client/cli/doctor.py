@@ -29,6 +29,7 @@ from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import (
+    BrokerResponseError,
     ConfigurationError,
     CorruptRecordError,
     DirectFetchError,
@@ -59,6 +60,7 @@ from kafka_remote_client.location.source import LocationSource, locate_one
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, NotRemote, SegmentLocation
 from kafka_remote_client.plugin import RemoteStorageFetcher
+from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.records.reader import read_batches
 from kafka_remote_client.registry import check_settings, load_fetcher
 from kafka_remote_client.remote_log.store_contents import nothing_found
@@ -72,10 +74,20 @@ _NAMES = ("configuration", "broker", "shim", "store", "layout", "tier", "locatio
 _ONLY_SOME = frozenset({"broker", "shim", "store", "layout"})
 """Steps that not every configuration has."""
 _GRANTS = {
-    False: "Permit the topic at the shim (topic policies), or wait until the shim has read the metadata topic.",
+    False: (
+        "Look for the reason in the shim's log: permit the topic (topic policies), correct its access to the store, or wait "
+        "until it has read the metadata topic."
+    ),
     True: "Raise --timeout; if the log has failed connections, correct the settings of brokers.",
 }
 """The remedy where no location is granted, by whether this client reads the metadata by itself."""
+_SIGNER = "the credentials that sign the request (the shim's, or this client's)"
+_LISTS = frozenset({"store", "layout"})
+_TOPICS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Name a topic that the cluster has.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Permit this principal to describe and read the topic (ACLs of the brokers).",
+}
+"""The remedies where brokers refuse a topic."""
 _REACH_THE_STORE = "Start the store, open the network to it, or correct its address or bucket."
 _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (NotAnnouncedError, "Let fetch.remote.bootstrap.servers name the shim."),
@@ -84,12 +96,11 @@ _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (SecurityProtocolError, "Correct security.protocol, or name the port that has this protocol."),
     (
         UnservedConnectionError,
-        "Correct security.protocol or the port, or raise the limits of the shim.",
+        "Correct security.protocol or the port, or raise the limits of the shim. Its log has the reason.",
     ),
     (PeerUnreachableError, "Start the server at that address, or correct the address."),
     (ForbiddenLocationError, "Permit this store: correct the remote.storage.fetcher.* setting that the reason names."),
     (LocationExpiredError, "Raise url_ttl of the shim, and compare the clocks of shim and store."),
-    (RemoteStorageAccessError, "Correct the credentials that sign the request: the shim's, or this client's."),
     (InvalidStorageResponseError, "Correct the address of the store."),
     (RemoteStorageTimeoutError, _REACH_THE_STORE),
     (RemoteStorageUnavailableError, _REACH_THE_STORE),
@@ -184,7 +195,7 @@ class Examination:
         with closing(configured_store(self._remote)) as store:
             found = next(iter(store.list("")), None)
         if found is None:
-            raise _FailedError("the store has no objects there", "Correct the URL of the store.")
+            raise _FailedError(f"no objects below {self._remote.store_url}", "Correct the URL of the store.")
         return "the store lists objects"
 
     def _layout(self) -> str:
@@ -287,14 +298,21 @@ def examine(examination: Examination) -> list[Step]:
             if isinstance(error, RemoteStorageError) and name == "host" and not isinstance(error, ForbiddenLocationError):
                 done.append(Step(name, "ok", _PERMITTED))
                 name = "GET"
-            done.append(Step(name, "failed", str(error), _remedy(error)))
+            done.append(Step(name, "failed", str(error), _remedy(name, error)))
     if done[-1].state == "ok":
         return done
     later = [left for left in _NAMES[_NAMES.index(name) + 1 :] if left not in _ONLY_SOME]
     return done + [Step(left, "skipped", "an earlier step failed") for left in later]
 
 
-def _remedy(error: DirectFetchError) -> str:
+def _remedy(step: str, error: DirectFetchError) -> str:
+    if isinstance(error, RemoteStorageAccessError):
+        if "clock" in str(error):
+            return "Set the clock (NTP) of the machine that signs the request: the shim's, or this one."
+        right = "list the store (S3: s3:ListBucket)" if step in _LISTS else "read its objects (S3: s3:GetObject)"
+        return f"Correct {_SIGNER}, or permit them to {right}."
+    if isinstance(error, BrokerResponseError) and error.code in _TOPICS:
+        return _TOPICS[ErrorCode(error.code)]
     return next((remedy for kind, remedy in _REMEDIES if isinstance(error, kind)), "See docs/troubleshooting.md.")
 
 

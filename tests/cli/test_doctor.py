@@ -15,6 +15,7 @@ from kafka_remote_client.errors import (
     DirectFetchError,
     InvalidStorageResponseError,
     PeerCertificateError,
+    RemoteStorageAccessError,
     RemoteStorageError,
     RemoteStorageUnavailableError,
     SecurityProtocolError,
@@ -27,6 +28,7 @@ from tests.support.mistakes import MISTAKES, Mistake, World, world
 
 pytestmark = pytest.mark.embedded
 
+DOCTOR = "kafka_remote_client.cli.doctor"
 SOUND = """\
 configuration  ok: settings are valid: {count}
 broker         ok: bootstrap.servers answer; topics: 2
@@ -163,7 +165,7 @@ def test_topic_as_an_option_works_with_one_warning(made: World, capsys: pytest.C
         ("the shim's port is closed", "shim", "connection refused", "Start the server at that address"),
         ("no host is allowed", "host", "remote.storage.fetcher.allowed.hosts", "Correct the setting"),
         ("another host is allowed", "host", "is not in remote.storage.fetcher.allowed.hosts", "Permit this store"),
-        ("the store is another directory", "store", "no objects", "Correct the URL of the store."),
+        ("the store is another directory", "store", "no objects below file://", "Correct the URL of the store."),
         ("the endpoint is closed", "store", "cannot reach", "Start the store"),
         ("the access key is unknown", "store", "403", "Correct the credentials"),
     ],
@@ -231,6 +233,40 @@ def test_direct_fetch_that_is_off_is_found() -> None:
     )
 
 
+def test_topic_that_the_cluster_does_not_have_is_named(made: World) -> None:
+    state, reason, remedy = examined(made.settings(Mistake({}, "")), "typo")["broker"]
+    assert (state, remedy) == ("failed", "Name a topic that the cluster has.")
+    assert "typo" in reason
+
+
+@pytest.mark.parametrize(
+    ("failing", "text", "step", "remedy"),
+    [
+        (f"{DOCTOR}.Examination._store", "403 AccessDenied", "store", "or permit them to list the store (S3: s3:ListBucket)."),
+        (f"{DOCTOR}.read_range", "403 AccessDenied", "GET", "or permit them to read its objects (S3: s3:GetObject)."),
+        (f"{DOCTOR}.Examination._store", "check this machine's clock", "store", "Set the clock (NTP) of"),
+        (f"{DOCTOR}.read_range", "compare the clocks", "GET", "Set the clock (NTP) of"),
+    ],
+)
+def test_remedy_of_refused_access_names_permission_or_clock(
+    made: World, monkeypatch: pytest.MonkeyPatch, failing: str, text: str, step: str, remedy: str
+) -> None:
+    def refused(*_: object, **__: object) -> Never:
+        raise RemoteStorageAccessError(text)
+
+    sound = {
+        "fetch.remote.enabled": True,
+        "fetch.remote.location.source": "listing",
+        "fetch.remote.listing.broker": False,
+        "remote.storage.store.url": made.places["tier"],
+    }
+    examination = Examination(sound, SystemClock(), 10.0)
+    monkeypatch.setattr(failing, refused)
+    (failed_step,) = (one for one in examine(examination) if one.state == "failed")
+    assert failed_step.name == step
+    assert remedy in (failed_step.remedy or "")
+
+
 def test_topic_without_tiered_records_is_found(made: World) -> None:
     made.cluster.produce("untiered", [(b"key", b"value")])
     state, reason, _ = examined(made.settings(Mistake({}, "")), "untiered")["tier"]
@@ -259,7 +295,7 @@ def test_a_client_without_a_shim_is_not_sent_to_one(made: World, monkeypatch: py
         "remote.storage.store.url": made.places["tier"],
     }
     by_shim = {**direct_settings(made.cluster), "fetch.remote.enabled": True}
-    for settings, said in ((by_shim, "Permit the topic at the shim"), (listing, "Raise --timeout;")):
+    for settings, said in ((by_shim, "Look for the reason in the shim's log"), (listing, "Raise --timeout;")):
         (step,) = (step for step in examine(Examination(settings, SystemClock(), 10.0)) if step.state == "failed")
         assert (step.name, step.reason) == ("location", "no location is granted: metadata-not-ready")
         assert step.remedy is not None
@@ -276,7 +312,7 @@ def test_a_client_without_a_shim_is_not_sent_to_one(made: World, monkeypatch: py
         (SecurityProtocolError, "Correct security.protocol, or name the port that has this protocol."),
         (
             UnservedConnectionError,
-            "Correct security.protocol or the port, or raise the limits of the shim.",
+            "Correct security.protocol or the port, or raise the limits of the shim. Its log has the reason.",
         ),
     ],
 )
@@ -296,5 +332,5 @@ def test_tls_on_a_plain_port_names_the_security_protocol(made: World) -> None:
     (failed_step,) = (step for step in steps if step.state == "failed")
     assert (failed_step.name, failed_step.remedy) == (
         "broker",
-        "Correct security.protocol or the port, or raise the limits of the shim.",
+        "Correct security.protocol or the port, or raise the limits of the shim. Its log has the reason.",
     )

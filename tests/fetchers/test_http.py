@@ -243,6 +243,14 @@ def test_bucket_in_another_region_is_named(status: int, body: bytes, headers: di
     assert f"; {said}" in str(classify(status, headers, ErrorDocument.parse(body), "store.example"))
 
 
+@pytest.mark.parametrize("text", ["Request is not valid yet", "Request is not yet valid"])
+def test_url_of_a_clock_that_is_ahead_names_the_clocks(text: str) -> None:
+    error = classify(403, {}, ErrorDocument.parse(error_body("AccessDenied", text)), "store.example")
+    assert isinstance(error, RemoteStorageAccessError)
+    assert "; the signed URL is not valid yet: compare the clocks of the store and of the shim or client" in str(error)
+    assert "credentials" not in str(error)
+
+
 def test_region_is_no_advice_for_other_query_errors() -> None:
     document = ErrorDocument.parse(b"<Code>AuthorizationQueryParametersError</Code>")
     assert "s3.region" not in str(classify(400, {}, document, "store.example"))
