@@ -35,6 +35,7 @@ from kafka_remote_client.cli.typed_options import (
 from kafka_remote_client.errors import missing_extra
 from kafka_remote_client.fallback import OnFallback
 from kafka_remote_client.location.bootstrap import named_servers
+from kafka_remote_client.remote_log.store_contents import naming_options
 
 if TYPE_CHECKING:
     from kafka_remote_client.scanning.export.result import ExportResult
@@ -119,9 +120,10 @@ def _export(
     }
     table = _scan(store, topics, topic_id=parse_topic_id(topic_id), **reading)
     if dry_run:
-        show_plan(table.plan(), output)
+        with naming_options():
+            show_plan(table.plan(), output)
         return
-    with export_progress(remark) as progress:
+    with export_progress(remark) as progress, naming_options():
         result = _write(table, form, target, catalog or "default", {**writing, "progress": progress})
     if commit_group is not None:
         result.commit_to_group(commit_group, settings)

@@ -37,6 +37,7 @@ from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel, PartitionOffsets, SegmentLocation, uuid_to_text
 from kafka_remote_client.protocol.tls import context_of_protocol
 from kafka_remote_client.remote_log.layouts import LayoutOptions
+from kafka_remote_client.remote_log.store_contents import naming_options
 
 __all__ = ["LocatedOffset", "add_verb", "locate", "open_source", "show_located"]
 
@@ -221,7 +222,8 @@ def _locate(
     if store is not None:
         layout_options = LayoutOptions(key_prefix, parse_encryption_keys(encryption_key or []))
         given = parse_settings(store_option or [], "--store-option")
-        with open_listing(store, layout, layout_options, store_options=given, topic=topic) as (_, listing):
+        opened = open_listing(store, layout, layout_options, store_options=given, topic=topic)
+        with naming_options(), opened as (_, listing):
             show(listing, int(place) if is_offset else tiered_offset_at(listing, topic, partition, time_ms, place))
         return
     assert bootstrap_servers is not None

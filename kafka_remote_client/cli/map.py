@@ -92,6 +92,8 @@ def _map(
 
 def _write(path: Path, text: str) -> None:
     """Writes a file under another name, then renames it, so the file is whole or absent. Raises ConfigurationError."""
+    if not path.name:
+        raise ConfigurationError(f"--html: {path} is not the name of a file")
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         unfinished.write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 import attrs
@@ -19,7 +20,7 @@ import attrs
 from kafka_remote_client.errors import ConfigurationError, NoSegmentsError
 from kafka_remote_client.plugin import RemoteObjectStore
 
-__all__ = ["describe_contents", "no_segments", "nothing_found"]
+__all__ = ["describe_contents", "naming_options", "no_segments", "nothing_found"]
 
 _LOOKED_AT = 10_000
 _SHOWN_TOPICS = 5
@@ -102,6 +103,24 @@ def nothing_found(what: str, store: RemoteObjectStore) -> ConfigurationError:
 def no_segments(topic: str, store: RemoteObjectStore) -> NoSegmentsError:
     """The same for a client that is set up by settings, about a topic that has no segment in its store."""
     return NoSegmentsError(f"found no segments of topic {topic}; {describe_contents(_first_keys(store), _SETTINGS)}")
+
+
+@contextmanager
+def naming_options() -> Iterator[None]:
+    """For a command: raises such a NoSegmentsError as :func:`nothing_found` does, with the names of options."""
+    try:
+        yield
+    except NoSegmentsError as error:
+        text = str(error)
+    else:
+        return
+    for setting, option in (
+        (f"{_SETTINGS.between}{_SETTINGS.key_prefix}", f"{_OPTIONS.between}{_OPTIONS.key_prefix}"),
+        (_SETTINGS.layout, _OPTIONS.layout),
+        (_SETTINGS.store, _OPTIONS.store),
+    ):
+        text = text.replace(setting, option)
+    raise ConfigurationError(text)
 
 
 def _first_keys(store: RemoteObjectStore) -> Iterator[str]:

@@ -106,6 +106,24 @@ def test_invalid_arguments_are_reported_in_one_line(capsys: pytest.CaptureFixtur
     assert "canary" not in err
 
 
+def test_unknown_topic_names_the_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for more in ([], ["--dry-run"]):
+        _, err = exported(capsys, "typo", "--target", str(tmp_path / "table"), *more, status=2)
+        assert "kafka-remote: found no segments of topic typo; the store has" in err
+        assert "(--layout local-tiered-storage)" in err
+        assert "remote.storage" not in err
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_empty_target_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, err = exported(capsys, "logappend", "--target", "", "--format", form, status=2)
+    assert "kafka-remote: the target is empty; give a folder, . for this one, or a URL" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tables_of_other_formats_are_written_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,13 @@ def test_partition_without_segments_is_named(cluster: EmbeddedCluster, capsys: p
     assert (found["tier"], found["reason"]) == ("none", "unknown-partition")
 
 
+def test_unknown_topic_names_the_options_and_has_status_2(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    told, status = failed(capsys, "locate", "typo", "0", "0", "--store", cluster.directory.as_uri())
+    assert "found no segments of topic typo; the store has LocalTieredStorage segments" in told
+    assert "(--layout local-tiered-storage)" in told
+    assert status == 2
+
+
 def test_plain_broker_is_not_the_shim(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
     broker = cluster.broker_bootstrap_servers
     text, status = failed(capsys, "locate", "orders", "0", "1", "--bootstrap-servers", broker)

@@ -88,6 +88,14 @@ def test_page_that_cannot_be_written_is_an_error(
     assert "none/orders.html cannot be written: No such file or directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("page", ["", "/", "."])
+def test_page_needs_the_name_of_a_file(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], page: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(["map", "orders", "--store", cluster.directory.as_uri(), "--html", page])
+    assert ended.value.code == 2
+    assert f"--html: {page or '.'} is not the name of a file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.plugin import ObjectInfo
-from kafka_remote_client.remote_log.store_contents import describe_contents, no_segments, nothing_found
+from kafka_remote_client.remote_log.store_contents import describe_contents, naming_options, no_segments, nothing_found
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 FILE = f"00000000000000000042-{ID}"
@@ -96,4 +97,8 @@ def test_a_bounded_number_of_objects_is_listed() -> None:
 )
 def test_a_client_error_names_the_settings_to_change(key: str, said: str) -> None:
     store: Any = SimpleNamespace(list=lambda _: iter([ObjectInfo(key, 1)]))
+    with pytest.raises(ConfigurationError) as caught, naming_options():
+        raise no_segments("users", store)
+    assert "remote.storage" not in str(caught.value)
+    assert str(caught.value) == str(nothing_found("found no segments of topic users", store))
     assert str(no_segments("users", store)) == f"found no segments of topic users; the store has {said}"

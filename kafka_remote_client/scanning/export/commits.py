@@ -13,18 +13,20 @@ References: docs/tables.md, "Export".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from kafka_remote_client.errors import ExportError
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
 
-__all__ = ["JOB", "MOST_SPLITS", "SEQUENCE", "commit_pieces", "pieces"]
+__all__ = ["JOB", "MOST_SPLITS", "SEQUENCE", "commit_pieces", "one_line", "pieces"]
 
 MOST_SPLITS = 5_000
 """The most splits of one commit."""
 JOB = "kafka-remote.job"
 SEQUENCE = "kafka-remote.sequence"
 _ATTEMPTS = 5
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def pieces(written: Sequence[WrittenSplit], size: int = MOST_SPLITS) -> Iterator[tuple[int, list[WrittenFile]]]:
@@ -33,6 +35,12 @@ def pieces(written: Sequence[WrittenSplit], size: int = MOST_SPLITS) -> Iterator
         files = [file for split in written[first : first + size] for file in split.files]
         if files:
             yield number, files
+
+
+def one_line(error: Exception) -> str:
+    """The text of a table format's error: deltalake's has colours, and an arrow before each cause."""
+    causes = _COLOUR.sub("", str(error)).split("↳")
+    return ": ".join(" ".join(cause.split()) for cause in causes)
 
 
 def commit_pieces(

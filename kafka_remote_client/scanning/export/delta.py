@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ConfigurationError, ExportError, missing_extra
-from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces
+from kafka_remote_client.scanning.export.commits import JOB, SEQUENCE, commit_pieces, one_line
 from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.row_groups import PartitionBy
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
@@ -54,7 +54,7 @@ def open_table(
     try:
         table = DeltaTable.create(os.fspath(where), schema, mode="ignore", partition_by=partitions, storage_options=options)
     except (DeltaError, OSError) as error:
-        raise ConfigurationError(f"cannot open the Delta table {os.fspath(where)}: {error}") from error
+        raise ConfigurationError(f"cannot open the Delta table {os.fspath(where)}: {one_line(error)}") from error
     if table.schema() != Schema.from_arrow(schema):
         raise ConfigurationError(
             f"the Delta table {os.fspath(where)} has columns that differ from the scan's: {table.schema()}"
@@ -88,7 +88,7 @@ class DeltaCommit:
                 table=self._table.table_uri,
             )
         except (DeltaError, OSError) as error:
-            raise ExportError(f"cannot commit to {self._table.table_uri}: {error}") from error
+            raise ExportError(f"cannot commit to {self._table.table_uri}: {one_line(error)}") from error
 
     def _committed(self, job: str) -> set[int]:
         self._table.update_incremental()

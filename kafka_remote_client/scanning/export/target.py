@@ -227,8 +227,8 @@ class ExportTarget:
 def target_of(where: str | os.PathLike[str], filesystem: pa.fs.FileSystem | None = None) -> ExportTarget:
     """A folder: a path, or a URL that pyarrow knows (``file://``, ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``).
 
-    With ``filesystem``, a path of it. Raises ConfigurationError for a URL that pyarrow does not know, and for one that holds a
-    password or a key: credentials come from the environment. No error shows what may hold one.
+    With ``filesystem``, a path of it. Raises ConfigurationError for an empty text, a URL that pyarrow does not know, and one
+    that holds a password or a key: credentials come from the environment. No error shows what may hold one.
     """
     text = os.fspath(where)
     if isinstance(filesystem, pa.fs.SubTreeFileSystem):  # a folder, of which only the file system below says how it works
@@ -236,6 +236,8 @@ def target_of(where: str | os.PathLike[str], filesystem: pa.fs.FileSystem | None
         return target_of(below, filesystem.base_fs)
     if filesystem is not None:
         return ExportTarget(filesystem, text.rstrip("/"))
+    if not text:
+        raise ConfigurationError("the target is empty; give a folder, . for this one, or a URL")
     if "://" not in text and not text.startswith("file:/"):
         return ExportTarget(pa.fs.LocalFileSystem(), str(Path(text).absolute()))
     try:

@@ -92,6 +92,19 @@ def test_a_store_failure_raises_export_error(orders: TableScan, tmp_path: Path, 
     assert rows(tmp_path) == []
 
 
+def test_a_full_disk_is_reported_in_one_plain_line(orders: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise OSError("Generic error\n  \x1b[31m↳\x1b[0m Unable to copy\n   \x1b[31m↳\x1b[0m No space left on device\n")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", refuse)
+    with pytest.raises(ExportError) as caught:
+        orders.to_delta(tmp_path / "a")
+    assert str(caught.value).endswith("/a/: Generic error: Unable to copy: No space left on device")
+    monkeypatch.setattr(DeltaTable, "create", refuse)
+    with pytest.raises(ConfigurationError, match=r"b: Generic error: Unable to copy: No space left on device$"):
+        orders.to_delta(tmp_path / "b")
+
+
 def test_a_table_with_another_schema_is_refused(orders: TableScan, tmp_path: Path) -> None:
     open_table(tmp_path / "orders", orders.schema, (), None)
     with pytest.raises(ConfigurationError, match="has columns that differ from the scan's"):
