@@ -24,11 +24,13 @@ from typing import Any, Protocol, Self, TypeAlias
 import attrs
 
 from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.fallback import TierUnavailableError
 from kafka_remote_client.model import uuid_to_text
 from kafka_remote_client.scanning.broker_part import BrokerAddress
 from kafka_remote_client.scanning.export.dead_letter_files import DeadLetterFiles
 from kafka_remote_client.scanning.export.job import ExportJob, job_of, options_of
 from kafka_remote_client.scanning.export.ledger import ExportLedger
+from kafka_remote_client.scanning.export.paths import JobPaths
 from kafka_remote_client.scanning.export.result import ExportResult
 from kafka_remote_client.scanning.export.split_writer import ParquetWriting, write_split
 from kafka_remote_client.scanning.export.target import ExportTarget
@@ -145,6 +147,18 @@ class Export:
             if (done := self._done_by_another(ledger)) is None:
                 raise
             return done
+        except TierUnavailableError as error:
+            if ledger.known_job() is None:
+                raise
+            raise self._kept(error) from error
+
+    def _kept(self, error: TierUnavailableError) -> TierUnavailableError:
+        """The error of a job that keeps its splits: without a word of it, deleted records would end each later run, too."""
+        told = TierUnavailableError(
+            f"{error}; the next run continues export job {self.job}; if the records were deleted, remove "
+            f"{JobPaths(self.job).staging} in {self.target.root} first: then the job is planned again"
+        )
+        return told.with_context(**attrs.asdict(error.context))
 
     def _run(
         self,

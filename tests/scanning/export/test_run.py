@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Never
 from uuid import UUID
 
 import attrs
@@ -167,6 +168,45 @@ def test_records_tiered_later_belong_to_the_next_job(tmp_path: Path, visible: Vi
     (end,) = result.ends.values()
     assert 0 < end < next(iter(table_scan.plan().ends.values()))
     assert max(row["offset"] for row in visible(table)) == end - 1
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_job_whose_records_were_deleted_says_how_to_begin_again(tmp_path: Path, form: str) -> None:
+    tier, table = tmp_path / "tier", tmp_path / "table"
+    shutil.copytree(golden_local() / "remote" / "kafka-tiered-storage", tier / "kafka-tiered-storage")
+    table_scan = scan(tier.as_uri(), "codec-zstd-rdk", threads=1)
+    export = table_scan.to_parquet if form == "parquet" else table_scan.to_delta
+
+    def crash_after_the_job(operation: str, path: str) -> None:
+        if "job.json" not in path and (table / "_staging" / "export" / "job.json").exists():
+            raise SimulatedCrash
+
+    with pytest.raises(SimulatedCrash):
+        export(table, filesystem=counted_files(crash_after_the_job))
+    (folder,) = (tier / "kafka-tiered-storage").glob("codec-zstd-rdk-0-*")
+    first = min(path.name.split(".")[0] for path in folder.glob("*.log"))
+    for path in folder.glob(f"{first}*"):
+        path.unlink()
+    with pytest.raises(TierUnavailableError, match="the tier begins at offset") as caught:
+        export(table)
+    assert str(caught.value).endswith(
+        f"the next run continues export job export; if the records were deleted, remove _staging/export in {table} first: "
+        "then the job is planned again"
+    )
+    assert caught.value.topic == "codec-zstd-rdk"
+    shutil.rmtree(table / "_staging" / "export")
+    assert export(table).rows == table_scan.count()
+
+
+def test_failure_before_a_job_exists_does_not_mention_one(
+    small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: OpenScan) -> Never:
+        raise TierUnavailableError("the store is gone")
+
+    monkeypatch.setattr(OpenScan, "topic_ids", fail)
+    with pytest.raises(TierUnavailableError, match=r"^the store is gone$"):
+        small.to_parquet(tmp_path)
 
 
 def test_a_recreated_topic_is_refused(small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
