@@ -111,8 +111,11 @@ class ExportJob:
                     f"(topic id {one.topic_id}, now {now}); give another job name and another target"
                 )
 
-    def check_beside(self, other: ExportJob) -> None:
-        """Raises ConfigurationError where ``other``, a job with the same target, has offsets of this one too."""
+    def check_beside(self, other: ExportJob, *, finished: bool = True) -> None:
+        """Raises ConfigurationError where ``other``, a job with the same target, has offsets of this one too.
+
+        If it is not ``finished``, a start after its offsets would leave a gap in the table.
+        """
         by_partition = {one.topic_partition: one for one in other.partitions}
         for one in self.partitions:
             known = by_partition.get(one.topic_partition)
@@ -124,9 +127,14 @@ class ExportJob:
                     f"(topic id {known.topic_id}, now {one.topic_id}); choose another target"
                 )
             if one.start < known.end and known.start < one.end:
+                has = f"has offsets {known.start} to {known.end - 1} of {one.topic_partition} in this target"
+                if not finished:
+                    raise ConfigurationError(
+                        f"export job {other.name} is not finished and {has}; run it again or choose another target"
+                    )
                 raise ConfigurationError(
-                    f"export job {other.name} has offsets {known.start} to {known.end - 1} of {one.topic_partition} in this "
-                    f"target already; start at {known.end} (start_offset, --start) or choose another target"
+                    f"export job {other.name} {has} already; start at {known.end} (start_offset, --start) or choose another "
+                    "target"
                 )
 
 

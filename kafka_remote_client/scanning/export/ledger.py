@@ -47,8 +47,8 @@ class ExportLedger:
 
         Raises ConfigurationError if another job in this target has some of its offsets.
         """
-        for other in self._others():
-            job.check_beside(other)
+        for other, finished in self._others():
+            job.check_beside(other, finished=finished)
         if (begun := self.known_job()) is not None:
             return begun
         self._target.write_json(self.paths.job, job.to_json())
@@ -150,9 +150,9 @@ class ExportLedger:
         found: list[Mapping[str, object]] | None = self._target.read_json(path)
         return None if found is None else tuple(WrittenSplit.of_json(value) for value in found)
 
-    def _others(self) -> Iterator[ExportJob]:
-        """The other jobs in this target, finished or not."""
+    def _others(self) -> Iterator[tuple[ExportJob, bool]]:
+        """The other jobs in this target, and whether they are finished."""
         names = {name for folder in (EXPORTS, STAGING) for name in self._target.names(folder)}
         for name in sorted(names - {self._job}):
             if is_job_name(name) and (job := ExportLedger(self._target, name).known_job()) is not None:
-                yield job
+                yield job, self._target.size(JobPaths(name).done_job) is not None

@@ -71,14 +71,20 @@ def test_a_finished_job_leaves_no_staged_file(target: ExportTarget) -> None:
         ledger.finished()
 
 
-@pytest.mark.parametrize("done", [False, True])
-def test_offsets_of_another_job_are_refused(target: ExportTarget, done: bool) -> None:
+@pytest.mark.parametrize(
+    ("done", "told"),
+    [
+        (False, "january is not finished and has offsets 0 to 8 of orders-0 in this target; run it again or choose another"),
+        (True, r"january has offsets 0 to 8 of orders-0 in this target already; start at 9 \(start_offset, --start\) or"),
+    ],
+)
+def test_offsets_of_another_job_are_refused(target: ExportTarget, done: bool, told: str) -> None:
     first = ExportLedger(target, "january")
     first.begin(job("january"))
     if done:
         first.finish(job("january"), [])
     target.write_json("_staging/empty/splits/a.json", {})
-    with pytest.raises(ConfigurationError, match="export job january has offsets 0 to 8 of orders-0 in this target already"):
+    with pytest.raises(ConfigurationError, match=f"export job {told}"):
         ExportLedger(target, "february").begin(job("february", 8, 12))
     ExportLedger(target, "february").begin(job("february", 9, 12))
 
