@@ -185,7 +185,7 @@ def plan_restore(tiers: Sequence[PartitionTier], request: RestoreRequest, now_ms
     refusals = [refusal for plan in plans for refusal in plan.refusals]
     refusals += (refusal for tier in tiers if not tier.chain for refusal in _unreadable(tier))
     without = sorted(numbers.keys() - request.configs.keys())
-    refusals += (f"{topic}: the tier does not have the topic's configs: add them" for topic in without)
+    refusals += (f"{topic}: the tier does not have the topic's configs: add them (--configs)" for topic in without)
     refusals += _strangers(request, known)
     empty: list[TopicPartition] = []
     for topic, found in sorted(numbers.items()):

@@ -76,7 +76,7 @@ def test_plans_all_topics_of_a_store_as_json(capsys: pytest.CaptureFixture[str])
     assert status == 1  # no topic has configs
     assert {one["type"] for one in partitions} == {"partition"}
     assert (plan["type"], plan["partitions"]) == ("plan", len(partitions))
-    assert f"{partitions[0]['topic']}: the tier does not have the topic's configs: add them" in plan["refusals"]
+    assert f"{partitions[0]['topic']}: the tier does not have the topic's configs: add them (--configs)" in plan["refusals"]
 
 
 def test_plans_a_topic_once_that_is_named_twice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_refused_plan_writes_nothing(capsys: pytest.CaptureFixture[str], folde
     assert status == 1
     assert out.splitlines()[-2:] == [
         "created empty: txn-1",
-        "refused: txn: the tier does not have the topic's configs: add them",
+        "refused: txn: the tier does not have the topic's configs: add them (--configs)",
     ]
     assert not (folder / "txn-0").exists()
 

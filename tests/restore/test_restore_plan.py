@@ -147,7 +147,7 @@ def test_refuses_an_unreadable_segment() -> None:
 
 def test_refuses_a_topic_without_configs() -> None:
     (refusal,) = plan(request=RestoreRequest({})).refusals
-    assert refusal == f"{TIP.topic}: the tier does not have the topic's configs: add them"
+    assert refusal == f"{TIP.topic}: the tier does not have the topic's configs: add them (--configs)"
 
 
 def test_refuses_a_retention_that_deletes_the_restore() -> None:
