@@ -39,7 +39,7 @@ from kafka_remote_client.consumer.consumer import Consumer
 from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.dropped import close_when_dropped
 from kafka_remote_client.consumer.forked import refuse_after_fork
-from kafka_remote_client.consumer.held_exceptions import ClosedInCallback
+from kafka_remote_client.consumer.held_exceptions import ClosedInCallback, without_callbacks
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.route_state import Route
@@ -74,12 +74,13 @@ def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mappin
     clock = SystemClock()
     metrics = FetchMetrics(clock)
     watched = with_watched_oauth(settings, clock)
-    engine = build_engine(remote, watched, clock, metrics)
+    connections = without_callbacks(watched)
+    engine = build_engine(remote, connections, clock, metrics)
     if engine is None:
         return False
     direct = class_choice.become(consumer, class_choice.completed(type(consumer), Consumer, DirectConsumer))
     try:
-        super(Consumer, direct).__init__(direct._compose(engine, remote, watched, clock, metrics))  # noqa: SLF001 - a part of the constructor
+        super(Consumer, direct).__init__(direct._compose(engine, remote, watched, connections, clock, metrics))  # noqa: SLF001 - a part of the constructor
     except BaseException:
         engine.close()
         raise
@@ -91,16 +92,25 @@ class DirectConsumer(Consumer):
     """What ``Consumer(config)`` becomes when ``fetch.remote.enabled`` is true. See the module."""
 
     def _compose(
-        self, engine: FetchEngine, remote: RemoteFetchConfig, settings: dict[str, Any], clock: Clock, metrics: FetchMetrics
+        self,
+        engine: FetchEngine,
+        remote: RemoteFetchConfig,
+        settings: Mapping[str, object],
+        connections: dict[str, object],
+        clock: Clock,
+        metrics: FetchMetrics,
     ) -> dict[str, Any]:
-        """Builds the parts. Returns the settings with which to start the inner consumer."""
+        """Builds the parts. Returns the settings with which to start the inner consumer.
+
+        The engine has ``connections`` too, and follows what changes in them.
+        """
         behaviour = InnerBehaviour.of(settings)
         stores = behaviour.stores_offsets
         inner = InnerConsumer.behind(self, DirectConsumer)
         self._gate: Gate = threading.RLock()
         self._serves = False  # whether a call runs that may serve callbacks
         self._engine = engine
-        self._settings = settings
+        self._settings = connections
         self._metrics = metrics
         self._flows = flows = SubscriptionState()
         tiers = TierLogs()
@@ -111,9 +121,8 @@ class DirectConsumer(Consumer):
         self._delivery_queue = self._deliveries.queue
         self._assignment = Assignment(inner, *shared, self._deliveries, behaviour.incremental)
         complete = partial(complete_statistics, flows=flows, isolation_level=behaviour.isolation_level)
-        settings |= with_metrics_in_statistics(settings, self, complete)
-        self._deliveries.held.wrap(settings)
-        return settings if stores is None else {**settings, "enable.auto.offset.store": False}
+        started = self._deliveries.held.wrap(with_metrics_in_statistics(settings, self, complete))
+        return started if stores is None else {**started, "enable.auto.offset.store": False}
 
     # -- added methods ------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """A consumer that is dropped without close(): it is freed at once, and its engine is closed soon after.
 
 Freed at once: the consumer's parts have only weak references to it. A cycle would keep it, with its connections and its place
-in the group, until a cyclic collection.
+in the group, until a cyclic collection. The engine has no callbacks of the application, which may refer to the consumer: the
+finalizer has the engine, so such a consumer would never be freed (held_exceptions.py).
 
 Closed soon after: a finalizer runs in the thread that drops the last reference, or that runs a cyclic collection. That may
 be a worker that holds the engine's lock, or any thread in the middle of ``threading`` itself. So it takes no lock and starts no

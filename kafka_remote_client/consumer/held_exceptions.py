@@ -16,14 +16,23 @@ References: ``CallState_end`` and ``stats_cb`` in confluent_kafka.c, ``Consumer_
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-__all__ = ["ClosedInCallback", "HeldExceptions"]
+__all__ = ["ClosedInCallback", "HeldExceptions", "without_callbacks"]
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
 """Callbacks that poll, consume and close serve. Not oauth_cb: librdkafka calls it elsewhere, and handles its errors."""
+
+
+def without_callbacks(settings: Mapping[str, object]) -> dict[str, object]:
+    """Returns a consumer's settings for its engine, which lives until the consumer is freed.
+
+    A callback may refer to the consumer, for example as a method of the object that owns it. If the engine had it, the consumer
+    would never be freed without close().
+    """
+    return {name: value for name, value in settings.items() if name not in _CALLBACKS and name != "logger"}
 
 
 class ClosedInCallback(Exception):  # noqa: N818 - not an error; no application gets it
@@ -39,16 +48,15 @@ class HeldExceptions:
         self._raised: BaseException | None = None
         self._waiting: deque[Callable[[], object]] = deque()
 
-    def wrap(self, settings: dict[str, Any]) -> None:
-        """Replaces a consumer's callbacks and logger by ones that raise nothing and wait after an exception.
-
-        In place: the parts that ask for locations have the same settings, and are to see what changes in them.
-        """
+    def wrap(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a consumer's settings whose callbacks and logger raise nothing and wait after an exception."""
+        wrapped = dict(settings)
         for name in _CALLBACKS:
             if callable(settings.get(name)):
-                settings[name] = self._waits_after_an_exception(settings[name])
+                wrapped[name] = self._waits_after_an_exception(settings[name])
         if hasattr(settings.get("logger"), "log"):
-            settings["logger"] = _Logger(self._waits_after_an_exception(settings["logger"].log))
+            wrapped["logger"] = _Logger(self._waits_after_an_exception(settings["logger"].log))
+        return wrapped
 
     def wrapped(self, callback: Callable[..., object]) -> Callable[..., None]:
         """Returns ``callback`` with held exceptions: the last of several, as in confluent_kafka. It never waits."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Message, TopicPartition
 
@@ -19,7 +20,7 @@ from kafka_remote_client.consumer import dropped
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.fetch.engine import FetchEngine
-from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, filled_cluster, take
+from tests.support.embedded_topics import PATIENCE_SECONDS, direct_settings, filled_cluster, plain_settings, take
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
@@ -105,6 +106,36 @@ def test_reference_counting_alone_frees_a_dropped_consumer(
     wait_until(lambda: reference() is None, "the consumer to be freed")
     wait_until(lambda: is_closed(engine), "its engine to be closed")
     assert engine.memory.held == 0
+
+
+class Application:
+    """An object that owns a consumer, whose callbacks are its own methods: a cycle, which only a collection frees."""
+
+    def __init__(self, kind: Callable[[dict[str, Any]], Any], settings: dict[str, Any], *callbacks: str) -> None:
+        self.log = self.called  # what a consumer calls of its logger
+        given = {name: self if name == "logger" else self.called for name in callbacks}
+        self.consumer = kind({**settings, **given})
+        self.consumer.subscribe([TOPIC], on_assign=self.called, on_revoke=self.called, on_lost=self.called)
+
+    def called(self, *_: Any) -> Any:
+        """A callback of any kind."""
+
+
+@pytest.mark.parametrize("callback", ["error_cb", "stats_cb", "throttle_cb", "on_commit", "logger", "none"])
+@pytest.mark.parametrize("kind", [confluent_kafka.Consumer, Consumer])
+def test_a_collection_frees_a_consumer_whose_callbacks_refer_to_it(
+    cluster: EmbeddedCluster, kind: Callable[[dict[str, Any]], Any], callback: str
+) -> None:
+    settings = plain_settings(cluster) if kind is confluent_kafka.Consumer else direct_settings(cluster)
+    application = Application(kind, settings, *([] if callback == "none" else [callback]))
+    reference = weakref.ref(application)
+    del application
+
+    def is_freed() -> bool:
+        gc.collect()
+        return reference() is None
+
+    wait_until(is_freed, "the application to be freed")
 
 
 def test_dropping_a_consumer_waits_for_no_lock_of_its_engine(cluster: EmbeddedCluster) -> None:

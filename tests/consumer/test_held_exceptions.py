@@ -67,8 +67,7 @@ def test_only_callbacks_and_the_logger_are_wrapped() -> None:
         "logger": logger,
         "group.id": "g",
     }
-    wrapped = dict(given)
-    HeldExceptions().wrap(wrapped)
+    wrapped = HeldExceptions().wrap(given)
     assert {name: wrapped[name] for name in ("on_commit", "oauth_cb", "group.id")} == {
         "on_commit": None,
         "oauth_cb": fail,
@@ -78,8 +77,7 @@ def test_only_callbacks_and_the_logger_are_wrapped() -> None:
         wrapped[name](1)
     wrapped["logger"].log(logging.WARNING, "%s [%s] %s", "FAC", "client", "text")
     assert calls == [("error_cb", 1), ("stats_cb", 1), ("throttle_cb", 1), (logging.WARNING, "FAC [client] text")]
-    HeldExceptions().wrap(nothing := {"logger": None, "stats_cb": "none"})
-    assert nothing == {"logger": None, "stats_cb": "none"}
+    assert HeldExceptions().wrap({"logger": None, "stats_cb": "none"}) == {"logger": None, "stats_cb": "none"}
 
 
 def test_callbacks_after_an_exception_wait_for_the_next_call_in_order() -> None:
@@ -91,8 +89,7 @@ def test_callbacks_after_an_exception_wait_for_the_next_call_in_order() -> None:
         if statistics in {"1", "3"}:
             raise LookupError(statistics)
 
-    settings: dict[str, Any] = {"stats_cb": stats_cb, "error_cb": calls.append}
-    held.wrap(settings)
+    settings = held.wrap({"stats_cb": stats_cb, "error_cb": calls.append})
     for statistics in "123":
         settings["stats_cb"](statistics)
     settings["error_cb"]("error")
@@ -109,8 +106,7 @@ def test_callbacks_after_an_exception_wait_for_the_next_call_in_order() -> None:
 def test_callbacks_after_close_wait_for_it_and_its_request_comes_first() -> None:
     held = HeldExceptions()
     calls: list[object] = []
-    settings: dict[str, Any] = {"stats_cb": calls.append}
-    held.wrap(settings)
+    settings = held.wrap({"stats_cb": calls.append})
     held.closes = True
     held.wrapped(fail)()
     settings["stats_cb"]("later")
@@ -140,8 +136,7 @@ def test_no_callback_waits_any_more_after_close() -> None:
         calls.append(error)
         raise LookupError(error)
 
-    settings: dict[str, Any] = {"error_cb": error_cb}
-    held.wrap(settings)
+    settings = held.wrap({"error_cb": error_cb})
     for error in "123":
         settings["error_cb"](error)
     with pytest.raises(LookupError, match="3"):

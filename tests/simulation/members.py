@@ -75,7 +75,8 @@ class SimulatedConsumer(DirectConsumer, InnerModel):
         """Does what the constructor of Consumer does."""
         consumer = cls.__new__(cls)
         consumer.engine = engine = ConsumerEngine(world, Client(world, principal))
-        composed = consumer._compose(engine, world.scenario.config, settings, world.clock, engine.metrics)  # type: ignore[arg-type]
+        config, clock = world.scenario.config, world.clock
+        composed = consumer._compose(engine, config, settings, dict(settings), clock, engine.metrics)  # type: ignore[arg-type]
         consumer._deliveries.queue._thread = _NoThread()  # type: ignore[assignment]
         consumer.begin(world, coordinator, composed, name, principal)
         return consumer
