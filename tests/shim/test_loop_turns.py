@@ -286,13 +286,20 @@ def test_requests_for_versions_and_sasl_leave_the_share_of_an_address() -> None:
         Shim(ShimConfig(broker.address)) as shim,
         RawClient(shim.bootstrap_servers) as client,
     ):
-        assert shim._proxy
+        proxy, loop = shim._proxy, shim._loop
+        assert proxy
+        assert loop
+
+        async def state() -> tuple[bool, bool]:
+            (connection,) = proxy._connections
+            return connection.admitted, connection.setting_up
+
         told = []
         for request in (handshake, heartbeat(1), handshake, heartbeat(2)):
             client.send(request)
             assert client.read()
-            (connection,) = shim._proxy._connections
-            told.append((connection.admitted, connection.setting_up))
+            # In the shim's thread, which may have sent the answer before it changes the state.
+            told.append(asyncio.run_coroutine_threadsafe(state(), loop).result(60))
         assert told == [(False, True), (True, False), (True, True), (True, False)]
 
 
