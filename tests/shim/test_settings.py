@@ -13,6 +13,7 @@ def test_declaration_is_complete(setting: object) -> None:
     declared = shim_setting(setting.name)  # type: ignore[attr-defined]
     assert declared.doc.endswith(".")
     assert declared.flag is None or declared.flag.startswith("--")
+    assert isinstance(declared.default, declared.type) or (declared.default is None and declared.type is not bool)
     if declared.minimum is not None:
         assert declared.maximum is not None
         assert declared.default is None or declared.minimum <= declared.default <= declared.maximum  # type: ignore[operator]
