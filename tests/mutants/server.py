@@ -2,13 +2,15 @@
 
 One pytest session imports and collects everything once; a child is forked for each bug, so no two bugs meet. The tests
 that bugs name, and those that failed with a bug of the library, must also pass in a child without a bug. A test that runs
-longer than its time limit has failed. A package whose tests take longer than the budget gives no result.
+longer than its time limit has failed. If it goes on, because the bug blocks its end, as that of ``asyncio.run``, its process is
+killed after three times the limit. A package whose tests take longer than the budget gives no result.
 
 A bug of the library that is in no function, or would survive, runs in a process that imports the module with it.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import resource
@@ -37,6 +39,8 @@ _CLOCK = SystemClock()
 _KILLED, _SURVIVED, _BROKEN = 1, 0, 3
 AT_IMPORT = "at import: "
 """The prefix of a test that failed in a process that imported the module with the bug."""
+ENDED_IN = "the process ended in: "
+"""The prefix of a test that was killed, or ended its process."""
 _NO_PARTS = "not broker and not spark and not stores"
 """The tests for a generated bug: those that start no component. Tests on the embedded cluster belong to them, and run last."""
 _OPTIONS = (
@@ -50,6 +54,8 @@ _OPTIONS = (
     "--assert=plain",  # the product, which a pytest plugin makes pytest rewrite, is imported already
     "--override-ini=timeout_func_only=true",  # around each call: no code that pytest-timeout hooks into runs here
 )
+_LIMITS = 3
+"""A test's process is killed after this many of its time limits: set-up and the end of the test have none of their own."""
 _MOST_MEMORY = 8 << 30
 """Bytes of address space: an endless loop caused by a bug must not use up the machine's memory."""
 
@@ -72,18 +78,29 @@ class Outcome:
 
 @attrs.define
 class _Child:
-    """A process that reports its result at the end. ``passed`` counts its tests meanwhile."""
+    """A process that reports its result at the end.
+
+    ``progress`` is shared: how many tests have passed, and when the current one began, infinity if none runs in this process.
+    """
 
     mutant: Mutant
+    items: Sequence[pytest.Item]
     pid: int
     report: int
-    passed: mmap.mmap
+    progress: memoryview
     started: float
     is_late: bool = False
+    is_ended: bool = False
 
     @property
     def count(self) -> int:
-        return int.from_bytes(self.passed[:8], "little")
+        """How many tests have passed."""
+        return int(self.progress[0])
+
+    @property
+    def test(self) -> str:
+        """The test that runs in this process; none if one runs elsewhere."""
+        return "" if math.isinf(self.progress[1]) or self.count >= len(self.items) else self.items[self.count].nodeid
 
 
 class _Session:
@@ -106,7 +123,8 @@ class _Session:
         for outcome in self._judged(tests):
             print(outcome, flush=True)
             self.outcomes.append(outcome)
-        failed = {one.detail.removeprefix(AT_IMPORT) for one in self.outcomes if one.mutant.is_made and one.killed}
+        details = [one.detail for one in self.outcomes if one.mutant.is_made and one.killed]
+        failed = {detail.removeprefix(AT_IMPORT).removeprefix(ENDED_IN) for detail in details}
         self._control(session, [item for item in session.items if item.nodeid in failed])
         return True
 
@@ -126,25 +144,32 @@ class _Session:
                 while left and len(selector.get_map()) < self._jobs:
                     child = _start(*left.pop(), self._seconds)
                     selector.register(child.report, selectors.EVENT_READ, child)
-                first = min(key.data.started for key in selector.get_map().values())
-                for key, _ in selector.select(max(0.0, first + self._budget - _CLOCK.monotonic())):
+                first = min(self._deadline(key.data) for key in selector.get_map().values())
+                for key, _ in selector.select(max(0.0, first - _CLOCK.monotonic())):
                     selector.unregister(key.fd)
                     yield _outcome(key.data)
                 for key in selector.get_map().values():
-                    if not key.data.is_late and key.data.started + self._budget <= _CLOCK.monotonic():
-                        key.data.is_late = True
-                        end_group(key.data.pid)  # its end of the pipe closes, which ends the wait
+                    child: _Child = key.data
+                    if not child.is_ended and self._deadline(child) <= _CLOCK.monotonic():
+                        child.is_ended = True
+                        child.is_late = child.started + self._budget <= _CLOCK.monotonic()
+                        end_group(child.pid)  # its end of the pipe closes, which ends the wait
+
+    def _deadline(self, child: _Child) -> float:
+        """Returns the end of the child's budget, or of its current test if that is earlier. It only ever becomes later."""
+        return min(child.started + self._budget, child.progress[1] + _LIMITS * self._seconds)
 
 
 def _start(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> _Child:
-    (report, answer), passed = os.pipe(), mmap.mmap(-1, 8)
+    (report, answer), progress, now = os.pipe(), memoryview(mmap.mmap(-1, 16)).cast("d"), _CLOCK.monotonic()
+    progress[1] = now
     parent, pid = os.getpid(), os.fork()
     if pid == 0:
         os.setsid()
         os.close(report)
-        _be_child(mutant, items, answer, passed, parent, seconds)
+        _be_child(mutant, items, answer, progress, parent, seconds)
     os.close(answer)
-    return _Child(mutant, pid, report, passed, _CLOCK.monotonic())
+    return _Child(mutant, items, pid, report, progress, now)
 
 
 def _tests_of(mutant: Mutant, items: Sequence[pytest.Item], *, whole_package: bool) -> list[pytest.Item]:
@@ -164,7 +189,7 @@ def _is(item: pytest.Item, node: str) -> bool:
 
 
 def _be_child(
-    mutant: Mutant, items: Sequence[pytest.Item], answer: int, passed: mmap.mmap, parent: int, seconds: float
+    mutant: Mutant, items: Sequence[pytest.Item], answer: int, progress: memoryview, parent: int, seconds: float
 ) -> NoReturn:
     status, detail = _BROKEN, f"there is no test {mutant.killed_by}"
     try:
@@ -174,7 +199,8 @@ def _be_child(
         if mutant is not CONTROL:
             resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
         if items and _is_planted(mutant):
-            status, detail = _run(mutant, items, passed, parent)
+            status, detail = _run(mutant, items, progress, parent)
+        progress[1] = math.inf
         if mutant.is_made and mutant is not CONTROL and status != _KILLED:
             status, detail = _judged_at_import(mutant, seconds, is_planted=status == _SURVIVED)
     except CannotPlantError as error:
@@ -199,14 +225,14 @@ def _is_planted(mutant: Mutant) -> bool:
     return True
 
 
-def _run(mutant: Mutant, items: Sequence[pytest.Item], passed: mmap.mmap, parent: int) -> tuple[int, str]:
+def _run(mutant: Mutant, items: Sequence[pytest.Item], progress: memoryview, parent: int) -> tuple[int, str]:
     """Returns the status and the failed test, for a run without a bug with what pytest says of it."""
     for number, item in enumerate(items):
         following = items[number + 1] if number + 1 < len(items) else None
         failed = next((report for report in runtestprotocol(item, log=False, nextitem=following) if report.failed), None)
         if failed:
             return _KILLED, item.nodeid if mutant is not CONTROL else f"{item.nodeid}\n{failed.longreprtext}"
-        passed[:8] = (number + 1).to_bytes(8, "little")
+        progress[0], progress[1] = number + 1, _CLOCK.monotonic()
         if os.getppid() != parent:
             end_group(os.getpid())  # nobody waits for the outcome
     return _SURVIVED, f"{len(items)} tests passed"
@@ -219,7 +245,8 @@ def _judged_at_import(mutant: Mutant, seconds: float, *, is_planted: bool) -> tu
     asked = [([own], _NO_PARTS)] if own.is_file() else []
     asked += [] if is_planted else [(mutant.tests, _NO_PARTS)]
     for paths, marked in asked:
-        options = [*_OPTIONS, f"--timeout={seconds:g}", "-m", marked]
+        ends = f"--override-ini=faulthandler_timeout={_LIMITS * seconds:g}"  # with faulthandler_exit_on_timeout
+        options = [*_OPTIONS, f"--timeout={seconds:g}", ends, "-m", marked]
         failed = judged_at_import(mutant.module, text, [*options, *map(str, paths)])
         if failed is not None:
             return _KILLED, AT_IMPORT + failed
@@ -227,7 +254,7 @@ def _judged_at_import(mutant: Mutant, seconds: float, *, is_planted: bool) -> tu
 
 
 def _outcome(child: _Child) -> Outcome:
-    said = os.read(child.report, 4096)
+    said, test = os.read(child.report, 4096), child.test
     os.close(child.report)
     end_group(child.pid)  # with the processes that its tests left behind
     os.waitpid(child.pid, 0)
@@ -237,7 +264,8 @@ def _outcome(child: _Child) -> Outcome:
             child.mutant, killed=False, detail=f"{child.count} tests passed in the budget", seconds=seconds, broken=True
         )
     if not said:
-        return Outcome(child.mutant, killed=True, detail=f"the process ended after {child.count} tests", seconds=seconds)
+        detail = f"{ENDED_IN}{test}" if test else f"the process ended after {child.count} tests"
+        return Outcome(child.mutant, killed=True, detail=detail, seconds=seconds)
     return Outcome(child.mutant, said[0] == _KILLED, said[1:].decode(errors="replace"), seconds, broken=said[0] == _BROKEN)
 
 

@@ -46,6 +46,18 @@ for outcome in run(others, jobs=1) + run([wrong], whole_package=True) + run([han
     print("outcome:", str(outcome).split()[0], outcome.detail)
 """
 
+_NEVER_ENDS = """
+from tests.mutants.mutant import Mutant
+from tests.mutants.server import run
+for killed_by in ("location/test_lru_cache.py", ""):
+    blocks = Mutant(
+        "blocks", "kafka_remote_client.location.lru_cache", old="value = self._values.get(key)", killed_by=killed_by,
+        new="while True: __import__('signal').alarm(0); __import__('time').sleep(0.1)",
+    )
+    for outcome in run([blocks], seconds=1, budget=600):
+        print("outcome:", str(outcome).split()[0], outcome.detail)
+"""
+
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
     """Runs in a separate process, which forks: threads and coverage of this one would disturb it."""
@@ -87,6 +99,14 @@ def test_outcomes_are_distinguished_and_a_hang_is_a_failure() -> None:
         "tests/location/test_lru_cache.py",
         "at import: tests/location/test_sasl_settings.py",
     }
+
+
+def test_a_test_that_its_time_limit_does_not_end_is_killed() -> None:
+    """The bug takes away the limit's signal; in the end of ``asyncio.run``, which waits for threads, it has come before."""
+    done = _run("-c", _NEVER_ENDS)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("outcome: ")]
+    expected = "outcome: killed the process ended in: tests/location/test_lru_cache.py::"
+    assert [line.startswith(expected) for line in lines] == [True, True], done.stdout + done.stderr
 
 
 def test_names_of_bugs_are_unique() -> None:
