@@ -154,13 +154,14 @@ def test_one_probe_without_bytes_or_tags_covers_all_partitions() -> None:
 
 
 class TierOfSegments(HeldTier):
-    """A tier in which each partition has its own segment."""
+    """A tier in which each partition has its own segment, so that the lineage of one answers for no other."""
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
         found = super().resolve(question)
         assert isinstance(found, ResolvedSegment)
         known = found.metadata.remote_log_segment_id
-        segment_id = attrs.evolve(known, id=UUID(int=1 + question.partition))
+        tip = attrs.evolve(known.topic_id_partition, partition=question.partition)
+        segment_id = attrs.evolve(known, topic_id_partition=tip, id=UUID(int=1 + question.partition))
         return attrs.evolve(found, metadata=attrs.evolve(found.metadata, remote_log_segment_id=segment_id))
 
 
