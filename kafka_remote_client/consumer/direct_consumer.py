@@ -49,7 +49,7 @@ from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.fetch.assemble import build_engine
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.location.sasl_settings import with_watched_oauth
+from kafka_remote_client.location.sasl_settings import with_watched_oauth, with_watched_tokens
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.records import slice_poll
@@ -74,7 +74,7 @@ def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mappin
     clock = SystemClock()
     metrics = FetchMetrics(clock)
     watched = with_watched_oauth(settings, clock)
-    connections = without_callbacks(watched)
+    connections = with_watched_tokens(without_callbacks(watched))
     engine = build_engine(remote, connections, clock, metrics)
     if engine is None:
         return False

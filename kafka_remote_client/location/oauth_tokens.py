@@ -7,7 +7,8 @@
     sasl.oauthbearer.method=oidc                    requested from sasl.oauthbearer.token.endpoint.url, by client credentials
 
 librdkafka alone calls a consumer's own ``oauth_cb``, at the usual times: :class:`OauthCallback` replaces it,
-forwards each call and keeps the token, which is then used here too. Without a consumer, this module calls it.
+forwards each call and keeps the token, which is then used here too. The engine has a :class:`WatchedTokens`, because the
+callback may refer to the consumer, which would never be freed. Without a consumer, this module calls it.
 
 References: RFC 6749 section 4.4, RFC 7519, KIP-255, KIP-768, librdkafka's CONFIGURATION.md.
 """
@@ -22,6 +23,7 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -30,7 +32,7 @@ import attrs
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationError
 
-__all__ = ["ClientCredentials", "OauthCallback", "Token", "TokenSource", "UnsecuredTokens"]
+__all__ = ["ClientCredentials", "OauthCallback", "Token", "TokenSource", "UnsecuredTokens", "WatchedTokens"]
 
 _LONGEST_ANSWER = 1 << 20
 _PIECE = 64 << 10
@@ -99,6 +101,29 @@ class OauthCallback:
             self._last = Token(str(answer[0]), int(float(answer[1]) * 1000), dict(extensions or {}))
         except (TypeError, ValueError, IndexError, OverflowError):
             self._last = None
+
+
+class WatchedTokens:
+    """An ``oauth_cb`` and TokenSource that forwards to an OauthCallback while a consumer has it.
+
+    Both raise SaslAuthenticationError after that.
+    """
+
+    def __init__(self, callback: OauthCallback) -> None:
+        self._callback = weakref.ref(callback)
+
+    def __call__(self, config: str) -> tuple[Any, ...]:
+        return self._alive()(config)
+
+    def token(self, deadline: Deadline) -> Token:
+        """As TokenSource."""
+        return self._alive().token(deadline)
+
+    def _alive(self) -> OauthCallback:
+        callback = self._callback()
+        if callback is None:
+            raise SaslAuthenticationError("the consumer with this oauth_cb was dropped")
+        return callback
 
 
 class UnsecuredTokens:

@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.oauth_tokens import ClientCredentials, OauthCallback, TokenSource, UnsecuredTokens
+from kafka_remote_client.location.oauth_tokens import (
+    ClientCredentials,
+    OauthCallback,
+    TokenSource,
+    UnsecuredTokens,
+    WatchedTokens,
+)
 from kafka_remote_client.protocol.sasl import SCRAM_MECHANISMS, Conversation, SaslAuthenticator, oauthbearer, plain, scram
 from kafka_remote_client.protocol.tls import client_context
 
@@ -66,7 +72,7 @@ def _with_tokens(source: TokenSource) -> Callable[[Deadline], Conversation]:
 def _token_source(settings: Mapping[str, object], clock: Clock) -> TokenSource:
     callback = settings.get("oauth_cb")
     config = _text(settings, f"{_OAUTH}config")
-    if isinstance(callback, OauthCallback):
+    if isinstance(callback, OauthCallback | WatchedTokens):
         return callback
     if callable(callback):
         return OauthCallback(callback, config, clock, calls_itself=True)

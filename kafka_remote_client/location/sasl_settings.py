@@ -24,7 +24,7 @@ from kafka_remote_client.protocol.tls import security_protocol
 if TYPE_CHECKING:
     from kafka_remote_client.protocol.sasl import SaslAuthenticator
 
-__all__ = ["authenticator", "with_watched_oauth"]
+__all__ = ["authenticator", "with_watched_oauth", "with_watched_tokens"]
 
 _PROTOCOLS = {"plaintext": False, "ssl": False, "sasl_plaintext": True, "sasl_ssl": True}
 
@@ -53,3 +53,14 @@ def with_watched_oauth(settings: Mapping[str, object], clock: Clock) -> dict[str
 
     config = str(settings.get("sasl.oauthbearer.config") or "")
     return {**settings, "oauth_cb": OauthCallback(callback, config, clock, calls_itself=False)}
+
+
+def with_watched_tokens(watched: Mapping[str, object]) -> dict[str, object]:
+    """Returns the settings of :func:`with_watched_oauth` for an engine, which must not keep the application's callback."""
+    callback = watched.get("oauth_cb")
+    if not callable(callback):
+        return dict(watched)
+    from kafka_remote_client.location.oauth_tokens import OauthCallback, WatchedTokens  # noqa: PLC0415 - as above
+
+    assert isinstance(callback, OauthCallback)
+    return {**watched, "oauth_cb": WatchedTokens(callback)}

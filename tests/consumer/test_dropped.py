@@ -117,16 +117,19 @@ class Application:
         self.consumer = kind({**settings, **given})
         self.consumer.subscribe([TOPIC], on_assign=self.called, on_revoke=self.called, on_lost=self.called)
 
-    def called(self, *_: Any) -> Any:
-        """A callback of any kind."""
+    def called(self, *_: Any) -> tuple[str, float]:
+        """A callback of any kind. Only that of ``oauth_cb`` must return something: a token and its expiry."""
+        return "token", 4e9
 
 
-@pytest.mark.parametrize("callback", ["error_cb", "stats_cb", "throttle_cb", "on_commit", "logger", "none"])
+@pytest.mark.parametrize("callback", ["error_cb", "stats_cb", "throttle_cb", "on_commit", "oauth_cb", "logger", "none"])
 @pytest.mark.parametrize("kind", [confluent_kafka.Consumer, Consumer])
 def test_a_collection_frees_a_consumer_whose_callbacks_refer_to_it(
     cluster: EmbeddedCluster, kind: Callable[[dict[str, Any]], Any], callback: str
 ) -> None:
     settings = plain_settings(cluster) if kind is confluent_kafka.Consumer else direct_settings(cluster)
+    if callback == "oauth_cb":  # nothing else calls it; the cluster refuses the connections
+        settings |= {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER", "log_level": 0}
     application = Application(kind, settings, *([] if callback == "none" else [callback]))
     reference = weakref.ref(application)
     del application

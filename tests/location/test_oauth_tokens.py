@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import ssl
 import threading
@@ -20,8 +21,9 @@ from kafka_remote_client.location.oauth_tokens import (
     OauthCallback,
     Token,
     UnsecuredTokens,
+    WatchedTokens,
 )
-from kafka_remote_client.location.sasl_settings import with_watched_oauth
+from kafka_remote_client.location.sasl_settings import with_watched_oauth, with_watched_tokens
 from tests.support.certificates import Authority
 from tests.support.clocks import TickingClock
 from tests.support.locations import ManualClock
@@ -62,6 +64,24 @@ def test_only_librdkafka_calls_a_consumers_token_callback() -> None:
     with pytest.raises(SaslAuthenticationError):
         watched.token(ample(clock))
     assert calls == ["c"]
+
+
+def test_an_engine_has_the_tokens_and_does_not_keep_the_callback() -> None:
+    clock = ManualClock(now=1000.0)
+    settings = with_watched_oauth({"oauth_cb": lambda config: (f"token-of-{config}", 1010.0), "group.id": "g"}, clock)
+    of_engine = with_watched_tokens(settings)
+    tokens = of_engine["oauth_cb"]
+    assert isinstance(tokens, WatchedTokens)
+    assert of_engine["group.id"] == "g"
+    with pytest.raises(SaslAuthenticationError, match="an expired token"):
+        tokens.token(ample(clock))
+    assert tokens("c") == ("token-of-c", 1010.0), "clients of the engine's own call it too"
+    assert tokens.token(ample(clock)) == Token("token-of-c", 1_010_000)
+    settings.clear()
+    gc.collect()
+    for call in (lambda: tokens("c"), lambda: tokens.token(ample(clock))):
+        with pytest.raises(SaslAuthenticationError, match="was dropped"):
+            call()
 
 
 def test_callback_without_a_consumer_is_called_once_for_each_token() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationError
 from kafka_remote_client.location import sasl_mechanisms
-from kafka_remote_client.location.oauth_tokens import ClientCredentials, OauthCallback, UnsecuredTokens
+from kafka_remote_client.location.oauth_tokens import ClientCredentials, OauthCallback, UnsecuredTokens, WatchedTokens
 from kafka_remote_client.location.sasl_settings import authenticator
 from tests.support.locations import ManualClock
 
@@ -55,7 +55,8 @@ def test_the_applications_callback_gives_its_tokens() -> None:
     with pytest.raises(SaslAuthenticationError):
         first_message({**BEARER, "oauth_cb": watched})
     watched("")
-    assert first_message({**BEARER, "oauth_cb": watched}) == b"n,,\1auth=Bearer t\1\1"
+    for source in (watched, WatchedTokens(watched)):
+        assert first_message({**BEARER, "oauth_cb": source}) == b"n,,\1auth=Bearer t\1\1"
 
 
 def test_unsecured_tokens_are_made_by_this_package() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.location.sasl_settings import authenticator, with_watched_oauth
+from kafka_remote_client.location.sasl_settings import authenticator, with_watched_oauth, with_watched_tokens
 from tests.support.locations import ManualClock
 
 CLOCK = ManualClock()
@@ -22,7 +22,6 @@ def test_an_unknown_protocol_is_refused_by_name() -> None:
 
 
 def test_settings_without_a_callback_stay_as_they_are() -> None:
-    assert with_watched_oauth({"group.id": "g", "oauth_cb": "no callable"}, ManualClock()) == {
-        "group.id": "g",
-        "oauth_cb": "no callable",
-    }
+    settings = {"group.id": "g", "oauth_cb": "no callable"}
+    assert with_watched_oauth(settings, ManualClock()) == settings
+    assert with_watched_tokens(settings) == settings
