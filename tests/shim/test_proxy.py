@@ -10,6 +10,7 @@ import struct
 import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -291,6 +292,42 @@ def test_a_client_that_stops_reading_is_disconnected() -> None:
             return shim.metrics().get("connections_closed") == 1
 
         wait_until(cut, "the connection to be cut")
+        assert shim.metrics()["connections_dropped.write"] == 1
+
+
+def test_a_broker_that_stops_reading_ends_the_connection() -> None:
+    release, clock = threading.Event(), ManualClock()
+
+    def reply(request: ReceivedRequest) -> bytes:
+        if request.correlation_id == 2:
+            release.wait(60)
+        return echo(request)
+
+    def send(client: RawClient) -> None:
+        with contextlib.suppress(OSError):  # the connection ends meanwhile
+            client.send(heartbeat(3, bytes(32 << 20)))
+
+    with (
+        ThreadPoolExecutor(1) as pool,
+        ScriptedBroker(reply) as broker,
+        Shim(ShimConfig(broker.address, write_timeout=1), clock=clock) as shim,
+        RawClient(shim.bootstrap_servers) as client,
+    ):
+        client.send(heartbeat(1))
+        assert client.read()
+        client.send(heartbeat(2))
+        pool.submit(send, client)
+
+        def cut() -> bool:
+            """Time passes only while bytes wait for the broker."""
+            if shim.metrics()["buffered_bytes"]:
+                clock.now += 2
+            return shim.metrics().get("connections_closed") == 1
+
+        try:
+            wait_until(cut, "the connection to be cut", seconds=30)
+        finally:
+            release.set()
         assert shim.metrics()["connections_dropped.write"] == 1
 
 
