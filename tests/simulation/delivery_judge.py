@@ -43,7 +43,10 @@ class DeliveryJudge:
         self._groups: dict[str, str] = {}
         self._spans = 0
         self._limits: dict[tuple[str, int], int] = {}
-        """Up to where the members of a group got records, began, or know a committed offset, by group and partition."""
+        """Up to where the members of a group got records, began, or know a committed offset, by group and partition.
+
+        -1: not known. A read that begins at the end of the log is there only with its first record.
+        """
 
     def judge(self, events: Sequence[Event]) -> None:
         """``events``: the whole history. Looks at what is new. Raises ViolationError."""
@@ -70,7 +73,10 @@ class DeliveryJudge:
     def _note_starts(self) -> None:
         spans = self._walker.walk.spans
         for span in spans[self._spans :]:
-            self._reach(span.consumer, span.key[1], -1 if span.start is None else span.start)
+            if span.begins_at_the_end:
+                self._limits[self._groups[span.consumer], span.key[1]] = -1
+            else:
+                self._reach(span.consumer, span.key[1], -1 if span.start is None else span.start)
         self._spans = len(spans)
 
     def _reach(self, consumer: str, partition: int, offset: int) -> None:

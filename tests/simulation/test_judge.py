@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_END
 
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import IsolationLevel
@@ -256,6 +257,18 @@ def test_a_commit_of_what_another_member_got_breaks_no_rule() -> None:
     consumer.told(Committed, places=(Place("orders", 0, COMMITTED[5].offset),), seen=True)
     consumer.told(Committed, places=(Place("orders", 0, COMMITTED[5].offset),))
     consumer.gets()
+
+
+def test_a_commit_is_judged_from_the_first_record_on_after_a_start_at_the_end() -> None:
+    consumer, later = Consumed(), COMMITTED[5:8]
+    consumer.gets(consumed(COMMITTED[0]))
+    consumer.told(Sought, place=Place("orders", 0, OFFSET_END))
+    consumer.told(Committed, places=(Place("orders", 0, later[0].offset),))
+    consumer.gets()
+    consumer.gets(consumed(later[0]))
+    consumer.told(Committed, places=(Place("orders", 0, later[2].offset),))
+    with broken("I8"):
+        consumer.gets()
 
 
 def test_a_record_below_the_committed_start_is_found_at_once() -> None:

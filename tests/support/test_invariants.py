@@ -169,6 +169,9 @@ SOUND: dict[str, Callable[[], Written]] = {
     ),
     "commit": lambda: Written().poll(0, 1).note(Positioned, **commit(2)).note(Committed, **commit(2)),
     "commit-of-what-was-stored": lambda: Written().poll(0).note(Stored, **commit(9)).note(Committed, **commit(9)),
+    "commit-after-a-start-at-the-end": lambda: (
+        Written().poll(0).note(Revoked, keys=(TP,)).assign(OFFSET_END).note(Committed, **commit(6))
+    ),
     "commit-of-before": lambda: (
         Written(start=0).note(Committed, seen=True, **commit(9)).poll(0).note(Committed, seen=True, **commit(9))
     ),
@@ -273,6 +276,10 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
     "before-the-seek": ("I7", lambda: Written().poll(0).note(Sought, place=Place(*TP, 5)).poll(1)),
     "position-ahead": ("I8", lambda: Written().poll(0).note(Positioned, **commit(2))),
     "commit-ahead": ("I8", lambda: Written().poll(0).note(Committed, **commit(2))),
+    "commit-ahead-after-a-start-at-the-end": (
+        "I8",
+        lambda: Written().poll(0).note(Revoked, keys=(TP,)).assign(OFFSET_END).poll(6).note(Committed, **commit(9)),
+    ),
     "commit-ahead-of-the-log-start": (
         "I8",
         lambda: Written().poll(0).note(Moved, "", key=TP, log_start=5).note(Committed, **commit(HOLE)),

@@ -45,6 +45,7 @@ class _Requested:
         self._spans = 0
         self._stored: dict[Key, int] = {}
         self._limits: dict[tuple[str | None, Key], int] = {}
+        self._at_the_end: set[tuple[str | None, Key]] = set()
         self._handed: defaultdict[tuple[str | None, Key], dict[int, int | None]] = defaultdict(dict)
 
     def see(self, event: Event) -> None:
@@ -54,6 +55,10 @@ class _Requested:
         for span in self._walker.walk.spans[self._spans :]:
             place = self._groups.get(span.consumer), span.key
             self._limits[place] = max(self._limits.get(place, -1), span.start or -1)
+            if span.begins_at_the_end:
+                self._at_the_end.add(place)
+            elif span.start is not None:
+                self._at_the_end.discard(place)
         self._spans = len(self._walker.walk.spans)
         if isinstance(event, Stored) or (isinstance(event, Committed) and event.seen):
             for one in event.places:
@@ -65,10 +70,15 @@ class _Requested:
                     place, after = (self._groups.get(event.consumer), record.place), record.offset + 1
                     self._handed[place][after] = record.leader_epoch
                     self._limits[place] = max(self._limits[place], after)
+                    self._at_the_end.discard(place)
 
     def limit(self, consumer: str, key: Key) -> int:
-        """The highest offset that was stored, seen as committed, a start, or after a delivered record; -1 without any."""
-        return max(self._stored.get(key, -1), self._limits.get((self._groups.get(consumer), key), -1))
+        """The highest offset that was stored, seen as committed, a start, or after a delivered record; -1 without any.
+
+        It is not known (-1) from a start at the end of the log until the first record from there.
+        """
+        place = self._groups.get(consumer), key
+        return -1 if place in self._at_the_end else max(self._stored.get(key, -1), self._limits.get(place, -1))
 
     def log_start(self, key: Key) -> int:
         """The offset below which the log has no records any more."""
