@@ -172,6 +172,15 @@ SOUND: dict[str, Callable[[], Written]] = {
     "commit-after-a-start-at-the-end": lambda: (
         Written().poll(0).note(Revoked, keys=(TP,)).assign(OFFSET_END).note(Committed, **commit(6))
     ),
+    "records-read-before-the-log-start-moved": lambda: (
+        Written(announces_ends=False)
+        .poll(0)
+        .note(Moved, "", key=TP, log_start=END)
+        .poll(1)
+        .poll(took=61.0)
+        .poll(took=61.0)
+        .note(Closed)
+    ),
     "commit-of-before": lambda: (
         Written(start=0).note(Committed, seen=True, **commit(9)).poll(0).note(Committed, seen=True, **commit(9))
     ),

@@ -79,7 +79,7 @@ def _waits(
 
     ``made``: the events about the partition's records, by offset. ``announces``: whether the consumer gets ends.
     """
-    at, reported = span.start, False
+    at, floor, reported = span.start, 0, False
     since: Event | None = None
     began = 0.0
     first = bisect_right(concern, span.began.number, key=lambda event: event.number)
@@ -90,9 +90,9 @@ def _waits(
     for event in [*(event for event in before if isinstance(event, Moved)), *concern[first:stop]]:
         if isinstance(event, Outage):
             out, since = not event.over, None
-        elif isinstance(event, Moved):
-            if event.key == span.key and at is not None and event.log_start > at:
-                at, since = event.log_start, None
+        elif isinstance(event, Moved) and event.key == span.key:
+            floor = max(floor, event.log_start)
+            at, since = (floor, None) if at is not None and floor > at else (at, since)
         elif isinstance(event, Paused | Resumed) and span.key in event.keys:
             paused, since = isinstance(event, Paused), None
         elif isinstance(event, Polled):
@@ -107,7 +107,7 @@ def _waits(
                     yield Wait(span.consumer, span.key, wanted, event.at - began, since, event)
             if came or ended or not due:
                 since = None
-            at = came[-1] + 1 if came else at
+            at = max(came[-1] + 1, floor) if came else at  # records that were read before the log's start moved come later
             reported = ended or (reported and not came)
     last = history.events[-1] if span.ended is None else span.ended
     if since is not None and at is not None:
