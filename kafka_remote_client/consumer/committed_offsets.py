@@ -142,7 +142,7 @@ class CommittedOffsets:
             self._inner.store_offsets(*args, **kwargs)  # raises
         elif self._stores:
             self._inner.store_offsets(offsets=[])  # raises where the consumer is closed
-            raise invalid("StoreOffsets failed: enable.auto.offset.store is true")
+            raise invalid("StoreOffsets failed: Local: Invalid argument or configuration")
         elif is_message and (message.error() is not None or message.offset() is None):
             self._inner.store_offsets(message=message)  # raises
         else:

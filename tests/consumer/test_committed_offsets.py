@@ -301,7 +301,7 @@ def test_the_application_stores_what_it_likes_where_it_is_not_withheld() -> None
 
 
 def test_storing_is_refused_while_it_is_automatic() -> None:
-    with pytest.raises(KafkaException, match=r"enable\.auto\.offset\.store"):
+    with pytest.raises(KafkaException, match="StoreOffsets failed: Local: Invalid argument or configuration"):
         Rig().offsets.store_offsets((), {"offsets": [at(3)]})
 
 
