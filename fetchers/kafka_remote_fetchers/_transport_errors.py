@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 _WITHOUT_TLS = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"})
 """OpenSSL's reasons for bytes that are no TLS record."""
+_UNTRUSTED = frozenset({2, 18, 19, 20, 21})
+"""OpenSSL's X509_V_ERR codes for a certificate whose CA is not known. Another CA file does not help with the others."""
 
 
 class NameNotResolvedError(OSError):
@@ -52,11 +54,27 @@ def guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 def tls_failure(error: BaseException, host: str) -> RemoteStorageError | None:
-    """The error of a handshake that failed, from a library's error; None if it is about the store's certificate."""
+    """The error of a handshake that failed, from a library's error; None if the CA of the store's certificate is not known.
+
+    urllib3 may compare the names itself. Then no error of OpenSSL is behind the library's error.
+    """
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
-    return None if cause is None or isinstance(cause, ssl.SSLCertVerificationError) else _handshake_failed(cause, host)
+    if cause is None:
+        return _invalid_certificate(host, "it is not valid for this host")
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return None if _is_untrusted(cause) else _invalid_certificate(host, cause.verify_message)
+    return _handshake_failed(cause, host)
+
+
+def _is_untrusted(error: ssl.SSLCertVerificationError) -> bool:
+    return error.verify_code in _UNTRUSTED
+
+
+def _invalid_certificate(host: str, reason: str) -> RemoteStorageError:
+    checks = "check the store's certificate, and the host in its URL"
+    return RemoteStorageError(f"cannot verify the certificate of {host}: {reason.rstrip('.')}; {checks}")
 
 
 def _handshake_failed(error: ssl.SSLError, host: str) -> RemoteStorageError:
@@ -72,6 +90,8 @@ def transport_error(error: Exception, host: str) -> RemoteStorageError:
     if isinstance(error, NameNotResolvedError):
         return RemoteStorageUnavailableError(f"cannot resolve the host name of {host}; check the store's host and the DNS")
     if isinstance(error, ssl.SSLCertVerificationError):
+        if not _is_untrusted(error):
+            return _invalid_certificate(host, error.verify_message)
         return RemoteStorageError(
             f"cannot verify the certificate of {host} ({error.verify_message}); "
             "remote.storage.fetcher.ssl.ca.location must name the CA that signed it"

@@ -25,6 +25,7 @@ from kafka_remote_client.shim.http_server import ConnectionListener
 from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, read_all, segment_metadata, texts_of
 from tests.support.store_client import CERTIFICATES, DATA, KEY, fetch, presigned_fetcher
 
+CHECKS = "check the store's certificate, and the host in its URL"
 BAD_CERTIFICATES = [
     "expired",
     "not-yet-valid",
@@ -255,6 +256,24 @@ def test_s04_f20_a_bad_certificate_is_refused_before_the_request(certificate: st
         assert type(caught.value) is RemoteStorageError
         assert origin.exchanges == []
         fetcher.close()
+
+
+@pytest.mark.parametrize(
+    ("certificate", "reason"),
+    [
+        ("expired", "certificate has expired"),
+        ("not-yet-valid", "certificate is not yet valid"),
+        ("wrong-name", "IP address mismatch, certificate is not valid for '127.0.0.1'"),
+    ],
+)
+def test_no_ca_is_suggested_for_an_expired_or_foreign_certificate(certificate: str, reason: str) -> None:
+    with ScriptedOrigin({KEY: DATA}, ssl_context=server_context(certificate)) as origin:
+        fetcher = presigned_fetcher(origin.authority)
+        with pytest.raises(RemoteStorageError) as caught:
+            fetch(fetcher, origin)
+        fetcher.close()
+        told = f"cannot verify the certificate of {origin.authority}: {reason}; {CHECKS}"
+    assert str(caught.value) == told
 
 
 def test_s04_our_own_authority_is_not_trusted_unless_configured() -> None:

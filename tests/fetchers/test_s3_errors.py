@@ -21,6 +21,10 @@ from kafka_remote_client.errors import (
 )
 from tests.support.guarded_errors import check_guarded
 
+UNTRUSTED = ssl.SSLCertVerificationError(1, "canary")
+UNTRUSTED.verify_code, UNTRUSTED.verify_message = 19, "self-signed certificate in certificate chain"
+EXPIRED = ssl.SSLCertVerificationError(1, "canary")
+EXPIRED.verify_code, EXPIRED.verify_message = 10, "certificate has expired"
 URL = "https://canary.example/key?X-Amz-Signature=canary"
 
 
@@ -59,8 +63,12 @@ def test_each_exception_has_its_error_and_keeps_its_text(raised: Exception, kind
 @pytest.mark.parametrize(
     ("cause", "said"),
     [
-        (None, "cannot verify the certificate of store.example; remote.storage.fetcher.ssl.ca.location must name"),
-        (ssl.SSLCertVerificationError(1, "canary"), "cannot verify the certificate of store.example"),
+        (None, "cannot verify the certificate of store.example: it is not valid for this host; check the store's certificate"),
+        (
+            UNTRUSTED,
+            "cannot verify the certificate of store.example; remote.storage.fetcher.ssl.ca.location must name",
+        ),
+        (EXPIRED, "cannot verify the certificate of store.example: certificate has expired; check the store's certificate"),
         (ssl.SSLError(1, "canary"), "store.example does not answer with TLS; its URL must begin with http"),
     ],
 )
