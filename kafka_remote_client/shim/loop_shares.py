@@ -8,7 +8,7 @@ One event loop serves all clients, so the work for one client delays all others.
     each address of admitted  | the fair level, ``limit`` at most; all of   | from connection to connection
     clients                   | the loop if no other address uses it        |
 
-Requests that only set up a connection also count as work of a client that is not admitted: the caller says so.
+Requests that only set up a connection also count as work of a client that is not admitted: the caller says so (``setting_up``).
 
 The fair level is the largest share with which the demands of all addresses fit into 0.9 of the loop (max-min fairness). An
 address that needs less than the level never waits. One that needs more gets the level. So 250 connections of one address weigh
@@ -113,22 +113,22 @@ class LoopShares(Generic[W]):
         self._admitted: dict[str, _Account[W]] = {}
         self._level = 1.0
 
-    def charge(self, address: str, seconds: float, *, admitted: bool) -> None:
+    def charge(self, address: str, seconds: float, *, setting_up: bool) -> None:
         """Counts ``seconds`` of the loop's time for a client of ``address``."""
         now = self._clock.monotonic()
-        self._account(address, admitted, now).charge(seconds, now)
+        self._account(address, setting_up, now).charge(seconds, now)
         if now - self._since >= _INTERVAL_SECONDS:
             self._adjust(now)
 
-    def exceeded(self, address: str, *, admitted: bool) -> bool:
+    def exceeded(self, address: str, *, setting_up: bool) -> bool:
         """Whether a client of ``address`` has to wait for its turn now."""
         now = self._clock.monotonic()
-        account = self._account(address, admitted, now)
+        account = self._account(address, setting_up, now)
         return bool(account.queue) or account.due() > now
 
-    def wait(self, address: str, waiter: W, *, admitted: bool) -> None:
+    def wait(self, address: str, waiter: W, *, setting_up: bool) -> None:
         """Queues a waiter, once."""
-        self._account(address, admitted, self._clock.monotonic()).join(address, waiter)
+        self._account(address, setting_up, self._clock.monotonic()).join(address, waiter)
 
     def leave(self, address: str, waiter: W) -> None:
         """Ends the wait of a waiter, if it waits."""
@@ -159,8 +159,8 @@ class LoopShares(Generic[W]):
     def _all(self) -> tuple[_Account[W], ...]:
         return (self._unadmitted, *self._admitted.values())
 
-    def _account(self, address: str, admitted: bool, now: float) -> _Account[W]:
-        if not admitted:
+    def _account(self, address: str, setting_up: bool, now: float) -> _Account[W]:
+        if setting_up:
             return self._unadmitted
         account = self._admitted.get(address)
         if account is None:

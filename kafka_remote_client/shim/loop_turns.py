@@ -81,7 +81,7 @@ class LoopTurns:
         """Counts the work for this client."""
         self._depth -= 1
         if not self._depth:
-            self._shares.charge(client.peer, _EVENT_SECONDS * self.slowdown, admitted=not client.setting_up)
+            self._shares.charge(client.peer, _EVENT_SECONDS * self.slowdown, setting_up=client.setting_up)
             self._spent(client)
 
     @types.coroutine
@@ -109,7 +109,7 @@ class LoopTurns:
         worked = now - self._began
         self._worked += worked
         self._took += max(worked, now_at - self._began_at)
-        self._shares.charge(client.peer, worked * self.slowdown, admitted=not client.setting_up)
+        self._shares.charge(client.peer, worked * self.slowdown, setting_up=client.setting_up)
         self._began, self._began_at = now, now_at
         if self._took > _LATELY_SECONDS:
             self._worked /= 2
@@ -122,7 +122,7 @@ class LoopTurns:
 
     def may_enter(self, client: Client) -> bool:
         """Whether a new connection is served now. If not, its turn comes later."""
-        if not self._shares.exceeded(client.peer, admitted=False):
+        if not self._shares.exceeded(client.peer, setting_up=True):
             return True
         self._counters.add("connections_paced")
         self._wait(client)
@@ -130,7 +130,7 @@ class LoopTurns:
 
     def entered(self, client: Client) -> None:
         """Counts the cost of a new connection that is served from now on."""
-        self._shares.charge(client.peer, _ENTERING_SECONDS * self.slowdown, admitted=False)
+        self._shares.charge(client.peer, _ENTERING_SECONDS * self.slowdown, setting_up=True)
 
     def may_go_on(self, client: Client) -> bool:
         """Counts a request between :meth:`begin` and :meth:`end`. Whether the next one may follow; else its turn comes."""
@@ -140,7 +140,7 @@ class LoopTurns:
             self._counters.add("requests_paced.max_request_rate_per_ip")
             asyncio.get_running_loop().call_later(pause, client.turn)
             return False
-        if self._shares.exceeded(client.peer, admitted=not client.setting_up):
+        if self._shares.exceeded(client.peer, setting_up=client.setting_up):
             self._counters.add(f"requests_paced.{'unadmitted' if client.setting_up else 'share'}")
             self._wait(client)
             return False
@@ -156,7 +156,7 @@ class LoopTurns:
             self._ticking.cancel()
 
     def _wait(self, client: Client) -> None:
-        self._shares.wait(client.peer, client, admitted=not client.setting_up)
+        self._shares.wait(client.peer, client, setting_up=client.setting_up)
         if self._ticking is None:
             self._tick_later(_TICK_SECONDS)
 

@@ -542,7 +542,7 @@ def test_a_connection_that_ends_before_its_turn_is_closed(end: str) -> None:
         connection = unconnected(clock, owner, shares)
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as peer:
             client, _ = server.accept()
-            shares.charge("127.0.0.1", 1.0, admitted=False)
+            shares.charge("127.0.0.1", 1.0, setting_up=True)
             connection.accepted(client)
             assert shares.waiting
             connection.drop("idle") if end == "drop" else connection.close()

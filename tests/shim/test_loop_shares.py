@@ -17,13 +17,13 @@ def served(one: LoopShares[str], clock: ManualClock, costs: dict[str, float], se
     got = dict.fromkeys(costs, 0.0)
     end = clock.now + seconds
     for address in costs:
-        one.wait(address, address, admitted=True)
+        one.wait(address, address, setting_up=False)
     while clock.now < end:
         while (address := one.turn()) is not None:
             clock.now += costs[address]
             got[address] += costs[address]
-            one.charge(address, costs[address], admitted=True)
-            one.wait(address, address, admitted=True)
+            one.charge(address, costs[address], setting_up=False)
+            one.wait(address, address, setting_up=False)
         clock.now += 0.0001
     return got
 
@@ -49,22 +49,22 @@ def test_an_address_alone_never_waits() -> None:
     clock = ManualClock()
     one = shares(clock)
     for _ in range(1_000):
-        one.charge("a", 0.001, admitted=True)
-        assert not one.exceeded("a", admitted=True)
+        one.charge("a", 0.001, setting_up=False)
+        assert not one.exceeded("a", setting_up=False)
         clock.now += 0.001
 
 
 def test_a_flooding_address_gets_the_limit_beside_others() -> None:
     clock = ManualClock()
     one = shares(clock)
-    one.charge("light", 0.0001, admitted=True)
+    one.charge("light", 0.0001, setting_up=False)
     got = 0.0
     for _ in range(2_000):
         clock.now += 0.0005
-        one.charge("light", 0.00001, admitted=True)
-        assert not one.exceeded("light", admitted=True)
-        if not one.exceeded("flood", admitted=True):
-            one.charge("flood", 0.0005, admitted=True)
+        one.charge("light", 0.00001, setting_up=False)
+        assert not one.exceeded("light", setting_up=False)
+        if not one.exceeded("flood", setting_up=False):
+            one.charge("flood", 0.0005, setting_up=False)
             got += 0.0005
     assert got == pytest.approx(0.4, rel=0.05)
 
@@ -79,11 +79,11 @@ def test_addresses_that_flood_share_alike_whatever_their_requests_cost() -> None
 def test_connections_of_an_address_take_turns() -> None:
     clock = ManualClock()
     one = shares(clock)
-    one.charge("other", 0.001, admitted=True)
-    one.charge("a", 0.1, admitted=True)
+    one.charge("other", 0.001, setting_up=False)
+    one.charge("a", 0.1, setting_up=False)
     for name in ("first", "second", "third"):
-        one.wait("a", name, admitted=True)
-    one.wait("a", "first", admitted=True)  # keeps its place
+        one.wait("a", name, setting_up=False)
+    one.wait("a", "first", setting_up=False)  # keeps its place
     order = []
     while one.waiting:
         clock.now += 1
@@ -94,14 +94,14 @@ def test_connections_of_an_address_take_turns() -> None:
 def test_others_wait_behind_those_that_wait() -> None:
     clock = ManualClock()
     one = shares(clock)
-    one.charge("other", 0.001, admitted=True)
-    one.charge("a", 0.01, admitted=True)
-    assert one.exceeded("a", admitted=True)
-    one.wait("a", "first", admitted=True)
+    one.charge("other", 0.001, setting_up=False)
+    one.charge("a", 0.01, setting_up=False)
+    assert one.exceeded("a", setting_up=False)
+    one.wait("a", "first", setting_up=False)
     clock.now += 1
-    assert one.exceeded("a", admitted=True), "somebody waits"
+    assert one.exceeded("a", setting_up=False), "somebody waits"
     assert one.turn() == "first"
-    assert not one.exceeded("a", admitted=True)
+    assert not one.exceeded("a", setting_up=False)
 
 
 def test_clients_not_admitted_get_a_tenth_beside_admitted_ones() -> None:
@@ -110,11 +110,11 @@ def test_clients_not_admitted_get_a_tenth_beside_admitted_ones() -> None:
     got = 0.0
     for step in range(4_400):
         clock.now += 0.0005
-        one.charge("admitted", 0.00001, admitted=True)
-        if not one.exceeded(f"flood-{step}", admitted=False):
-            one.charge(f"flood-{step}", 0.0005, admitted=False)
+        one.charge("admitted", 0.00001, setting_up=False)
+        if not one.exceeded(f"flood-{step}", setting_up=True):
+            one.charge(f"flood-{step}", 0.0005, setting_up=True)
             got += 0.0005 * (step >= 400)  # the first interval is over
-        assert not one.exceeded("admitted", admitted=True)
+        assert not one.exceeded("admitted", setting_up=False)
     assert got / 2 == pytest.approx(0.1, rel=0.1)
 
 
@@ -122,12 +122,12 @@ def test_clients_not_admitted_get_a_tenth_during_a_pause_of_admitted_ones() -> N
     """An honest client on a busy machine may use no time of the loop for some tenths of a second."""
     clock = ManualClock(0.0)
     one = shares(clock)
-    one.charge("admitted", 0.001, admitted=True)
+    one.charge("admitted", 0.001, setting_up=False)
     got, gets = {}, 0.0
     for step in range(1, 4_000):
         clock.now = step * 0.0005
-        if not one.exceeded("flood", admitted=False):
-            one.charge("flood", 0.0005, admitted=False)
+        if not one.exceeded("flood", setting_up=True):
+            one.charge("flood", 0.0005, setting_up=True)
             gets += 0.0005
         if step % 1_000 == 0:
             got[clock.now], gets = gets, 0.0
@@ -142,11 +142,11 @@ def test_few_new_connections_do_not_wait_beside_admitted_clients(cost: float, wa
     clock = ManualClock(0.0)
     one = shares(clock)
     clock.now = 0.1
-    one.charge("admitted", 0.001, admitted=True)
-    one.charge("new", cost, admitted=False)
-    assert one.exceeded("new", admitted=False) is waits
+    one.charge("admitted", 0.001, setting_up=False)
+    one.charge("new", cost, setting_up=True)
+    assert one.exceeded("new", setting_up=True) is waits
     clock.now += 0.011
-    assert not one.exceeded("new", admitted=False), "a tenth of the time that passes"
+    assert not one.exceeded("new", setting_up=True), "a tenth of the time that passes"
 
 
 def test_clients_not_admitted_get_most_of_an_idle_loop() -> None:
@@ -156,8 +156,8 @@ def test_clients_not_admitted_get_most_of_an_idle_loop() -> None:
     got = 0.0
     for _ in range(2_000):
         clock.now += 0.0005
-        if not one.exceeded("a", admitted=False):
-            one.charge("a", 0.0005, admitted=False)
+        if not one.exceeded("a", setting_up=True):
+            one.charge("a", 0.0005, setting_up=True)
             got += 0.0005
     assert got == pytest.approx(0.9, rel=0.05)
 
@@ -166,10 +166,10 @@ def test_addresses_not_admitted_take_turns() -> None:
     """One newcomer of another address does not wait for a hundred of a hostile one."""
     clock = ManualClock()
     one = shares(clock)
-    one.charge("hostile", 1.0, admitted=False)
+    one.charge("hostile", 1.0, setting_up=True)
     for number in range(100):
-        one.wait("hostile", f"hostile-{number}", admitted=False)
-    one.wait("honest", "honest", admitted=False)
+        one.wait("hostile", f"hostile-{number}", setting_up=True)
+    one.wait("honest", "honest", setting_up=True)
     order: list[str | None] = []
     while len(order) < 4:
         clock.now += 1
@@ -179,11 +179,11 @@ def test_addresses_not_admitted_take_turns() -> None:
 
 def test_the_turn_belongs_to_the_account_that_is_due_for_longest() -> None:
     clock, one = pair(limit=0.5)
-    one.charge("other", 0.002, admitted=True)
-    one.charge("a", 0.001, admitted=True)
-    one.charge("late", 0.0003, admitted=False)
-    for address, admitted in (("other", True), ("a", True), ("late", False)):
-        one.wait(address, address, admitted=admitted)
+    one.charge("other", 0.002, setting_up=False)
+    one.charge("a", 0.001, setting_up=False)
+    one.charge("late", 0.0003, setting_up=True)
+    for address, setting_up in (("other", False), ("a", False), ("late", True)):
+        one.wait(address, address, setting_up=setting_up)
     clock.now = 1.0
     assert [one.turn() for _ in range(4)] == ["late", "a", "other", None]
 
@@ -191,9 +191,9 @@ def test_the_turn_belongs_to_the_account_that_is_due_for_longest() -> None:
 def test_who_leaves_gets_no_turn() -> None:
     clock = ManualClock()
     one = shares(clock)
-    for admitted in (False, True):
-        one.wait("a", "gone", admitted=admitted)
-    one.wait("a", "stays", admitted=True)
+    for setting_up in (True, False):
+        one.wait("a", "gone", setting_up=setting_up)
+    one.wait("a", "stays", setting_up=False)
     one.leave("a", "gone")
     one.leave("unknown", "gone")
     assert one.turn() == "stays"
@@ -203,42 +203,42 @@ def test_who_leaves_gets_no_turn() -> None:
 def test_a_debt_is_a_second_at_most() -> None:
     clock = ManualClock()
     one = shares(clock)
-    one.charge("other", 0.001, admitted=True)
-    one.charge("a", 60.0, admitted=True)
-    one.charge("b", 60.0, admitted=False)
+    one.charge("other", 0.001, setting_up=False)
+    one.charge("a", 60.0, setting_up=False)
+    one.charge("b", 60.0, setting_up=True)
     assert one.unadmitted_debt == pytest.approx(1.0)
-    assert one.exceeded("a", admitted=True)
+    assert one.exceeded("a", setting_up=False)
     clock.now += 1.001
-    assert not one.exceeded("a", admitted=True)
+    assert not one.exceeded("a", setting_up=False)
     assert one.unadmitted_debt == 0.0
 
 
 def test_idle_addresses_are_forgotten() -> None:
     clock = ManualClock()
     one = shares(clock)
-    one.charge("a", 0.001, admitted=True)
-    one.charge("b", 0.001, admitted=True)
-    one.charge("waits", 0.001, admitted=True)
-    one.wait("waits", "x", admitted=True)
+    one.charge("a", 0.001, setting_up=False)
+    one.charge("b", 0.001, setting_up=False)
+    one.charge("waits", 0.001, setting_up=False)
+    one.wait("waits", "x", setting_up=False)
     assert len(one) == 3
     clock.now += 1.5
-    one.charge("c", 0.001, admitted=True)
+    one.charge("c", 0.001, setting_up=False)
     assert len(one) == 2
     one.turn()
     clock.now += 1.5
-    one.charge("c", 0.001, admitted=True)
+    one.charge("c", 0.001, setting_up=False)
     assert len(one) == 1
 
 
 def test_a_new_limit_holds_from_the_next_interval() -> None:
     clock = ManualClock()
     one = shares(clock, limit=1.0)
-    one.charge("other", 0.01, admitted=True)
+    one.charge("other", 0.01, setting_up=False)
     one.limit = 0.1
     clock.now += 0.2
-    one.charge("a", 0.0005, admitted=True)
-    one.charge("other", 0.0, admitted=True)
-    assert one.exceeded("a", admitted=True), "half a millisecond is five at a tenth"
+    one.charge("a", 0.0005, setting_up=False)
+    one.charge("other", 0.0, setting_up=False)
+    assert one.exceeded("a", setting_up=False), "half a millisecond is five at a tenth"
 
 
 def pair(limit: float, seconds: float = 0.0) -> tuple[ManualClock, LoopShares[str]]:
@@ -246,19 +246,19 @@ def pair(limit: float, seconds: float = 0.0) -> tuple[ManualClock, LoopShares[st
     clock = ManualClock(0.0)
     one = shares(clock, limit)
     for address in ("other", "a"):
-        one.charge(address, seconds, admitted=True)
+        one.charge(address, seconds, setting_up=False)
     return clock, one
 
 
 def test_a_debt_of_the_window_is_no_reason_to_wait() -> None:
     clock, one = pair(limit=0.5)
-    one.charge("a", 0.0005, admitted=True)
-    assert not one.exceeded("a", admitted=True), "a millisecond at a share of a half"
-    one.wait("a", "x", admitted=True)
+    one.charge("a", 0.0005, setting_up=False)
+    assert not one.exceeded("a", setting_up=False), "a millisecond at a share of a half"
+    one.wait("a", "x", setting_up=False)
     assert one.turn() == "x"
-    one.charge("a", 0.0001, admitted=True)
-    assert one.exceeded("a", admitted=True)
-    one.wait("a", "x", admitted=True)
+    one.charge("a", 0.0001, setting_up=False)
+    assert one.exceeded("a", setting_up=False)
+    one.wait("a", "x", setting_up=False)
     assert one.turn() is None
     clock.now = 0.0003
     assert one.turn() == "x"
@@ -266,29 +266,29 @@ def test_a_debt_of_the_window_is_no_reason_to_wait() -> None:
 
 def test_the_first_address_has_all_of_the_loop_from_the_start() -> None:
     one = shares(ManualClock(0.0))
-    one.charge("a", 0.5, admitted=True)
-    assert not one.exceeded("a", admitted=True)
+    one.charge("a", 0.5, setting_up=False)
+    assert not one.exceeded("a", setting_up=False)
 
 
 def test_addresses_that_use_little_have_the_whole_level() -> None:
     clock, one = pair(limit=1.0)
     for now in (0.0, 0.2, 0.4):
         clock.now = now
-        one.charge("other", 0.0, admitted=True)  # computes the shares again
-        one.charge("a", 0.0008, admitted=True)
-        assert not one.exceeded("a", admitted=True), "at a share of 0.9"
-    one.charge("a", 0.0002, admitted=True)
-    assert one.exceeded("a", admitted=True)
+        one.charge("other", 0.0, setting_up=False)  # computes the shares again
+        one.charge("a", 0.0008, setting_up=False)
+        assert not one.exceeded("a", setting_up=False), "at a share of 0.9"
+    one.charge("a", 0.0002, setting_up=False)
+    assert one.exceeded("a", setting_up=False)
 
 
 def test_an_address_beside_clients_not_admitted_has_the_limit() -> None:
     clock = ManualClock(0.0)
     one = shares(clock, limit=0.4)
-    one.charge("x", 0.001, admitted=False)
+    one.charge("x", 0.001, setting_up=True)
     clock.now = 0.1
-    one.charge("a", 0.0, admitted=True)
-    one.charge("a", 0.001, admitted=True)
-    assert one.exceeded("a", admitted=True)
+    one.charge("a", 0.0, setting_up=False)
+    one.charge("a", 0.001, setting_up=False)
+    assert one.exceeded("a", setting_up=False)
 
 
 @pytest.mark.parametrize(("now", "share"), [(0.0999, 0.9), (0.1, 0.1)])
@@ -296,8 +296,8 @@ def test_shares_change_after_a_tenth_of_a_second(now: float, share: float) -> No
     clock = ManualClock(0.0)
     one = shares(clock)
     clock.now = now
-    one.charge("a", 0.001, admitted=True)
-    one.charge("x", 0.01, admitted=False)
+    one.charge("a", 0.001, setting_up=False)
+    one.charge("x", 0.01, setting_up=True)
     assert one.unadmitted_debt == pytest.approx(0.01 / share)
 
 
@@ -305,19 +305,19 @@ def test_shares_change_after_a_tenth_of_a_second(now: float, share: float) -> No
 def test_an_address_is_forgotten_after_a_second(now: float, known: int) -> None:
     clock, one = pair(limit=0.5, seconds=0.001)
     clock.now = now
-    one.charge("c", 0.001, admitted=True)
+    one.charge("c", 0.001, setting_up=False)
     assert len(one) == known
 
 
 def test_the_level_follows_from_all_uses_of_an_interval() -> None:
     clock, one = pair(limit=1.0)
     for _ in range(2):
-        one.charge("other", 0.03, admitted=True)
-    one.wait("a", "x", admitted=True)
+        one.charge("other", 0.03, setting_up=False)
+    one.wait("a", "x", setting_up=False)
     clock.now = 0.1
-    one.charge("other", 0.0, admitted=True)
+    one.charge("other", 0.0, setting_up=False)
     assert one.turn() == "x"
-    one.charge("a", 0.0004, admitted=True)
-    assert not one.exceeded("a", admitted=True), "at a share of 0.45: other used 0.6 of the time, and a wants more"
-    one.charge("a", 0.0001, admitted=True)
-    assert one.exceeded("a", admitted=True)
+    one.charge("a", 0.0004, setting_up=False)
+    assert not one.exceeded("a", setting_up=False), "at a share of 0.45: other used 0.6 of the time, and a wants more"
+    one.charge("a", 0.0001, setting_up=False)
+    assert one.exceeded("a", setting_up=False)

@@ -87,7 +87,7 @@ def test_turns_come_only_when_they_are_due() -> None:
         loop = Loop()
         loop.serve(FakeClient("other"), 0.0001)
         heavy, later = FakeClient("heavy"), FakeClient("heavy")
-        heavy.at_turn = lambda: loop.shares.charge("heavy", 0.01, admitted=True)
+        heavy.at_turn = lambda: loop.shares.charge("heavy", 0.01, setting_up=False)
         assert not loop.serve(heavy, 0.01)
         assert not loop.serve(later, 0.01)
         loop.clock.now += 0.5
@@ -110,7 +110,7 @@ def test_one_tick_does_not_serve_all_that_wait() -> None:
         clients = [FakeClient("heavy") for _ in range(5)]
         for number, client in enumerate(clients):
             client.at_turn = partial(order.append, number)
-            loop.shares.wait("heavy", client, admitted=True)
+            loop.shares.wait("heavy", client, setting_up=False)
         loop.turns._tick()
         assert order == [0]
         iterations = 0
@@ -130,7 +130,7 @@ def test_a_turn_that_raises_ends_no_other_turns() -> None:
         broken, other = FakeClient("broken"), FakeClient("other")
         broken.at_turn = partial(int, "broken")
         for client in (broken, other):
-            loop.shares.wait(client.peer, client, admitted=True)
+            loop.shares.wait(client.peer, client, setting_up=False)
         with pytest.raises(ValueError, match="broken"):
             loop.turns._tick()
         while not other.turns:
@@ -162,7 +162,7 @@ def test_an_interruption_is_not_the_cost_of_one_client() -> None:
     loop.work(0.00001)
     loop.clock.now += 0.05  # another process ran
     loop.turns.end(FakeClient("light"))
-    assert not loop.shares.exceeded("light", admitted=True)
+    assert not loop.shares.exceeded("light", setting_up=False)
 
 
 def test_nested_work_counts_once() -> None:
@@ -306,7 +306,7 @@ def test_requests_for_versions_and_sasl_leave_the_share_of_an_address() -> None:
 def test_a_newcomer_waits_for_the_share_of_newcomers() -> None:
     with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim:
         assert shim._proxy
-        shim._proxy._shares.charge("hostile", 0.2, admitted=False)
+        shim._proxy._shares.charge("hostile", 0.2, setting_up=True)
         with RawClient(shim.bootstrap_servers) as client:
             client.send(heartbeat(1, b"late"))
             assert client.read().endswith(b"late")
@@ -316,7 +316,7 @@ def test_a_newcomer_waits_for_the_share_of_newcomers() -> None:
 def test_accepting_pauses_when_newcomers_have_overdrawn() -> None:
     with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim:
         assert shim._proxy
-        shim._proxy._shares.charge("hostile", 0.2, admitted=False)
+        shim._proxy._shares.charge("hostile", 0.2, setting_up=True)
         with RawClient(shim.bootstrap_servers) as client, socket.create_connection(parse_address(shim.bootstrap_servers)):
             client.send(heartbeat(1, b"late"))
             assert client.read().endswith(b"late")
