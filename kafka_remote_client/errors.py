@@ -295,10 +295,14 @@ class LocationExpiredError(RemoteStorageError):
 
 
 class RemoteStorageAccessError(RemoteStorageError):
-    """The store refuses the credentials or the signature (401, 403)."""
+    """The store refuses the credentials or the signature (401, 403). ``clocks_differ``: because of the time in the request."""
 
     action = Action.RELOCATE
     cause = "access-denied"
+
+    def __init__(self, message: str, *, clocks_differ: bool = False) -> None:
+        super().__init__(message)
+        self.clocks_differ = clocks_differ
 
 
 class ForbiddenLocationError(RemoteStorageError):

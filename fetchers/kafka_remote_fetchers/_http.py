@@ -72,12 +72,14 @@ _ACCESS_CODES = frozenset(
 _THROTTLED_CODES = frozenset({"SlowDown", "ServerBusy", "TooManyRequests", "Throttling", "RequestLimitExceeded"})
 _UNAVAILABLE_CODES = frozenset({"InternalError", "ServiceUnavailable", "OperationTimedOut", "RequestTimeout"})
 
+_SKEWED = "RequestTimeTooSkewed"
+
 ACCESS_ADVICE = "check the credentials and their permissions"
 _EARLY_ADVICE = "the signed URL is not valid yet: compare the clocks of the store and of the shim or client that signed it"
 _ADVICE = {
     "InvalidAccessKeyId": "check the access key",
     "SignatureDoesNotMatch": "check the secret key",
-    "RequestTimeTooSkewed": "check this machine's clock",
+    _SKEWED: "check this machine's clock",
 }
 ELSEWHERE_CODES = frozenset(
     {"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
@@ -134,7 +136,8 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
         return LocationExpiredError(f"{told}; the signed URL or the credentials have expired")
     if status in (401, 403) or (status == HTTPStatus.BAD_REQUEST and document.code in _ACCESS_CODES):
         advice = _EARLY_ADVICE if document.early else _ADVICE.get(document.code or "", ACCESS_ADVICE)
-        return RemoteStorageAccessError(f"{told}; {advice}")
+        clocks_differ = document.early or document.code == _SKEWED
+        return RemoteStorageAccessError(f"{told}; {advice}", clocks_differ=clocks_differ)
     if document.code in _BUCKET_GONE_CODES:
         return RemoteStorageUnavailableError(f"{told}; check the bucket in the store's URL")
     if status in (404, 410, 412):

@@ -307,7 +307,7 @@ def examine(examination: Examination) -> list[Step]:
 
 def _remedy(step: str, error: DirectFetchError) -> str:
     if isinstance(error, RemoteStorageAccessError):
-        if "clock" in str(error):
+        if error.clocks_differ:
             return "Set the clock (NTP) of the machine that signs the request: the shim's, or this one."
         right = "list the store (S3: s3:ListBucket)" if step in _LISTS else "read its objects (S3: s3:GetObject)"
         return f"Correct {_SIGNER}, or permit them to {right}."

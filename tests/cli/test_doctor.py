@@ -240,19 +240,19 @@ def test_topic_that_the_cluster_does_not_have_is_named(made: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failing", "text", "step", "remedy"),
+    ("failing", "clocks_differ", "step", "remedy"),
     [
-        (f"{DOCTOR}.Examination._store", "403 AccessDenied", "store", "or permit them to list the store (S3: s3:ListBucket)."),
-        (f"{DOCTOR}.read_range", "403 AccessDenied", "GET", "or permit them to read its objects (S3: s3:GetObject)."),
-        (f"{DOCTOR}.Examination._store", "check this machine's clock", "store", "Set the clock (NTP) of"),
-        (f"{DOCTOR}.read_range", "compare the clocks", "GET", "Set the clock (NTP) of"),
+        (f"{DOCTOR}.Examination._store", False, "store", "or permit them to list the store (S3: s3:ListBucket)."),
+        (f"{DOCTOR}.read_range", False, "GET", "or permit them to read its objects (S3: s3:GetObject)."),
+        (f"{DOCTOR}.Examination._store", True, "store", "Set the clock (NTP) of"),
+        (f"{DOCTOR}.read_range", True, "GET", "Set the clock (NTP) of"),
     ],
 )
 def test_remedy_of_refused_access_names_permission_or_clock(
-    made: World, monkeypatch: pytest.MonkeyPatch, failing: str, text: str, step: str, remedy: str
+    made: World, monkeypatch: pytest.MonkeyPatch, failing: str, clocks_differ: bool, step: str, remedy: str
 ) -> None:
     def refused(*_: object, **__: object) -> Never:
-        raise RemoteStorageAccessError(text)
+        raise RemoteStorageAccessError("the store refuses it", clocks_differ=clocks_differ)
 
     sound = {
         "fetch.remote.enabled": True,

@@ -249,6 +249,14 @@ def test_url_of_a_clock_that_is_ahead_names_the_clocks(text: str) -> None:
     assert isinstance(error, RemoteStorageAccessError)
     assert "; the signed URL is not valid yet: compare the clocks of the store and of the shim or client" in str(error)
     assert "credentials" not in str(error)
+    assert error.clocks_differ
+
+
+@pytest.mark.parametrize(("code", "differ"), [("RequestTimeTooSkewed", True), ("SignatureDoesNotMatch", False)])
+def test_only_a_refused_time_says_that_clocks_differ(code: str, differ: bool) -> None:
+    error = classify(403, {}, ErrorDocument.parse(error_body(code, "")), "store.example")
+    assert isinstance(error, RemoteStorageAccessError)
+    assert error.clocks_differ is differ
 
 
 def test_region_is_no_advice_for_other_query_errors() -> None:
