@@ -259,7 +259,7 @@ def test_a_commit_of_what_another_member_got_breaks_no_rule() -> None:
     consumer.gets()
 
 
-def test_a_commit_is_judged_from_the_first_record_on_after_a_start_at_the_end() -> None:
+def test_a_commit_after_a_start_at_the_end_is_judged_from_its_first_record() -> None:
     consumer, later = Consumed(), COMMITTED[5:8]
     consumer.gets(consumed(COMMITTED[0]))
     consumer.told(Sought, place=Place("orders", 0, OFFSET_END))
