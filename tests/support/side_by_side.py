@@ -106,7 +106,7 @@ def same_on_both_sides(broker: KafkaBroker, shim: Shim, script: Script, *, from_
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(run, side) for side in sides]
         theirs, ours = (future.result() for future in futures)
-    assert ours == theirs
+    assert ours == theirs, f"direct: {ours}\nplain: {theirs}"
     assert not from_store or sides[1].from_store > 0, "nothing was read directly"
     return ours
 
