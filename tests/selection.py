@@ -81,8 +81,11 @@ NAMED = {
     Component.SPARK_TIER: ("tests/integration/test_spark_rows.py::test_rows_of_aivens_layout_on_s3_equal_sparks_source",),
 }
 _MORE_CASES = {Component.FAULTS: 24, Component.SPARK: 2, Component.SPARK_TIER: 2}
-_MINIO_ALONE = ("tests/fetchers/test_s3.py::test_assumes_a_role_with_the_credentials_of_the_chain",)
-"""What SeaweedFS does not do: roles, listing in byte order, URLs that begin later."""
+_MINIO_ALONE = (
+    "tests/fetchers/test_s3.py::test_assumes_a_role_with_the_credentials_of_the_chain",
+    "tests/fetchers/test_s3_store.py::test_each_operation_refuses_a_wrong_region",
+)
+"""What SeaweedFS does not do: roles, regions, listing in byte order, URLs that begin later."""
 _SECOND_DOWNLOAD = "spark_newest"
 """The fixture of cases that need another version of Spark, which is 470 MB more to download."""
 _OF_TOOLS = (

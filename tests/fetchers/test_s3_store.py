@@ -126,6 +126,7 @@ def test_lists_more_than_one_page(s3_environment: S3Server) -> None:
         lambda store: store.size("a.log"),
         lambda store: store.open_range("a.log", 0, 3),
     ],
+    ids=["list", "get", "get-range", "size", "open-range"],
 )
 def test_each_operation_refuses_a_wrong_region(s3_environment: S3Server, bucket: str, ask: Callable[[S3Store], object]) -> None:
     store = S3Store(f"s3://{bucket}/tier", {**s3_environment.options, "s3.region": "eu-north-1"})
