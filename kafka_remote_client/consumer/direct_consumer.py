@@ -159,7 +159,7 @@ class DirectConsumer(Consumer):
             return nothing
         finally:
             self._serves = inside
-            if held.closes and not inside:
+            if self._deliveries.held.closes and not inside:
                 self.close()
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
