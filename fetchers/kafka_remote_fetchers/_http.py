@@ -48,6 +48,7 @@ from kafka_remote_fetchers._byte_range import WantedRange
 
 __all__ = [
     "ACCESS_ADVICE",
+    "BUCKET_REGION",
     "ELSEWHERE_CODES",
     "ERROR_BODY_LIMIT",
     "ErrorDocument",
@@ -81,6 +82,8 @@ _ADVICE = {
     "SignatureDoesNotMatch": "check the secret key",
     _SKEWED: "check this machine's clock",
 }
+BUCKET_REGION = "x-amz-bucket-region"
+"""The header in which S3 names the region of the bucket."""
 ELSEWHERE_CODES = frozenset(
     {"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 )
@@ -155,7 +158,7 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
 
 def _region_advice(headers: Headers, document: ErrorDocument) -> str:
     """What to set if the bucket is in another region; the answer may name it."""
-    named = headers.get("x-amz-bucket-region", "")
+    named = headers.get(BUCKET_REGION, "")
     region = named if _REGION.fullmatch(named) else document.region
     if document.code in ELSEWHERE_CODES or (document.code == _SIGNED_ELSEWHERE and document.region is not None):
         return f"; set s3.region to {'' if region is None else f'{region}, '}the region of the bucket"

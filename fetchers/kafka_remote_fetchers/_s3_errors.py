@@ -26,7 +26,7 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_fetchers._http import ELSEWHERE_CODES, ErrorDocument, classify
+from kafka_remote_fetchers._http import BUCKET_REGION, ELSEWHERE_CODES, ErrorDocument, classify
 from kafka_remote_fetchers._transport_errors import tls_failure
 
 __all__ = ["refuse_redirects", "s3_error", "s3_guarded"]
@@ -43,7 +43,6 @@ _NO_CREDENTIALS = (
     boto.NoAuthTokenError,
     boto.MetadataRetrievalError,
 )
-_BUCKET_REGION = "x-amz-bucket-region"
 _REDIRECTS = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.TEMPORARY_REDIRECT})
 _TIMEOUTS = (boto.ConnectTimeoutError, boto.ReadTimeoutError)
 _CUT = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError, boto.ResponseStreamingError, HTTPError, OSError)
@@ -98,5 +97,5 @@ def _answered(error: boto.ClientError, host: str) -> RemoteStorageError:
     region = f"<Region>{told.get('Region', '')}</Region>"
     document = ErrorDocument.parse(f"<Code>{told.get('Code', '')}</Code>{region}{told.get('Message', '')}".encode())
     sent = answer.get("HTTPHeaders", {})
-    headers = {"Retry-After": str(sent.get("retry-after", "")), _BUCKET_REGION: str(sent.get(_BUCKET_REGION, ""))}
+    headers = {"Retry-After": str(sent.get("retry-after", "")), BUCKET_REGION: str(sent.get(BUCKET_REGION, ""))}
     return classify(int(answer.get("HTTPStatusCode", 0)) or 500, headers, document, host)

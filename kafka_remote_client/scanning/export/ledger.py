@@ -136,7 +136,7 @@ class ExportLedger:
 
     def finished(self) -> tuple[WrittenSplit, ...] | None:
         """The splits of a finished job; ``None`` if it is not finished. Raises ExportError if its list was removed."""
-        if self._target.size(self.paths.done_job) is None:
+        if not self._is_done:
             return None
         written = self._splits(self.paths.done_files)
         if written is None:
@@ -146,6 +146,10 @@ class ExportLedger:
             )
         return written
 
+    @property
+    def _is_done(self) -> bool:
+        return self._target.size(self.paths.done_job) is not None
+
     def _splits(self, path: str) -> tuple[WrittenSplit, ...] | None:
         found: list[Mapping[str, object]] | None = self._target.read_json(path)
         return None if found is None else tuple(WrittenSplit.of_json(value) for value in found)
@@ -153,6 +157,7 @@ class ExportLedger:
     def _others(self) -> Iterator[tuple[ExportJob, bool]]:
         """The other jobs in this target, and whether they are finished."""
         names = {name for folder in (EXPORTS, STAGING) for name in self._target.names(folder)}
-        for name in sorted(names - {self._job}):
-            if is_job_name(name) and (job := ExportLedger(self._target, name).known_job()) is not None:
-                yield job, self._target.size(JobPaths(name).done_job) is not None
+        for name in filter(is_job_name, sorted(names - {self._job})):
+            ledger = ExportLedger(self._target, name)
+            if (job := ledger.known_job()) is not None:
+                yield job, ledger._is_done
