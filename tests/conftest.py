@@ -151,7 +151,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for line in summary(report for report in told if report.when == "call"):
         terminalreporter.write_line(line)
     for retried in sorted(_run_directory().glob("*.retried")):
-        terminalreporter.write_line(f"{retried.stem} was written twice, because this failed at first:\n{retried.read_text()}")
+        terminalreporter.write_line(f"{retried.stem} was written again by another name, as this failed:\n{retried.read_text()}")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -319,10 +319,14 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
 
     facts, topic = _run_directory() / "transactional-topic.json", "transactional"
 
-    def write() -> None:
-        write_transactional_topic(running_broker, topic).save(facts)
+    def write(name: str) -> None:
+        write_transactional_topic(running_broker, name).save(facts)
 
-    once_per_run(running_broker, topic, write, restarts=True, undo=lambda: running_broker.remove_topic(topic))
+    def write_another() -> None:
+        running_broker.remove_topic(topic)
+        write(f"{topic}-2")
+
+    once_per_run(running_broker, topic, lambda: write(topic), restarts=True, instead=write_another)
     return TransactionalTopic.load(facts)
 
 

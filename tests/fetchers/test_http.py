@@ -73,6 +73,7 @@ def kind(status: int, body: bytes = b"", **headers: str) -> type[RemoteStorageEr
         (504, None, "", RemoteStorageUnavailableError),
         (599, None, "", RemoteStorageUnavailableError),
         (408, None, "", RemoteStorageUnavailableError),
+        (499, "ClientDisconnected", "", RemoteStorageUnavailableError),
         (400, "RequestTimeout", "", RemoteStorageUnavailableError),
         # F11: an error inside 200
         (200, "InternalError", "", RemoteStorageUnavailableError),

