@@ -74,6 +74,8 @@ _THROTTLED_CODES = frozenset({"SlowDown", "ServerBusy", "TooManyRequests", "Thro
 _UNAVAILABLE_CODES = frozenset({"InternalError", "ServiceUnavailable", "OperationTimedOut", "RequestTimeout"})
 
 _SKEWED = "RequestTimeTooSkewed"
+_CLIENT_CLOSED_REQUEST = 499
+"""MinIO's status for requests that it drops because it stops."""
 
 ACCESS_ADVICE = "check the credentials and their permissions"
 _EARLY_ADVICE = "the signed URL is not valid yet: compare the clocks of the store and of the shim or client that signed it"
@@ -149,7 +151,7 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
         return RangeNotSatisfiableError(told)
     if status in (429, 503) or (status == HTTPStatus.OK and document.code in _THROTTLED_CODES):
         return RemoteStorageThrottledError(told, _retry_after(headers))
-    if status == HTTPStatus.REQUEST_TIMEOUT or status >= 500 or document.code in _UNAVAILABLE_CODES:
+    if status in (408, _CLIENT_CLOSED_REQUEST) or status >= 500 or document.code in _UNAVAILABLE_CODES:
         return RemoteStorageUnavailableError(told)
     if status < 400:
         return InvalidStorageResponseError(f"{told}, which is not an answer to a range request")

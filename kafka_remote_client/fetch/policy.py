@@ -107,7 +107,7 @@ POLICY: tuple[Rule, ...] = (
     Rule(RemoteStorageThrottledError, "503, 429, SlowDown: the store limits its request rate", Budget.THROTTLED, counts=True),
     Rule(
         RemoteStorageUnavailableError,
-        "unknown host, refused, reset or truncated connection; 5xx, 408; a missing bucket",
+        "unknown host, refused, reset or truncated connection; 5xx, 408, 499; a missing bucket",
         Budget.SETTING,
         counts=True,
     ),
