@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import confluent_kafka
 from confluent_kafka import Message
+from confluent_kafka.deserializing_consumer import DeserializingConsumer as _UpstreamDeserializing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,7 +111,7 @@ class Consumer(confluent_kafka.Consumer):
         """Admits callers by another gate. With direct fetch off, confluent_kafka's own admits them."""
 
 
-class DeserializingConsumer(confluent_kafka.DeserializingConsumer[_K, _V], Consumer):
+class DeserializingConsumer(_UpstreamDeserializing[_K, _V], Consumer):
     """As confluent_kafka's: ``poll()`` returns deserialised keys and values, ``consume()`` is not supported.
 
     Takes the settings of both, and raises the errors of both.

@@ -42,6 +42,7 @@ from kafka_remote_client.consumer.forked import refuse_after_fork
 from kafka_remote_client.consumer.held_exceptions import ClosedInCallback, without_callbacks
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.instrumented import instrumented
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.consumer.routing import Routing
 from kafka_remote_client.consumer.statistics import complete_statistics, partition_metrics, with_metrics_in_statistics
@@ -141,7 +142,7 @@ class DirectConsumer(Consumer):
 
     # -- calls that deliver ------------------------------------------------------------------------------------------------
 
-    poll = slice_poll("_delivery_queue", "_poll_slowly")
+    poll = instrumented(Consumer, "poll", slice_poll("_delivery_queue", "_poll_slowly"))
 
     def _poll_slowly(self, timeout: float) -> Message | None:
         with self._gate:
@@ -162,6 +163,7 @@ class DirectConsumer(Consumer):
             if self._deliveries.held.closes and not inside:
                 self.close()
 
+    @partial(instrumented, Consumer, "consume")
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
         with self._gate:
@@ -256,6 +258,7 @@ class DirectConsumer(Consumer):
 
     # -- offsets and the end -----------------------------------------------------------------------------------------------
 
+    @partial(instrumented, Consumer, "commit")
     @gated
     def commit(self, *args: Any, **kwargs: Any) -> Any:
         return self._deliveries.commit(args, kwargs)

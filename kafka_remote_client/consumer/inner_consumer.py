@@ -13,6 +13,8 @@ from typing import Any
 import attrs
 from confluent_kafka import Message, TopicPartition
 
+from kafka_remote_client.consumer.instrumented import uninstrumented
+
 __all__ = ["InnerConsumer"]
 
 
@@ -46,7 +48,7 @@ class InnerConsumer:
         reference = weakref.ref(consumer)
 
         def method(name: str) -> Callable[..., Any]:
-            function = getattr(super(overrides, type(consumer)), name)
+            function = uninstrumented(getattr(super(overrides, type(consumer)), name))
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 alive = reference()
