@@ -26,6 +26,7 @@ from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER, BrokerPreference, Key
+from kafka_remote_client.fetch.range_place import UNNAMED_HOST
 
 __all__ = ["Admission"]
 
@@ -64,7 +65,8 @@ class Admission:
         if self._last_host is None or self._last_host not in self._failures:
             return None
         last = self._failures[self._last_host]
-        failure = RemoteStorageError(f"the store {self._last_host} failed repeatedly, so requests to it are suspended: {last}")
+        store = "the store" if self._last_host == UNNAMED_HOST else f"the store {self._last_host}"
+        failure = RemoteStorageError(f"{store} failed repeatedly, so requests to it are suspended: {last}")
         failure.__cause__ = last
         return failure.with_context(host=self._last_host)
 

@@ -12,7 +12,10 @@ from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import GrantedRange, SegmentLocation, uuid_to_text
 
-__all__ = ["located", "store_host"]
+__all__ = ["UNNAMED_HOST", "located", "store_host"]
+
+UNNAMED_HOST = "store"
+"""The host of locations without a URL."""
 
 _E = TypeVar("_E", bound=DirectFetchError)
 
@@ -32,12 +35,12 @@ def located(error: _E, location: SegmentLocation, granted: GrantedRange) -> _E:
 
 
 def store_host(granted: GrantedRange) -> str:
-    """Returns the host for the health: the URL's authority, or "store" for locations without a URL."""
+    """Returns the host for the health: the URL's authority, or UNNAMED_HOST for locations without a URL."""
     try:
         url = LocationMetadata.decode(granted.custom_metadata).url
-        return urlsplit(url).netloc.rpartition("@")[2] if url else "store"
+        return urlsplit(url).netloc.rpartition("@")[2] if url else UNNAMED_HOST
     except (DirectFetchError, ValueError):
-        return "store"
+        return UNNAMED_HOST
 
 
 def _object_key(granted: GrantedRange) -> str | None:

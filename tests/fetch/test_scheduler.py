@@ -423,7 +423,7 @@ def test_an_open_breaker_sends_reads_to_the_broker() -> None:
         assert told(made) == [(End, second)]
         end = the_end(second)
         assert end.reason == "breaker-open"
-        assert str(end.error) == "the store store failed repeatedly, so requests to it are suspended: dead"
+        assert str(end.error) == "the store failed repeatedly, so requests to it are suspended: dead"
 
 
 def test_a_slow_store_is_left_when_the_requests_in_flight_have_landed(monkeypatch: pytest.MonkeyPatch) -> None:
