@@ -50,7 +50,7 @@ class HeldOrigin(ServedHttp):
 
     def wait_for_readers(self, count: int) -> list[str]:
         """Waits until it holds requests for that many objects, each of a different task. Returns the requests."""
-        wait_until(lambda: len({path.partition("?")[0] for path in self._held}) >= count, f"{count} readers", seconds=120)
+        wait_until(lambda: len({path.partition("?")[0] for path in self._held}) >= count, f"{count} readers", seconds=240)
         return list(self._held)
 
     def release(self) -> None:
