@@ -30,6 +30,7 @@ from tests.selection import PHASES, has_none, selected
 from tests.suites import SUITES, is_elsewhere, place_of, suite_of
 from tests.support.artifacts import CACHE, MissingPartError, file_lock
 from tests.support.browser import BROWSER
+from tests.support.code_constants import ignore_code_constants
 from tests.support.once import once_per_run
 from tests.support.promtool import PROMTOOL
 from tests.support.run_summary import summary
@@ -85,6 +86,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--campaign-seed") is None:
+        ignore_code_constants()
     if getattr(config.option, "randomly_seed", None) == "default":  # absent with -p no:randomly
         config.option.randomly_seed = ORDER_SEED
     config.addinivalue_line("markers", "fault(number, ...): is about these faults of tests/faults/registry.py")
