@@ -54,9 +54,9 @@ class StoreHealth:
             return True
         return self.state is BreakerState.CLOSED
 
-    def is_open(self, now: float) -> bool:
-        """Whether asking would be pointless at this moment; unlike :meth:`allows` it promises nothing."""
-        return self.state is not BreakerState.CLOSED and now < self._next_try
+    def open_until(self, now: float) -> float:
+        """When a range may be requested, as far as is known: ``now`` if at once. Unlike :meth:`allows` it promises nothing."""
+        return now if self.state is BreakerState.CLOSED else max(now, self._next_try)
 
     def succeeded(self) -> None:
         """A range arrived. One that was asked for before the breaker opened says nothing about the store by now."""

@@ -16,7 +16,7 @@ def test_opens_after_the_limit_of_failures_within_the_window() -> None:
     assert health.allows(1.0)
     health.failed(2.0)
     assert not health.allows(2.0)
-    assert health.is_open(2.0)
+    assert health.open_until(2.0) == 12.0
 
 
 def test_old_failures_do_not_count() -> None:
@@ -38,7 +38,7 @@ def test_a_store_gets_no_requests_during_its_pause() -> None:
     health = StoreHealth(failures=3, reset_seconds=10.0)
     health.left_alone(5.0)
     assert not health.allows(4.9)
-    assert health.is_open(4.9)
+    assert health.open_until(4.9) == 5.0
     assert health.allows(5.0)
     assert not health.allows(5.1)
     health.succeeded()
@@ -57,7 +57,7 @@ def test_a_pause_shorter_than_the_breakers_changes_nothing() -> None:
 def test_exactly_one_request_is_allowed_after_the_reset_time() -> None:
     health = opened()
     assert not health.allows(9.9)
-    assert not health.is_open(10.0)
+    assert health.open_until(10.0) == 10.0
     assert health.allows(10.0)
     assert health.state is BreakerState.HALF_OPEN
     assert not health.allows(10.1)
@@ -81,6 +81,7 @@ def test_opens_again_when_the_probe_fails() -> None:
 def test_another_probe_is_allowed_if_the_first_never_reports() -> None:
     health = opened()
     assert health.allows(10.0)
+    assert health.open_until(19.0) == 20.0
     assert not health.allows(19.0)
     assert health.allows(20.0)
 
@@ -114,8 +115,8 @@ def test_retries_stop_when_the_budget_is_used_up_and_successes_refill_it() -> No
 def test_each_store_has_its_own_health() -> None:
     stores = StoresHealth(1, 10.0)
     stores.of("a").failed(0.0)
-    assert stores.of("a").is_open(1.0)
-    assert not stores.of("b").is_open(1.0)
+    assert stores.of("a").open_until(1.0) == 10.0
+    assert stores.of("b").open_until(1.0) == 1.0
 
 
 def test_failures_count_for_ten_seconds() -> None:

@@ -437,7 +437,13 @@ class Routing:
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         if flow.next_offset < answer.log_start:
             return  # the broker applies the reset policy, which may be to report this once and to stop
-        if flow.below_local and self._engine.preference.returns(flow.key, flow.next_offset, now):
+        if not flow.below_local:
+            return
+        admission = self._engine.admission
+        suspended_until = admission.suspended_until(now)
+        if suspended_until > now:
+            flow.recheck_at = min(flow.recheck_at, suspended_until)
+        elif admission.preference.returns(flow.key, flow.next_offset, now):
             self.go_remote(flow)
 
     def _end(self, flow: PartitionFlow, end: ReadEnd) -> None:
@@ -456,7 +462,7 @@ class Routing:
             flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         else:
             if end.reason == SLOWER_THAN_BROKER:
-                pause = self._engine.preference.left(flow.key, flow.next_offset, now)
+                pause = self._engine.admission.preference.left(flow.key, flow.next_offset, now)
             else:
                 pause = flow.backoff_seconds(self._config.fallback_backoff_ms / 1000)
             flow.recheck_at = now + pause

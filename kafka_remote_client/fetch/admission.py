@@ -44,10 +44,13 @@ class Admission:
         self._last_host: str | None = None
         self._failures: dict[str, RemoteStorageError] = {}
 
+    def suspended_until(self, now: float) -> float:
+        """When a location may be requested: ``now`` unless the last used host has an open breaker. Any thread may call it."""
+        return now if self._last_host is None else self._stores.of(self._last_host).open_until(now)
+
     def refuses_location(self, now: float) -> str | None:
         """Returns why a location must not be requested, so that the broker takes over; ``None`` if it may be."""
-        shut = self._last_host is not None and self._stores.of(self._last_host).is_open(now)
-        return _BREAKER_OPEN if shut else None
+        return _BREAKER_OPEN if self.suspended_until(now) > now else None
 
     def refuses_range(self, wanted: RangeRead, partition: Key | None, now: float) -> str | None:
         """Returns why a range must not be requested, so that the broker takes over; after ``None`` it must be requested.

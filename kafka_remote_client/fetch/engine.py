@@ -89,7 +89,7 @@ class FetchEngine:
         self.memory = memory = budget.memory
         self._buffers = BufferPool(lambda: memory.for_idle_buffers(self._scheduler.flying.awaited_bytes), budget.sizer.maximum)
         self._scheduler = Scheduler(config, budget, metrics, self._buffers.give_back)
-        self.preference = self._scheduler.admission.preference
+        self.admission = self._scheduler.admission
         self.metrics.watch_memory(lambda: memory.held)
         self._source = GuardedLocationSource(source)
         self.watch = OffsetsWatch(self._source, clock, config.location_timeout_ms / 1000, self._bounds_arrived)

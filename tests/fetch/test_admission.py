@@ -42,13 +42,13 @@ def test_each_host_has_a_breaker_of_its_own() -> None:
 
 def test_no_location_is_requested_while_the_breaker_is_open() -> None:
     stores, error = admission(), RemoteStorageTimeoutError("slow")
-    assert stores.refuses_location(100.0) is None
+    assert (stores.refuses_location(100.0), stores.suspended_until(100.0)) == (None, 100.0)
     for _ in range(2):
         stores.failed(wanted("a"), error, 100.0)
     stores.refuses_range(wanted("a"), None, 100.0)
-    assert stores.refuses_location(100.0) == "breaker-open"
+    assert (stores.refuses_location(100.0), stores.suspended_until(100.0)) == ("breaker-open", 110.0)
     stores.refuses_range(wanted("b"), None, 100.0)
-    assert stores.refuses_location(100.0) is None
+    assert (stores.refuses_location(100.0), stores.suspended_until(100.0)) == (None, 100.0)
 
 
 def test_only_failures_of_the_store_open_its_breaker() -> None:

@@ -16,8 +16,6 @@ _MACHINE_PATH = re.compile(r"(?<![\w./-])/(?:home|root|Users|work|mnt)/[\w.-]+")
 _REGISTRY = re.compile(r"pypi\.org|pythonhosted\.org|registry\.npmjs|repo1?\.maven|maven\.apache\.org/maven2|proxy\.golang")
 _LONGEST, _LONGEST_TEST = 500, 700
 _LONGEST_TEST_NAME = 70
-_LONGER = {"tests/consumer/test_routing.py": 750}
-"""Files that hold one idea in more lines: splitting them would only spread the idea."""
 
 _LONGEST_ADAPTER = 150
 _ADAPTERS = {
@@ -186,7 +184,7 @@ def test_no_file_has_the_address_of_a_package_registry() -> None:
 
 
 def _longest(path: Path) -> int:
-    return _LONGER.get(str(path), _LONGEST_TEST if path.parts[0] == "tests" else _LONGEST)
+    return _LONGEST_TEST if path.parts[0] == "tests" else _LONGEST
 
 
 def test_every_python_file_is_within_its_line_limit() -> None:

@@ -68,7 +68,7 @@ class ConsumerEngine:
         world.engines.append(self._engine)
         self._scheduler = self._engine.scheduler
         self.metrics = self._engine.metrics
-        self.preference = self._scheduler.admission.preference
+        self.admission = self._scheduler.admission
         self.watch = Watch(world, client)
         self._on_ready: dict[PartitionRead, Callable[[], None]] = {}
         self._on_passed: dict[PartitionRead, Callable[[], None]] = {}
