@@ -251,12 +251,11 @@ class Chaos:
 
     def _faults(self) -> list[_Fault]:
         shim, cluster, store = self._shim, self._cluster, self._store
-        pauses, goes_on = partial(shim.signal, signal.SIGSTOP), partial(shim.signal, signal.SIGCONT)
         found: list[_Fault] = [
             ("store-refused", self._refuse_store, store.heal, _more(lambda: len(self._observed.changes()))),
             ("store-black-hole", store.black_hole, store.heal, _more(partial(store.count, Passage.HELD))),
             ("shim-killed", shim.kill, shim.start, _looks(shim.bootstrap_servers, Look.REFUSED)),
-            ("shim-paused", pauses, goes_on, _looks(shim.bootstrap_servers, Look.SILENT)),
+            ("shim-paused", shim.pause, shim.resume, _looks(shim.bootstrap_servers, Look.SILENT)),
             ("records-deleted", self._delete_records, lambda: None, _more(self._deleted)),
         ]
         for node, broker in cluster.nodes.items():

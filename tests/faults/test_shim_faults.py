@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -114,7 +113,7 @@ def kill(shim: KillableShim) -> None:
 
 
 def pause(shim: KillableShim) -> None:
-    shim.signal(signal.SIGSTOP)
+    shim.pause()
 
 
 @pytest.mark.fault("F57", "F58")

@@ -77,10 +77,16 @@ class KillableShim:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def signal(self, number: signal.Signals) -> None:
-        """SIGSTOP, SIGCONT and the like."""
+    def pause(self) -> None:
+        """SIGSTOP; returns when it has stopped. Until then it may still answer."""
         assert self._process is not None
-        os.kill(self._process.pid, number)
+        os.kill(self._process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL; returns when it is gone."""
