@@ -228,7 +228,7 @@ def test_a_slow_store_is_left_after_the_ranges_in_flight_arrive(
             fetcher.released.set()
         return len(asked) == 4
 
-    monkeypatch.setattr(made.preference, "leaves", leaves)
+    monkeypatch.setattr(made.admission.preference, "leaves", leaves)
     reader = made.reader(ReadRequest(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED, stop_at_local=True))
     items = list(reader.blocks(60.0))
     made.close(60.0)
