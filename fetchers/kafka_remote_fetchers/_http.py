@@ -151,7 +151,7 @@ def classify(status: int, headers: Headers, document: ErrorDocument, host: str) 
         return RangeNotSatisfiableError(told)
     if status in (429, 503) or (status == HTTPStatus.OK and document.code in _THROTTLED_CODES):
         return RemoteStorageThrottledError(told, _retry_after(headers))
-    if status in (408, _CLIENT_CLOSED_REQUEST) or status >= 500 or document.code in _UNAVAILABLE_CODES:
+    if status in (HTTPStatus.REQUEST_TIMEOUT, _CLIENT_CLOSED_REQUEST) or status >= 500 or document.code in _UNAVAILABLE_CODES:
         return RemoteStorageUnavailableError(told)
     if status < 400:
         return InvalidStorageResponseError(f"{told}, which is not an answer to a range request")

@@ -160,7 +160,7 @@ class DirectConsumer(Consumer):
             return nothing
         finally:
             self._serves = inside
-            if self._deliveries.held.closes and not inside:
+            if self._deliveries.held.closes and not inside:  # not ``held``: for mypy that cannot change after the check above
                 self.close()
 
     @partial(instrumented, Consumer, "consume")

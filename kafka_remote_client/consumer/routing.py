@@ -442,7 +442,7 @@ class Routing:
         admission = self._engine.admission
         suspended_until = admission.suspended_until(now)
         if suspended_until > now:
-            flow.recheck_at = min(flow.recheck_at, suspended_until)
+            flow.recheck_at = min(flow.recheck_at, suspended_until)  # a read would be refused, and count as a fallback
         elif admission.preference.returns(flow.key, flow.next_offset, now):
             self.go_remote(flow)
 
