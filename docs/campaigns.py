@@ -47,8 +47,8 @@ _UNDER_LOAD_HEAD = (
     "|---|---|---|---|---|---|---|---|---|---|",
 )
 _SIMULATE_HEAD = (
-    "| scenarios | events | events per CPU second | failed | CPU minutes | run | commit | seed | code since |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| runs | scenarios | events | events per CPU second | failed | CPU minutes | Python | run | commit | seed | code since |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
 )
 _SOMETIMES_HEAD = ("| event | meaning | seen |", "|---|---|---|")
 _SIMULATE_BUGS_HEAD = ("| bug | CPU seconds until it was found | rule, or why none finds it |", "|---|---|---|")
@@ -232,12 +232,24 @@ def _kernel_row(run: RunEntry, root: Path) -> str:
 
 
 def _simulate_rows(runs: Sequence[RunEntry], root: Path) -> list[str]:
+    """A row for each of the last runs, one for all runs on the same code, and one for all runs."""
+    last = runs[-1]
     rows = []
     for run in runs[-_LAST:]:
-        counts = [_number(run.counts[name]) for name in ("scenarios", "events", "events_per_second", "failed")]
-        columns = (*counts, _minutes([run]), run.date[:10], f"`{run.commit}`", _given(run.seed), _since(run, root))
-        rows.append(f"| {' | '.join(columns)} |")
+        python = run.counts.get("python", "")
+        columns = (*_simulated([run]), python, run.date[:10], f"`{run.commit}`", _given(run.seed), _since(run, root))
+        rows.append(f"| 1 | {' | '.join(columns)} |")
+    same = [run for run in runs if run.digest == last.digest]
+    rows.append(f"| {len(same)} on the same code | {' | '.join(_simulated(same))} | | | | | {_since(last, root)} |")
+    rows.append(f"| all {len(runs)} | {' | '.join(_simulated(runs))} | | | | | |")
     return rows
+
+
+def _simulated(runs: Sequence[RunEntry]) -> list[str]:
+    """What runs of the simulation counted together."""
+    scenarios, events, failed = (sum(run.counts[name] for run in runs) for name in ("scenarios", "events", "failed"))
+    per_second = round(events / max(1, sum(run.seconds or 0 for run in runs)))
+    return [*map(_number, (scenarios, events, per_second, failed)), _minutes(runs)]
 
 
 def _sometimes_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:

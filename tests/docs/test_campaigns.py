@@ -83,11 +83,14 @@ def test_the_events_of_simulations_on_the_same_code_are_added_up(tmp_path: Path)
     runs = [
         _run("simulate", 1, "of other code", **told, sometimes={"hedge-won": 100}),
         _run("simulate", 2, current, **told, sometimes={"hedge-won": 1_000}),
-        _run("simulate", 3, current, **told, sometimes={"hedge-won": 5, "retried": 1}),
+        _run("simulate", 3, current, **told, python="CPython 3.14.0", sometimes={"hedge-won": 5, "retried": 1}),
     ]
-    assert table(["simulate"], runs, root).splitlines()[-1] == (
-        "| 10 | 12,345 | 9,000 | 0 | 1.0 | 2026-11-03 | `0123abc` | 3 | same |"
-    )
+    assert table(["simulate"], runs, root).splitlines()[3:] == [
+        "| 1 | 10 | 12,345 | 206 | 0 | 1.0 |  | 2026-11-02 | `0123abc` | 2 | same |",
+        "| 1 | 10 | 12,345 | 206 | 0 | 1.0 | CPython 3.14.0 | 2026-11-03 | `0123abc` | 3 | same |",
+        "| 2 on the same code | 20 | 24,690 | 206 | 0 | 2.0 | | | | | same |",
+        "| all 3 | 30 | 37,035 | 206 | 0 | 3.0 | | | | | |",
+    ]
     rows = table(["simulate-events"], runs, root).splitlines()
     assert "| `hedge-won` | a hedge brings the range before the first GET | 1,005 |" in rows
     assert "| `retried` | a GET is repeated | 1 |" in rows

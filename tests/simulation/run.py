@@ -5,14 +5,15 @@
     make simulate SECONDS=600 SEED=7            # scenarios 7, 8, 9, … until the time is over
     python -m tests.simulation.run --scenario 7 # one scenario, with its story if it fails
 
-Exit status 1 if a scenario fails. The line for the ledger has the number of events, and how often each of the events of
-``occurrences.py`` was seen.
+Exit status 1 if a scenario fails. The line for the ledger has the version of Python, the number of events, and how often
+each of the events of ``occurrences.py`` was seen.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import platform
 import secrets
 import sys
 import time
@@ -63,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, meaning in SOMETIMES.items():
         print(f"{seen[name]:10d}  {name}: {meaning}")
     counts = {"scenarios": scenarios, "events": events, "failed": failed, "events_per_second": round(events / max(spent, 1e-9))}
-    ledger(
-        "simulate", describes=SIMULATED_CODE, seed=seed, seconds=round(spent), **counts, sometimes=dict(sorted(seen.items()))
-    )
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    often = dict(sorted(seen.items()))
+    ledger("simulate", describes=SIMULATED_CODE, seed=seed, seconds=round(spent), python=python, **counts, sometimes=often)
     return int(failed > 0)
 
 

@@ -6,12 +6,15 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.support import under_load
 from tests.support.under_load import busy, main, outcome_of, rotate, run
+from tests.support.waiting import wait_until
 
 
 def test_outcome_has_the_tests_that_passed_and_the_names_of_others() -> None:
@@ -79,6 +82,15 @@ def test_other_load_ends_with_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     with busy(2):
         assert [process.poll() for process in started] == [None, None]
     assert all(process.poll() is not None for process in started)
+
+
+def test_command_of_the_load_runs_again_until_the_end(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with busy(1, f"echo ran >> '{runs}'; sleep 0.01"):
+        wait_until(lambda: runs.exists() and len(runs.read_text().splitlines()) > 2, "the command runs a third time")
+    before = runs.read_text()
+    time.sleep(0.05)
+    assert runs.read_text() == before
 
 
 @pytest.mark.parametrize(("failed", "status"), [([], 0), (["tests/a.py::test_b"], 1)])

@@ -4,6 +4,9 @@ A test that passes on an idle machine and fails on a busy one is a defect. The s
 ``make test-all``, without coverage, and in rotation, so that a campaign that ends after ``MINUTES=60`` has run each of them.
 Each run adds a line to the ledger: the load average at its end, and how many tests passed and failed. The names of failed tests
 are printed. The exit status is 1 if any test failed or any run exceeded its time limit.
+
+``LOAD_COMMAND="make simulate SECONDS=200"``: each process runs this command again and again, so that the load is a campaign
+with a result of its own.
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from contextlib import contextmanager
 
 from tests.suites import SUITES, passed_in
 from tests.support.ledger import PRODUCT, ROOT, ledger
-from tests.support.processes import process_group
+from tests.support.processes import end_group, process_group
 
 __all__ = ["busy", "main", "outcome_of", "rotate", "run"]
 
-_BUSY = "while True: pass"
+_LOAD_COMMAND = "while :; do :; done"
+"""What a process of the load does: a command of the shell."""
 _SLOWER_BY = 8
 """How many times longer a suite may take than its ceiling allows on an idle machine."""
 _SHOWN = 20_000
@@ -34,14 +38,15 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
 @contextmanager
-def busy(processes: int) -> Iterator[None]:
-    """Keeps that many processes computing."""
-    started = [subprocess.Popen([sys.executable, "-c", _BUSY], stdin=subprocess.DEVNULL) for _ in range(processes)]
+def busy(processes: int, command: str = _LOAD_COMMAND) -> Iterator[None]:
+    """Keeps that many processes computing, each of which runs ``command`` again whenever it has ended."""
+    again = ["sh", "-c", f"while :; do {command}; done"]
+    started = [subprocess.Popen(again, stdin=subprocess.DEVNULL, start_new_session=True) for _ in range(processes)]
     try:
         yield
     finally:
         for process in started:
-            process.kill()
+            end_group(process.pid)
             process.wait()
 
 
@@ -100,9 +105,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("suites", nargs="+", choices=list(SUITES))
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--load", type=int, default=4, help="processes that compute meanwhile")
+    parser.add_argument("--load-command", default=_LOAD_COMMAND, help="what each of them runs, again and again")
     parser.add_argument("--minutes", type=float, default=math.inf, help="after so many minutes no further run begins")
     chosen = parser.parse_args(arguments)
-    with busy(chosen.load):
+    with busy(chosen.load, chosen.load_command):
         failed = rotate(chosen.suites, chosen.runs, chosen.load, time.monotonic() + 60 * chosen.minutes)
     for name in failed:
         print("failed:", name)
