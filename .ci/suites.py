@@ -5,7 +5,8 @@ With it: the tests of tests/selection.py; then a table of what was skipped.
 
 A *lane* is a second process of this program that runs steps beside those of the first one (``_beside``), because steps that
 need parts leave the processors idle for half of the time. The suites of a lane share one real broker. Each lane has its own,
-because a test that restarts it would wait for the tests of both. Exit status 0 only if everything passed in its time.
+because a test that restarts it would wait for the tests of both. No lane begins before the suites that run alone have ended.
+Exit status 0 only if everything passed in its time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PARTS = [str(BIN / "python"), "-m", "tests.support.parts"]
 
 sys.path.insert(0, str(ROOT))
 from tests.suites import SUITES, failures_in, passed_in  # noqa: E402 - where it lies is known only now
-from tests.support.processes import end_group, process_group  # noqa: E402 - as above
+from tests.support.processes import end_group, is_running, process_group  # noqa: E402 - as above
 
 ALL = [name for name, suite in SUITES.items() if not suite.campaign]
 ALL_OF_IT = "all of it"
@@ -207,10 +208,11 @@ def main() -> int:
     parser.add_argument("--selection", action="store_true")
     parser.add_argument("--lane", type=Path, help="be a lane, and write what it did to this file")
     parser.add_argument("--budget", type=float, default=BUDGET, help="minutes of a lane where CI=true")
+    parser.add_argument("--after", type=int, help="the process whose end a lane waits for")
     parser.add_argument("suites", nargs="*", choices=[[], *ALL], default=[])
     arguments = parser.parse_args()
     if arguments.lane:
-        return _lane(arguments.lane, arguments.budget, arguments.suites)
+        return _lane(arguments.lane, arguments.budget, arguments.after, arguments.suites)
 
     subprocess.run([sys.executable, str(ROOT / ".ci" / "parts.py")], check=True, stdin=subprocess.DEVNULL)
     report = Report()
@@ -247,9 +249,11 @@ def _run_directory(environment: dict[str, str]) -> Iterator[Path]:
         shutil.rmtree(run, ignore_errors=True)
 
 
-def _lane(file: Path, budget: float, suites: list[str]) -> int:
+def _lane(file: Path, budget: float, after: int | None, suites: list[str]) -> int:
     """What the process of a lane does: these suites, or those tests of the selection that need parts."""
     report = Report(budget)
+    while after is not None and is_running(after):
+        time.sleep(0.5)
     environment = dict(os.environ)
     with _run_directory(environment):
         if suites:
@@ -261,12 +265,16 @@ def _lane(file: Path, budget: float, suites: list[str]) -> int:
 
 
 @contextlib.contextmanager
-def _beside(report: Report, environment: dict[str, str], suites: list[str]) -> Iterator[None]:
-    """Runs a lane beside the block, waits for it and adds it to the report. Its output follows then."""
+def _beside(report: Report, environment: dict[str, str], suites: list[str], after: int | None = None) -> Iterator[None]:
+    """Runs a lane beside the block, waits for it and adds it to the report. Its output follows then.
+
+    ``after``: the process that makes what the suites need. The lane begins when it has ended.
+    """
     name = " ".join(suites) or "with parts"
     with tempfile.TemporaryDirectory(prefix="kafka-remote-lane-") as directory:
         file = Path(directory) / "report.json"
-        command = [sys.executable, __file__, "--lane", str(file), "--budget", str(report.left), *suites]
+        waiting = [] if after is None else ["--after", str(after)]
+        command = [sys.executable, __file__, "--lane", str(file), "--budget", str(report.left), *waiting, *suites]
         with _background(command, "lane.log", environment) as lane:
             yield
             print(f"\n== waiting for {name}", flush=True)
@@ -277,7 +285,8 @@ def _beside(report: Report, environment: dict[str, str], suites: list[str]) -> I
 def _suites(report: Report, environment: dict[str, str], make: list[str], chosen: list[str]) -> None:
     """Runs suites with coverage, and the gates after all of them.
 
-    The suites that need no part run first, while ``make`` builds and fetches the parts in the background.
+    The suites that need no part run first, while ``make`` builds and fetches the parts in the background. When it has ended, a
+    lane of those that mostly wait begins.
     """
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir(parents=True)
@@ -287,16 +296,18 @@ def _suites(report: Report, environment: dict[str, str], make: list[str], chosen
         parts = ["artifacts", *parts, *(["spark-parts"] if "spark" in needing else [])]
     # A part that cannot be made skips its own tests, which fail where CI=true. It must not keep the others from running.
     command = ["nice", *make, "--keep-going", *parts]
+    beside = [name for name in needing if SUITES[name].beside]
+    others = [name for name in chosen if name not in beside and not SUITES[name].alone]
     with _background(command, "parts.log") if parts else contextlib.nullcontext() as fetching:
         if chosen == ALL:
             _compile_tests(report, environment)
-        _in_turn(report, environment, [name for name in chosen if name not in needing])
-        if fetching is not None:
-            report.wait("parts", PARTS_CEILING, fetching)
-    beside = [name for name in needing if SUITES[name].beside]
-    others = [name for name in needing if name not in beside]
-    with _beside(report, environment, beside) if beside and others else contextlib.nullcontext():
-        _in_turn(report, environment, others or beside)
+        _in_turn(report, environment, [name for name in chosen if SUITES[name].alone])
+        with _beside(report, environment, beside, fetching.pid) if fetching and beside and others else contextlib.nullcontext():
+            _in_turn(report, environment, [name for name in others if name not in needing])
+            if fetching is not None:
+                report.wait("parts", PARTS_CEILING, fetching)
+                end_group(fetching.pid)
+            _in_turn(report, environment, [name for name in others or beside if name in needing])
     if chosen == ALL:
         _check_coverage(report, environment)
 

@@ -31,8 +31,8 @@ class Suite:
     ``debug_memory``: then the interpreter's allocators also check for writes outside of blocks, for suites that test the
     compiled decoder. Elsewhere that would take a quarter of the time, for the same code.
     ``needs_parts``: its tests need a broker, a store server or Spark, which are fetched or built. ``alone``: no other test runs
-    at the same time, here or in ``make test``. ``beside``: mostly waits, so it runs at the same time as the other suites that
-    need parts, with its own broker.
+    at the same time, here or in ``make test``. ``beside``: mostly waits, so it runs at the same time as the other suites, with
+    its own broker, as soon as the parts are there.
     """
 
     ceiling: int
@@ -137,6 +137,7 @@ SUITES = {
         ),
         counted=False,
         needs_parts=True,
+        beside=True,
     ),
     # Each worker has its own sessions: they start slowly, and its files share them; long files come first.
     "spark": Suite(

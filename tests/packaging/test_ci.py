@@ -217,6 +217,25 @@ def test_a_lane_saves_what_the_first_process_adds(tmp_path: Path) -> None:
     )
 
 
+_AFTER = """
+import runpy, pathlib, subprocess, sys, types
+s = runpy.run_path({suites!r})
+parts = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+end = lambda seconds: (parts.kill(), parts.wait())
+s["_lane"].__globals__.update(
+    time=types.SimpleNamespace(sleep=end, monotonic=s["time"].monotonic),
+    _in_turn=lambda report, environment, names: print("=", names, parts.returncode),
+)
+s["_lane"](pathlib.Path({file!r}), 5, parts.pid, ["spark"])
+"""
+
+
+def test_a_lane_begins_when_the_process_that_makes_parts_has_ended(tmp_path: Path) -> None:
+    program = _AFTER.format(suites=str(ROOT / ".ci" / "suites.py"), file=str(tmp_path / "report.json"))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "= ['spark'] -9"
+
+
 def test_commands_of_make_keep_bytecode() -> None:
     probe = "probe: ; @printenv PYTHONDONTWRITEBYTECODE || echo kept"
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
