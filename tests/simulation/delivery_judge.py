@@ -45,8 +45,10 @@ class DeliveryJudge:
         self._limits: dict[tuple[str, int], int] = {}
         """Up to where the members of a group got records, began, or know a committed offset, by group and partition.
 
-        -1: not known. A read that begins at the end of the log is there only with its first record.
+        It never falls: a commit of what came before a seek may end after it.
         """
+        self._at_the_end: set[tuple[str, int]] = set()
+        """Groups and partitions without a limit, because a read that begins at the end is there only with its first record."""
 
     def judge(self, events: Sequence[Event]) -> None:
         """``events``: the whole history. Looks at what is new. Raises ViolationError."""
@@ -74,14 +76,15 @@ class DeliveryJudge:
         spans = self._walker.walk.spans
         for span in spans[self._spans :]:
             if span.begins_at_the_end:
-                self._limits[self._groups[span.consumer], span.key[1]] = -1
-            else:
-                self._reach(span.consumer, span.key[1], -1 if span.start is None else span.start)
+                self._at_the_end.add((self._groups[span.consumer], span.key[1]))
+            elif span.start is not None:
+                self._reach(span.consumer, span.key[1], span.start)
         self._spans = len(spans)
 
     def _reach(self, consumer: str, partition: int, offset: int) -> None:
         place = self._groups[consumer], partition
         self._limits[place] = max(self._limits.get(place, -1), offset)
+        self._at_the_end.discard(place)
 
     def _position(self, consumer: str, place: Place) -> None:
         span = self._walker.open.get((consumer, place.key))
@@ -89,7 +92,8 @@ class DeliveryJudge:
             self._passes("the position", consumer, place, self._next.get(id(span), span.start))
 
     def _commit(self, consumer: str, place: Place) -> None:
-        self._passes("the commit", consumer, place, self._limits.get((self._groups[consumer], place.partition)))
+        of_group = self._groups[consumer], place.partition
+        self._passes("the commit", consumer, place, None if of_group in self._at_the_end else self._limits.get(of_group))
 
     def _passes(self, what: str, consumer: str, place: Place, limit: int | None) -> None:
         if limit is None or limit < 0 or place.offset <= limit:

@@ -271,6 +271,16 @@ def test_a_commit_after_a_start_at_the_end_is_judged_from_its_first_record() -> 
         consumer.gets()
 
 
+def test_a_commit_of_what_came_before_a_start_at_the_end_breaks_no_rule() -> None:
+    consumer = Consumed()
+    consumer.gets(*map(consumed, COMMITTED[:3]))
+    consumer.told(Sought, place=Place("orders", 0, OFFSET_END))
+    consumer.gets()
+    consumer.told(Sought, place=Place("orders", 0, COMMITTED[0].offset))
+    consumer.told(Committed, places=(Place("orders", 0, COMMITTED[2].offset + 1),))
+    consumer.gets()
+
+
 def test_a_record_below_the_committed_start_is_found_at_once() -> None:
     consumer = Consumed(start=COMMITTED[1].offset)
     with broken("I2"):
