@@ -230,7 +230,8 @@ def main() -> int:
     if ledger:
         steps = {step.name: [step.minutes, step.cpu_minutes] for step in report.steps}
         spent = json.dumps({**steps, ALL_OF_IT: [report.minutes, report.cpu_minutes]})
-        command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", spent]
+        failed = max(len(report.failures), int(report.failed))
+        command = [str(BIN / "python"), "-m", "tests.support.suite_minutes", spent, str(report.passed), str(failed)]
         subprocess.run(command, cwd=ROOT, env={**environment, "KAFKA_REMOTE_LEDGER_FILE": ledger}, check=True)
     return int(report.failed)
 

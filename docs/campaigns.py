@@ -43,8 +43,9 @@ _VERSIONS_HEAD = (
     "|---|---|---|---|---|---|---|---|---|---|",
 )
 _UNDER_LOAD_HEAD = (
-    "| suite | load | runs | tests passed | failed | minutes | load average | last run | commit | code since |",
-    "|---|---|---|---|---|---|---|---|---|---|",
+    "| suite | load | runs | tests passed | failed | minutes | load average | last run | commit | code since "
+    "| runs on any code |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
 )
 _SIMULATE_HEAD = (
     "| runs | scenarios | events | events per CPU second | failed | CPU minutes | Python | run | commit | seed | code since |",
@@ -181,7 +182,10 @@ def _under_load_rows(runs: Iterable[RunEntry], root: Path) -> list[str]:
 
 
 def _under_load_row(suite: str, load: int, runs: Sequence[RunEntry], root: Path) -> str:
-    """The load average is the lowest and the highest at the end of a run: others may compute on the same machine."""
+    """The load average is the lowest and the highest at the end of a run: others may compute on the same machine.
+
+    The last column has the runs on any code.
+    """
     last = runs[-1]
     same = [run for run in runs if run.digest == last.digest]
     passed, failed = (sum(run.counts[name] for run in same) for name in ("passed", "failed"))
@@ -197,6 +201,7 @@ def _under_load_row(suite: str, load: int, runs: Sequence[RunEntry], root: Path)
         last.date[:10],
         f"`{last.commit}`",
         _since(last, root),
+        f"{len(runs)}, {sum(run.counts['failed'] > 0 for run in runs)} with failures",
     )
     return f"| {' | '.join(columns)} |"
 
@@ -278,8 +283,12 @@ def _suite_rows(runs: Sequence[RunEntry], _: Path) -> list[str]:
     names = {name: None for minutes in (columns[1], columns[0]) for name in minutes if name != _ALL_OF_IT}
     rows = [f"| `{name}` | {' | '.join(_one_digit(column.get(name)) for column in columns)} |" for name in names]
     totals = [_one_digit(column.get(_ALL_OF_IT, sum(column.values())) if column else None) for column in columns]
-    notes = [f"{run.date[:10]}, `{run.commit}`, {run.counts['machine']}" for run in (first, last)]
+    notes = [", ".join((run.date[:10], f"`{run.commit}`", run.counts["machine"], *_outcomes(run))) for run in (first, last)]
     return [*rows, f"| {_ALL_OF_IT} | {' | '.join(totals)} |", f"| run | {' | '.join(notes)} | |"]
+
+
+def _outcomes(run: RunEntry) -> list[str]:
+    return [f"{_number(run.counts[name])} {name}" for name in ("passed", "failed") if name in run.counts]
 
 
 def _one_digit(minutes: float | None) -> str:

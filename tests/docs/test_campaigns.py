@@ -71,8 +71,8 @@ def test_runs_of_a_suite_under_load_on_the_same_code_are_added_up(tmp_path: Path
         _run("under-load", 3, "of other code", suite="faults", load=4, load_average=8, passed=5, failed=0),
     ]
     assert table(["under-load"], runs, root).splitlines()[2:] == [
-        "| `faults` | 4 | 1 | 5 | 0 | 1.0 | 8 to 8 | 2026-11-03 | `0123abc` | **older than the code** |",
-        "| `shim` | 4 | 2 | 1,447 | 1 | 2.0 | 6 to 31 | 2026-11-03 | `0123abc` | same |",
+        "| `faults` | 4 | 1 | 5 | 0 | 1.0 | 8 to 8 | 2026-11-03 | `0123abc` | **older than the code** | 1, 0 with failures |",
+        "| `shim` | 4 | 2 | 1,447 | 1 | 2.0 | 6 to 31 | 2026-11-03 | `0123abc` | same | 3, 2 with failures |",
     ]
 
 
@@ -225,11 +225,14 @@ def test_the_table_has_the_cpu_minutes_of_the_last_run(tmp_path: Path) -> None:
 
 
 def test_steps_that_overlap_take_the_minutes_of_their_run(tmp_path: Path) -> None:
+    minutes = {"unit": 9.0, "spark": 5.0, "all of it": 9.5}
     runs = [
         _run("suites", 1, None, minutes={"unit": 4.0}, machine="2 cores"),
-        _run("suites", 2, None, minutes={"unit": 9.0, "spark": 5.0, "all of it": 9.5}, machine="2 cores"),
+        _run("suites", 2, None, minutes=minutes, machine="2 cores", passed=1_200, failed=0),
     ]
-    assert table(["suites"], runs, _root(tmp_path)).splitlines()[2:-1] == [
+    *rows, run = table(["suites"], runs, _root(tmp_path)).splitlines()[2:]
+    assert run == "| run | 2026-11-01, `0123abc`, 2 cores | 2026-11-02, `0123abc`, 2 cores, 1,200 passed, 0 failed | |"
+    assert rows == [
         "| `unit` | 4.0 | 9.0 |  |",
         "| `spark` |  | 5.0 |  |",
         "| all of it | 4.0 | 9.5 |  |",
