@@ -75,10 +75,14 @@ class DeliveryJudge:
     def _note_starts(self) -> None:
         spans = self._walker.walk.spans
         for span in spans[self._spans :]:
+            consumer, partition = span.consumer, span.key[1]
+            place = self._groups[consumer], partition
             if span.begins_at_the_end:
-                self._at_the_end.add((self._groups[span.consumer], span.key[1]))
+                self._at_the_end.add(place)
             elif span.start is not None:
-                self._reach(span.consumer, span.key[1], span.start)
+                if place in self._at_the_end:  # it may have passed markers there
+                    self._reach(consumer, partition, self._partitions[partition].log.end)
+                self._reach(consumer, partition, span.start)
         self._spans = len(spans)
 
     def _reach(self, consumer: str, partition: int, offset: int) -> None:

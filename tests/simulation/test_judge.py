@@ -281,6 +281,13 @@ def test_a_commit_of_what_came_before_a_start_at_the_end_breaks_no_rule() -> Non
     consumer.gets()
 
 
+def test_a_commit_of_markers_that_a_read_at_the_end_passed_breaks_no_rule() -> None:
+    consumer = Consumed(start=OFFSET_END)
+    consumer.told(Sought, place=Place("orders", 0, COMMITTED[0].offset))
+    consumer.told(Committed, places=(Place("orders", 0, LOG.end),))
+    consumer.gets()
+
+
 def test_a_record_below_the_committed_start_is_found_at_once() -> None:
     consumer = Consumed(start=COMMITTED[1].offset)
     with broken("I2"):

@@ -172,6 +172,9 @@ SOUND: dict[str, Callable[[], Written]] = {
     "commit-after-a-start-at-the-end": lambda: (
         Written().poll(0).note(Revoked, keys=(TP,)).assign(OFFSET_END).note(Committed, **commit(6))
     ),
+    "commit-of-markers-that-a-read-at-the-end-passed": lambda: (
+        Written(start=OFFSET_END).note(Sought, place=Place(*TP, 0)).poll(0).note(Committed, **commit(END))
+    ),
     "records-read-before-the-log-start-moved": lambda: (
         Written(announces_ends=False)
         .poll(0)

@@ -23,7 +23,7 @@ def ahead(history: History, oracle: Oracle) -> list[Violation]:
     """
     groups = {event.consumer: event.group for event in history.of(Opened)}
     spans = walk(history).spans
-    requested = _Requested(groups)
+    requested = _Requested(groups, oracle)
     found = []
     for event in history:
         if isinstance(event, Positioned):
@@ -39,8 +39,9 @@ def ahead(history: History, oracle: Oracle) -> list[Violation]:
 class _Requested:
     """What consumers have requested and got so far, event by event."""
 
-    def __init__(self, groups: Mapping[str, str]) -> None:
+    def __init__(self, groups: Mapping[str, str], oracle: Oracle) -> None:
         self._groups = groups
+        self._oracle = oracle
         self._walker = Walker()
         self._spans = 0
         self._stored: dict[Key, int] = {}
@@ -57,8 +58,9 @@ class _Requested:
             self._limits[place] = max(self._limits.get(place, -1), span.start or -1)
             if span.begins_at_the_end:
                 self._at_the_end.add(place)
-            elif span.start is not None:
-                self._at_the_end.discard(place)
+            elif span.start is not None and place in self._at_the_end:
+                self._at_the_end.remove(place)
+                self._limits[place] = max(self._limits[place], self._oracle.ends.get(span.key, -1))
         self._spans = len(self._walker.walk.spans)
         if isinstance(event, Stored) or (isinstance(event, Committed) and event.seen):
             for one in event.places:
@@ -75,7 +77,8 @@ class _Requested:
     def limit(self, consumer: str, key: Key) -> int:
         """The highest offset that was stored, seen as committed, a start, or after a delivered record; -1 without any.
 
-        It is not known (-1) from a start at the end of the log until the first record from there.
+        It is not known (-1) from a start at the end of the log until the first record from there. If the next start comes
+        before that record, it is the end of the log: the consumer may have passed markers there.
         """
         place = self._groups.get(consumer), key
         return -1 if place in self._at_the_end else max(self._stored.get(key, -1), self._limits.get(place, -1))
