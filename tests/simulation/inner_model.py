@@ -116,6 +116,15 @@ class _Op:
     message: Message | None
 
 
+@attrs.define(eq=False)
+class _CommitRequest:
+    """``told``: ``on_commit`` gets the outcome. ``refused``: the code of the coordinator's error, when it has answered."""
+
+    places: list[TopicPartition]
+    told: bool
+    refused: int | None = None
+
+
 class InnerModel(Consumer):
     """The methods of confluent_kafka's Consumer that the direct consumer calls; a base class of the simulated one."""
 
@@ -129,6 +138,7 @@ class InnerModel(Consumer):
         self._announces_ends = bool(settings["enable.partition.eof"])
         self._on_commit: Callable[..., None] = settings["on_commit"]
         self._answered_by = 0.0
+        self._commit_requests: deque[_CommitRequest] = deque()
         self._interval = settings["auto.commit.interval.ms"] / 1000
         self._toppars: dict[int, _Toppar] = {}
         self._paused: set[int] = set()
@@ -453,11 +463,15 @@ class InnerModel(Consumer):
         places = self._due(self._toppars.values()) if offsets is None else offsets
         if not places:
             raise failure(KafkaError._NO_OFFSET)
+        request = _CommitRequest(places, told=asynchronous)
+        self._commit_requests.append(request)
         if asynchronous:
-            self._world.after(self._answer_in(), partial(self._commit, places, told=True))
+            self._world.after(self._answer_in(), partial(self._handle, request))
             return None
         self._world.wait(self._answer_in())
-        self._commit(places, told=False)
+        self._handle(request)
+        if request.refused is not None:
+            raise failure(request.refused)
         return places
 
     def _answer_in(self) -> float:
@@ -476,7 +490,8 @@ class InnerModel(Consumer):
     def _send(self, places: list[TopicPartition]) -> None:
         """Commits offsets without an application's call."""
         if places:
-            self._commit(places, told=True)
+            self._commit_requests.append(_CommitRequest(places, told=True))
+            self._handle(self._commit_requests[-1])
 
     def _commits_in_background(self) -> None:
         if self._closed:
@@ -485,17 +500,16 @@ class InnerModel(Consumer):
             self._send(self._due(self._toppars.values()))
         self._world.after(self._interval, self._commits_in_background)
 
-    def _commit(self, places: list[TopicPartition], *, told: bool) -> None:
-        if self._closed:
-            return
-        refused = self._coordinator.commit(self._name if self._in_group else None, places)
-        if told:
-            error = None if refused is None else KafkaError(refused, "simulated")
-            self._callbacks.append(partial(self._on_commit, error, places))
-        elif refused is not None:
-            raise failure(refused)
-        if refused is None:
-            self._committed.update((tp.partition, tp.offset) for tp in places)
+    def _handle(self, request: _CommitRequest) -> None:
+        """The coordinator handles a request, and before it all earlier ones: they came by the same connection."""
+        while request in self._commit_requests and not self._closed:
+            first = self._commit_requests.popleft()
+            first.refused = self._coordinator.commit(self._name if self._in_group else None, first.places)
+            if first.told:
+                error = None if first.refused is None else KafkaError(first.refused, "simulated")
+                self._callbacks.append(partial(self._on_commit, error, first.places))
+            if first.refused is None:
+                self._committed.update((tp.partition, tp.offset) for tp in first.places)
 
     # -- the end -----------------------------------------------------------------------------------------------------------
 
