@@ -42,6 +42,9 @@ INSTALL_CEILING = 10
 COLLECTION_CEILING = 10
 PARTS_CEILING = 10
 """Minutes of waiting for parts after the suites that need none."""
+PARTS_NICENESS = 5
+"""Of the processes that make the parts: they get a third of the time that a test gets. The usual 10 is a tenth, so none on a
+busy machine."""
 BUDGET = 84
 """Minutes of everything where CI=true: less than the 90 after which CI kills a run without a report. The rest bounds each step.
 A run takes about 70 on two slow cores."""
@@ -296,7 +299,7 @@ def _suites(report: Report, environment: dict[str, str], make: list[str], chosen
     if needing and shutil.which("mvn"):
         parts = ["artifacts", *parts, *(["spark-parts"] if "spark" in needing else [])]
     # A part that cannot be made skips its own tests, which fail where CI=true. It must not keep the others from running.
-    command = ["nice", *make, "--keep-going", *parts]
+    command = ["nice", "-n", str(PARTS_NICENESS), *make, "--keep-going", *parts]
     beside = [name for name in needing if SUITES[name].beside]
     others = [name for name in chosen if name not in beside and not SUITES[name].alone]
     with _background(command, "parts.log") if parts else contextlib.nullcontext() as fetching:

@@ -23,7 +23,7 @@ from tests.support.store_server import StoreServer
 __all__ = ["AzureServer", "AzureTlsServer", "server_program"]
 
 _VERSION = "3.37.0"
-_INSTALL_SECONDS = 300
+_INSTALL_SECONDS = 1500  # in the background of other tests
 
 
 def server_program() -> tuple[str, Path]:
