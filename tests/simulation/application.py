@@ -87,7 +87,7 @@ class Application:
     def passed_markers(self, read: PartitionRead) -> None:
         """The scheduler says that a read has passed markers or aborted records."""
         reader = self._readers.get(read)
-        if reader is not None and (passed := read.passed) is not None and reader.held is None:
+        if reader is not None and (passed := read.passed) is not None:
             self._world.seen.saw("passed-markers")
             reader.judge.passed(*passed)
 
@@ -146,6 +146,8 @@ class Application:
         records = records_of(item)
         world.tell("%s delivers %d records before offset %d", read.name, len(records), item.next_offset)
         reader.judge.took(records, item.next_offset)
+        if read.passed is not None:  # behind the block, before the log may change
+            reader.judge.passed(*read.passed)
         reader.held = item, records
         world.after(self._some(world.scenario.takes_seconds), partial(self._used, reader))
 
