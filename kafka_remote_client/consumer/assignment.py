@@ -8,7 +8,7 @@ is paused and only keeps the group, commits and callbacks going.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -90,7 +90,7 @@ class Assignment:
                 callback(consumer, partitions)
         finally:
             self._commits.give_up([] if lost else revoked)
-            self.forget((tp.topic, tp.partition) for tp in partitions)
+            self._deliveries.forget((tp.topic, tp.partition) for tp in partitions)
 
     # -- assignments -------------------------------------------------------------------------------------------------------
 
@@ -109,9 +109,9 @@ class Assignment:
         except KafkaException:
             # rd_kafka_cgrp_assign() gives up the old assignment before it checks the new one.
             assigned = {(tp.topic, tp.partition) for tp in self._inner.assignment()}
-            self.forget(flow.key for flow in self._flows if flow.key not in assigned)
+            self._deliveries.forget(flow.key for flow in self._flows if flow.key not in assigned)
             raise
-        self.forget(flow.key for flow in self._flows)
+        self._deliveries.forget(flow.key for flow in self._flows)
         self._adopt(flows)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
@@ -128,14 +128,14 @@ class Assignment:
         if are_partitions(partitions):
             self._commits.give_up(self._flows.of(partitions))
         self._inner.incremental_unassign(partitions)
-        self.forget((tp.topic, tp.partition) for tp in partitions)
+        self._deliveries.forget((tp.topic, tp.partition) for tp in partitions)
 
     def unassign(self) -> None:
         self._assigned_by_user = True
         self._deliveries.seal(self._flows)
         self._commits.give_up(self._flows)
         self._inner.unassign()
-        self.forget(flow.key for flow in self._flows)
+        self._deliveries.forget(flow.key for flow in self._flows)
 
     def _resolve(self, partitions: list[TopicPartition]) -> list[PartitionFlow]:
         """Returns flows with the given offsets. Never waits: unknown starts are looked up after the assignment."""
@@ -179,13 +179,6 @@ class Assignment:
             if flow is not None:
                 answered[index] = topic_partition(tp.topic, tp.partition, flow.assigned_at, flow.assigned_epoch)
         return answered
-
-    def forget(self, keys: Iterable[tuple[str, int]]) -> None:
-        """Partitions are not assigned any more."""
-        for flow in self._flows.remove(keys):
-            self._commits.forget(flow)
-            self._deliveries.take_back(flow)
-            self._tiers.leave(flow.key)
 
     # -- position and flow control -----------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ _LEAST_SECONDS = 0.001
 _WAKE_SECONDS = 0.01
 """The longest wait for the engine between two looks at both tiers."""
 
+_FATAL = KafkaError._FATAL  # noqa: SLF001 - its public name
 _LATE = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - its public name
 _LOSS_SECONDS = 1.0
 """How long nothing of the store is delivered after that error, while librdkafka takes the partitions away."""
@@ -95,7 +96,7 @@ class Deliveries:
         self.markers = PassedMarkers(self._flows, self.queue, self._inner.position, store_passed)
         self.held = HeldExceptions()
         self._progress = ProgressReports(self._remote.progress_interval_ms / 1000)
-        self._switched = self._broker_turn = self._of_one_partition = False
+        self._switched = self._broker_turn = self._of_one_partition = self._failed = False
         self._serve_at = self._lost_by = 0.0
         self._ahead = _AHEAD // _SAMPLE
 
@@ -260,13 +261,17 @@ class Deliveries:
             arrived = [taken for message in arrived if (taken := self._deliverable(message)) is not None]
         if arrived:
             self._count(arrived)
-            if (last := arrived[-1].error()) is not None and last.code() == _LATE:
+            last = arrived[-1].error()
+            self._failed |= last is not None and last.code() == _FATAL
+            if last is not None and last.code() == _LATE:
                 # librdkafka takes all partitions away and delivers nothing of them any more. Another member may have them soon.
                 for flow in list(self._flows):
                     self.take_back(flow)
                 arrived = [arrived[-1]]
                 self._serve_at, self._lost_by = 0.0, self._clock.monotonic() + _LOSS_SECONDS
             self.gathered.add(cast("list[Piece]", arrived))
+        if self._failed:
+            self._forget_lost()
         self.held.come_out()
         return count
 
@@ -364,6 +369,24 @@ class Deliveries:
             flow.take_back(first)
             self._flows.advanced.discard(flow)
             self._flows.reroute()
+
+    def forget(self, keys: Iterable[tuple[str, int]]) -> None:
+        """Partitions are not assigned any more."""
+        for flow in self._flows.remove(keys):
+            self._commits.forget(flow)
+            self.take_back(flow)
+            self._tiers.leave(flow.key)
+
+    def _forget_lost(self) -> None:
+        """Forgets the partitions that librdkafka took away after a fatal error, as from a static member that was fenced.
+
+        rd_kafka_rebalance_op() then calls no callback, and another member may have them already.
+        """
+        if len(self._flows):
+            assigned = {(tp.topic, tp.partition) for tp in self._inner.assignment()}
+            lost = [flow for flow in self._flows if flow.key not in assigned]
+            self.seal(lost)
+            self.forget(flow.key for flow in lost)
 
     def commit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The application commits. A partition that waits for its committed offset begins at the one before this commit."""

@@ -291,7 +291,7 @@ class DirectConsumer(Consumer):
                 self._close_inner()
             finally:
                 self._serves = self._deliveries.held.closes = False
-                self._assignment.forget(flow.key for flow in self._flows)
+                self._deliveries.forget(flow.key for flow in self._flows)
                 self._deliveries.close()
                 self._engine.close()
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import confluent_kafka
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
@@ -144,3 +144,34 @@ def test_f66_the_first_of_two_members_with_one_name_is_fenced(kafka_broker: Kafk
         theirs, ours = pool.map(code_of_the_first, makers)
     assert ours == theirs
     assert ours in {KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID}
+
+
+@pytest.mark.fault("F66")
+def test_f66_a_fenced_member_gets_no_record_after_the_error(kafka_broker: KafkaBroker, topic: str, shim: Shim) -> None:
+    def after_the_error(make: Callable[[dict[str, Any]], confluent_kafka.Consumer]) -> tuple[int, list[object], list[int]]:
+        group, codes = f"group-{uuid4()}", list[int]()
+        deadline = Deadline(SystemClock(), _PATIENCE_SECONDS)
+        with make(static(group, "twin")) as first, make(static(group, "twin")) as second:
+            first.subscribe([topic])
+            while not first.consume(1, 0.1):
+                assert not deadline.expired()
+            places = first.assignment()
+            first.pause(places)  # so that records remain in the tier
+            second.subscribe([topic])
+            while not second.consume(1, 0.1):
+                assert not deadline.expired()
+            while KafkaError._FATAL not in codes:
+                assert not deadline.expired()
+                message = first.poll(0.1)
+                codes += [] if message is None or (error := message.error()) is None else [error.code()]
+            first.resume(places)
+            records = [message for message in first.consume(COUNT, 2.0) if message.error() is None]
+            return len(records), list(first.assignment()), [tp.offset for tp in first.position(places)]
+
+    makers: list[Callable[[dict[str, Any]], confluent_kafka.Consumer]] = [
+        lambda more: confluent_kafka.Consumer(settings(kafka_broker.bootstrap_servers, "read_committed", **more)),
+        lambda more: Consumer(direct(shim, "read_committed", **more)),
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        theirs, ours = pool.map(after_the_error, makers)
+    assert ours == theirs == (0, [], [OFFSET_INVALID] * len(PARTITIONS))
