@@ -94,13 +94,15 @@ def dump(
             for remark in tier.remarks(tip):
                 say(f"{tip.topic}-{tip.partition}: {remark}")
         intervals = {tip: interval for tip in partitions if (interval := _interval(tier, tip, request, say)) is not None}
-        if not intervals:
-            raise ConfigurationError(f"the tier has no offsets of {request.topic} {request.interval}")
         found = False
-        for tip, (start, stop) in intervals.items():
-            for record in _dump_partition(tier, tip, start, stop, request, say):
+        for tip in partitions:
+            _check_damage(tier, tip, request, behind=False)
+            for record in _dump_partition(tier, tip, *intervals.get(tip, (0, 0)), request, say):
                 found = True
                 yield record
+            _check_damage(tier, tip, request, behind=True)
+        if not intervals:
+            raise ConfigurationError(f"the tier has no offsets of {request.topic} {request.interval}")
         if not found:
             say(f"the tier has no records of {request.topic} in the interval")
 
@@ -111,6 +113,8 @@ def _interval(
     """Returns the offsets to read, end exclusive; ``None`` if the partition has none of them. Reports what is cut off."""
     name, offsets = f"{tip.topic}-{tip.partition}", tier.bounds(tip.topic, tip.partition)
     first, end = offsets.log_start, offsets.latest_tiered + 1
+    if first < 0:
+        return None
     start = first if request.start is None else max(first, request.start)
     stop = end if request.end is None else min(end, request.end)
     if start >= stop:
@@ -124,6 +128,25 @@ def _interval(
         return start, stop
     first_in_time = tier.offset_for_time(tip, request.since_ms, start)
     return (stop if first_in_time is None else first_in_time), stop
+
+
+def _check_damage(tier: TierReader, tip: TopicIdPartition, request: DumpRequest, *, behind: bool) -> None:
+    """Raises LocationError for a damaged segment of the request in front of all that can be read, or ``behind`` it.
+
+    The tier begins behind the first and ends before the second, and nothing else shows that their records are missing.
+    """
+    name, offsets = f"{tip.topic}-{tip.partition}", tier.bounds(tip.topic, tip.partition)
+    first, end = offsets.log_start, offsets.latest_tiered + 1
+    for listed, why in tier.damaged(tip):
+        at, reason = listed.start_offset, f"segment {listed.remote_log_segment_id} is damaged: {why}"
+        if request.end is not None and at >= request.end:
+            continue
+        if first < 0:
+            raise LocationError(f"{name} cannot be read at offset {at}: {reason}")
+        if behind and at >= end:
+            raise LocationError(f"{name} cannot be read further than offset {end}: {reason}; --end {end} leaves it out")
+        if not behind and at < first and (request.start or 0) < first:
+            raise LocationError(f"{name} cannot be read at offset {at}: {reason}; --start {first} leaves it out")
 
 
 def _dump_partition(

@@ -342,6 +342,43 @@ def test_damage_ends_the_dump_with_status_1_and_the_offset(capsys: pytest.Captur
     assert "corrupt" in remarks
 
 
+def _cut(copied: Path, number: int) -> list[int]:
+    """Cuts a log that no longer fits its indexes. Returns the first offsets of all segments of the partition."""
+    segments = sorted((copied / "remote").glob("*/logappend-0-*/*.log"))
+    _damage(segments[number], lambda data: data[:-1])
+    return [int(segment.name[:20]) for segment in segments]
+
+
+def test_a_damaged_last_segment_has_status_1_after_the_records(capsys: pytest.CaptureFixture[str], copied: Path) -> None:
+    end = _cut(copied, -1)[-1]
+    status, records, remarks = dump(capsys, copied, "logappend")
+    assert (status, records[-1]["offset"]) == (1, end - 1)
+    assert f"logappend-0 cannot be read further than offset {end}: segment " in remarks
+    assert f"--end {end} leaves it out" in remarks
+    assert dump(capsys, copied, "logappend", "--end", str(end))[:2] == (0, records)
+    assert dump(capsys, copied, "logappend", "--count", "7")[:2] == (0, records[:7])
+    assert dump(capsys, copied, "logappend", "--start", str(end + 1))[:2] == (1, [])
+
+
+def test_a_damaged_first_segment_has_status_1_and_no_records(capsys: pytest.CaptureFixture[str], copied: Path) -> None:
+    _, second, *_ = _cut(copied, 0)
+    status, records, remarks = dump(capsys, copied, "logappend")
+    assert (status, records) == (1, [])
+    assert "logappend-0 cannot be read at offset 0: segment " in remarks
+    assert f"--start {second} leaves it out" in remarks
+    status, records, _ = dump(capsys, copied, "logappend", "--start", str(second))
+    assert (status, records[0]["offset"]) == (0, second)
+
+
+def test_a_partition_with_damaged_segments_only_has_status_1(capsys: pytest.CaptureFixture[str], copied: Path) -> None:
+    for segment in (copied / "remote").glob("*/logappend-0-*/*.log"):
+        _damage(segment, lambda data: data[:-1])
+    status, records, remarks = dump(capsys, copied, "logappend")
+    assert (status, records) == (1, [])
+    assert "logappend-0 cannot be read at offset 0: segment " in remarks
+    assert "leaves it out" not in remarks
+
+
 def test_prints_several_topics_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     where = ("--partition", "0", "--start", "5", "--end", "7")
     status, records, _ = dump(capsys, golden_local(), "logappend", "epochs", *where)
