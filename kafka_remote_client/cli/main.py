@@ -29,6 +29,8 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 def run(arguments: list[str] | None = None) -> None:
     """Runs the command and exits with its status."""
+    output_closed = sys.stdout is None
+    _open_closed_streams()
     try:
         status = _status(arguments)
         if status != _INTERRUPTED:
@@ -39,11 +41,30 @@ def run(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         status = _OUTPUT_CLOSED
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if output_closed and error.errno == errno.EBADF:
+            status = _say("standard output is closed", _FAILED)
+        elif error.errno in _NO_ROOM:
+            status = _say(f"standard output cannot be written: {error.strerror}", _FAILED)
+        else:
             raise
-        status = _say(f"standard output cannot be written: {error.strerror}", _FAILED)
     _discard_output()
     sys.exit(status)
+
+
+def _open_closed_streams() -> None:
+    """Opens the standard streams that the caller has closed (``>&-``), so that no file or socket gets their numbers.
+
+    librdkafka logs to 2, whatever that is. Writing to 1 is an error, as it was; what goes to 2 is lost.
+    """
+    for number, access in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(nowhere := os.open(os.devnull, access), number)
+            if nowhere != number:
+                os.close(nowhere)
+    sys.stdout = sys.stdout or open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 - until the process ends
+    sys.stderr = sys.stderr or open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 - as above
 
 
 def _status(arguments: list[str] | None) -> int:

@@ -90,6 +90,39 @@ def test_a_full_disk_below_the_output_is_one_line_of_error(arguments: list[str])
     )
 
 
+def _with_closed(streams: str, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    """Runs the command without these streams, as a shell does with ``>&-``."""
+    script = f'exec "$0" "$@" {streams}'
+    return subprocess.run(
+        ["/bin/sh", "-c", script, *_MODULE, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize("arguments", [["ls", "--help"], ["--version"], ["ls", *_DUMP[1:]], _DUMP])
+def test_a_closed_output_is_one_line_of_error(arguments: list[str]) -> None:
+    done = _with_closed(">&-", arguments)
+    assert (done.returncode, done.stderr) == (1, "kafka-remote: standard output is closed\n")
+
+
+def test_a_verb_without_an_error_stream_has_its_output_and_status() -> None:
+    done = _with_closed("2>&-", [*_DUMP, "--count", "3"])
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 3)
+    assert _with_closed("2>&-", ["dump", *_DUMP[1:3], "no-topic"]).returncode == 2
+
+
+def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from kafka_remote_client.cli.main import run\n"
+        "try: run(['ls', '--store', 'file:///none'])\n"
+        "except SystemExit as ended: status = ended.code\n"
+        "number = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n"
+        "os._exit(status if number > 2 else 99)\n"
+    )
+    command = ["/bin/sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', sys.executable, "-c", code, str(tmp_path / "file")]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 2
+
+
 def test_other_errors_of_the_system_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def failed(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
