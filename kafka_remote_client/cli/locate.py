@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 
 from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings
-from kafka_remote_client.cli.offsets import log_offset_at, parse_time, tiered_offset_at
+from kafka_remote_client.cli.offsets import log_offset_at, parse_brokers_time, parse_time, tiered_offset_at
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -212,7 +212,8 @@ def _locate(
     if (store is None) == (bootstrap_servers is None):
         raise typer.BadParameter("give either --bootstrap-servers or --store", param_hint="--store")
     clock, is_offset = SystemClock(), place.isascii() and place.isdecimal()
-    time_ms = 0 if is_offset else parse_time(place, "OFFSET|TIME")
+    parse = parse_time if bootstrap_servers is None else parse_brokers_time
+    time_ms = 0 if is_offset else parse(place, "OFFSET|TIME")
     level = IsolationLevel[isolation_level.name]
 
     def show(source: LocationSource, offset: int) -> None:

@@ -23,6 +23,7 @@ from typing import Annotated, TypeVar
 import attrs
 import typer
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings
 from kafka_remote_client.cli.options import DEFAULT_TIMEOUT, BootstrapServers, ConsumerSettings, Output, Timeout
 from kafka_remote_client.cli.output import OutputFormat, show_lines
@@ -43,6 +44,7 @@ __all__ = [
     "add_verb",
     "log_offset_at",
     "open_cluster",
+    "parse_brokers_time",
     "parse_time",
     "partition_lines",
     "read_metadata",
@@ -104,8 +106,18 @@ def read_metadata(servers: str, settings: Mapping[str, str], topic: str, seconds
 def parse_time(text: str, option: str) -> int:
     """A time in ISO 8601 (UTC without a zone), or ``@MILLISECONDS`` since 1970, as milliseconds. Raises ConfigurationError."""
     if text.startswith("@") and text[1:].isascii() and text[1:].isdecimal():
+        if len(text) > len(f"@{MAX_OFFSET}") or int(text[1:]) > MAX_OFFSET:
+            raise ConfigurationError(f"{option} must be at most @{MAX_OFFSET}, not {text}")
         return int(text[1:])
     return microseconds(text, option) // 1000
+
+
+def parse_brokers_time(text: str, option: str) -> int:
+    """:func:`parse_time` for brokers, to which a negative time is a question for the start or the end of a log."""
+    time_ms = parse_time(text, option)
+    if time_ms < 0:
+        raise ConfigurationError(f"{option} must be 1970 or later, because brokers know no earlier times; not {text}")
+    return time_ms
 
 
 def partition_lines(
@@ -193,7 +205,7 @@ def _offsets(
     output: Output = OutputFormat.TEXT,
 ) -> None:
     """Prints log start, local start, tiered end and log end of partitions."""
-    time_ms = None if time is None else parse_time(time, "--time")
+    time_ms = None if time is None else parse_brokers_time(time, "--time")
     with open_cluster(bootstrap_servers, parse_settings(consumer or [], "--consumer"), timeout) as leaders:
         lines = partition_lines(leaders, list(dict.fromkeys(topics)), time_ms, SystemClock(), timeout)
     show_lines(lines, COLUMNS | ({} if time is None else {"at time": "time_offset"}), output)

@@ -130,6 +130,7 @@ def test_plain_broker_is_not_the_shim(cluster: EmbeddedCluster, capsys: pytest.C
     [
         (["0", "1"], "give either --bootstrap-servers or --store"),
         (["0", "1", "--store", "file:///", "--bootstrap-servers", f"{HOST}:1"], "give either --bootstrap-servers or --store"),
+        (["0", "1969-12-31", "--bootstrap-servers", f"{HOST}:1"], "OFFSET|TIME must be 1970 or later"),
         (["0", "noon", "--bootstrap-servers", f"{HOST}:1"], "OFFSET|TIME is not a time in ISO 8601: 'noon'"),
         (["zero", "1", "--bootstrap-servers", f"{HOST}:1"], "Invalid value for 'PARTITION'"),
         (["0", "1", "--bootstrap-servers", f"{HOST}:1", "--consumer", "fetch.remote.retires=1"], "fetch.remote.retries"),

@@ -86,6 +86,11 @@ def test_broker_that_never_answers_ends_at_the_deadline(capsys: pytest.CaptureFi
     ("arguments", "text"),
     [
         (["--time", "noon"], "kafka-remote: --time is not a time in ISO 8601: 'noon'\n"),
+        (["--time", "@9223372036854775808"], "--time must be at most @9223372036854775807, not @9223372036854775808\n"),
+        (
+            ["--time", "1969-12-31T23:59:59.999Z"],
+            "--time must be 1970 or later, because brokers know no earlier times; not 1969",
+        ),
         (["--consumer", "client.id"], "kafka-remote: --consumer must have the form KEY=VALUE\n"),
         (
             ["--consumer", "security.protocl=ssl"],
