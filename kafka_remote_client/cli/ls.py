@@ -63,10 +63,12 @@ def list_segments(source: ListingLocationSource, topics: Sequence[str], partitio
 def found_segments(
     store: RemoteObjectStore, source: ListingLocationSource, topics: Sequence[str], partition: int | None
 ) -> list[SegmentLine]:
-    """:func:`list_segments`. Raises ConfigurationError if there is none, with what the store has instead."""
+    """:func:`list_segments`. Raises ConfigurationError if a topic has none, or all, with what the store has instead."""
     lines = list(list_segments(source, topics, partition))
-    if not lines:
-        of = f" of topic {', '.join(topics)}" if topics else ""
+    known = {tip.topic for tip in source.listing.partitions()}
+    absent = [topic for topic in topics if topic not in known]
+    if absent or not lines:
+        of = f" of topic {', '.join(absent or topics)}" if topics else ""
         of += "" if partition is None else f" of partition {partition}"
         raise nothing_found(f"found no segments{of}", store)
     return lines

@@ -10,12 +10,12 @@ __all__ = ["output_of", "topics_of"]
 
 
 def topics_of(topics: Sequence[str] | None, option: str | None, say: Callable[[str], None]) -> tuple[str, ...]:
-    """Returns a verb's topics; ``option`` is the value of the former ``--topic``, with commas between several."""
-    given = tuple(topics or ())
+    """Returns a verb's topics, each once; ``option`` is the value of the former ``--topic``, with commas between several."""
+    given = tuple(dict.fromkeys(topics or ()))
     if option is None:
         return given
     say("WARNING: --topic is deprecated and will be removed in the next release; name topics as arguments: TOPIC...")
-    return given + tuple(filter(None, map(str.strip, option.split(","))))
+    return tuple(dict.fromkeys((*given, *filter(None, map(str.strip, option.split(","))))))
 
 
 def output_of(output: OutputFormat, *, as_json: bool, say: Callable[[str], None]) -> OutputFormat:

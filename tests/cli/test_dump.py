@@ -384,3 +384,9 @@ def test_prints_several_topics_one_after_the_other(capsys: pytest.CaptureFixture
     status, records, _ = dump(capsys, golden_local(), "logappend", "epochs", *where)
     assert status == 0
     assert [record["topic"] for record in records] == ["logappend"] * 2 + ["epochs"] * 2
+
+
+def test_a_topic_that_is_named_twice_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--partition", "0", "--start", "5", "--end", "7")
+    _, records, _ = dump(capsys, golden_local(), "logappend", "epochs", "logappend", *where)
+    assert [record["topic"] for record in records] == ["logappend"] * 2 + ["epochs"] * 2

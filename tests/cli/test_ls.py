@@ -59,6 +59,7 @@ def test_each_topic_has_a_table_with_a_line_for_each_segment(capsys: pytest.Capt
     ("arguments", "said"),
     [
         (["delrce"], "found no segments of topic delrce; the store has LocalTieredStorage segments"),
+        (["delrec", "delrce"], "found no segments of topic delrce; the store has"),
         (["delrec", "--partition", "9"], "found no segments of topic delrec of partition 9; the store has"),
         (["--layout", "aiven"], "found no segments; the store has LocalTieredStorage segments below kafka-tiered-storage/"),
     ],
