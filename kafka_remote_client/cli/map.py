@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
@@ -99,5 +99,6 @@ def _write(path: Path, text: str) -> None:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # a file system that cannot be written refuses this too
+            unfinished.unlink(missing_ok=True)
         raise ConfigurationError(f"--html: {path} cannot be written: {error.strerror}") from None

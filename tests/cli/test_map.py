@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from pathlib import Path
@@ -86,6 +87,20 @@ def test_page_that_cannot_be_written_is_an_error(
         run(["map", "orders", "--store", cluster.directory.as_uri(), "--html", str(tmp_path / "none" / "orders.html")])
     assert ended.value.code == 2
     assert "none/orders.html cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_read_only_file_system_is_told_in_one_line(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(SystemExit) as ended:
+        run(["map", "orders", "--store", cluster.directory.as_uri(), "--html", str(tmp_path / "orders.html")])
+    assert ended.value.code == 2
+    assert "orders.html cannot be written: Read-only file system" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("page", ["", "/", "."])
