@@ -32,7 +32,7 @@ from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.typed_options import ColumnFormat
 from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError, missing_extra
 from kafka_remote_client.model import TopicIdPartition
-from kafka_remote_client.records.columns import Row
+from kafka_remote_client.records.columns import NO_TIMESTAMP, Row
 
 __all__ = ["DumpOnError", "Dumped", "LineFormat", "line_format"]
 
@@ -217,7 +217,7 @@ def _printable(text: str) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    if milliseconds < 0:
+    if milliseconds == NO_TIMESTAMP:
         return "-"
     try:
         return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

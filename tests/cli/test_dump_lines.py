@@ -166,7 +166,7 @@ def test_half_a_surrogate_pair_stays_an_escape() -> None:
     assert made(OutputFormat.TEXT, ColumnFormat.JSON, DumpOnError.RAISE).line(record).endswith("\t\\ud800")
 
 
-@pytest.mark.parametrize(("timestamp", "shown"), [(-1, "-"), (2**62, f"@{2**62}")])
+@pytest.mark.parametrize(("timestamp", "shown"), [(-1, "-"), (-2, "1969-12-31T23:59:59.998Z"), (2**62, f"@{2**62}")])
 def test_headers_and_odd_times_are_shown(timestamp: int, shown: str) -> None:
     record = (TIP, (5, timestamp, 0, 0, b"k", None, [("trace\t", b"7"), ("none", None)]))
     assert LineFormat(OutputFormat.TEXT).line(record) == f"{TIP.topic}-{TIP.partition}\t5\t{shown}\tk\t-\ttrace\\t=7\tnone=-"
