@@ -10,7 +10,8 @@ References: Iceberg's table specification; pyiceberg (``fast_append``, ``data_fi
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 
@@ -25,12 +26,16 @@ from kafka_remote_client.scanning.export.written_files import WrittenFile, Writt
 try:
     from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
     from pyiceberg.io.pyarrow import (
+        MetricModeTypes,
+        MetricsMode,
+        StatisticsCollector,
         compute_statistics_plan,
         data_file_statistics_from_parquet_metadata,
         parquet_path_to_id_mapping,
     )
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.table import Table, TableProperties
+    from pyiceberg.types import DateType, TimestampType, TimestamptzType
 except ModuleNotFoundError as error:
     raise missing_extra("an export to Iceberg", error, "iceberg") from None
 
@@ -98,7 +103,10 @@ class IcebergCommit:
             if file.footer is None:
                 raise ExportError(f"cannot commit {file.path}: its record has no Parquet metadata")
             metadata = pq.read_metadata(BytesIO(base64.b64decode(file.footer)))
-            statistics = data_file_statistics_from_parquet_metadata(metadata, collected, paths)
+            try:
+                statistics = data_file_statistics_from_parquet_metadata(metadata, collected, paths)
+            except OverflowError:  # for pyiceberg a bound is a datetime, and those have the years 1 to 9999
+                statistics = data_file_statistics_from_parquet_metadata(metadata, _without_times(collected), paths)
             yield DataFile.from_args(
                 content=DataFileContent.DATA,
                 file_path=f"{table.location().rstrip('/')}/{file.path}",
@@ -111,3 +119,12 @@ class IcebergCommit:
                 key_metadata=None,
                 **statistics.to_serialized_dict(),
             )
+
+
+def _without_times(collected: Mapping[int, StatisticsCollector]) -> dict[int, StatisticsCollector]:
+    """The plan without the bounds of times and dates. Queries then read the file, whatever time they ask for."""
+    counts = MetricsMode(MetricModeTypes.COUNTS)
+    times = DateType, TimestampType, TimestamptzType
+    return {
+        field: replace(one, mode=counts) if isinstance(one.iceberg_type, times) else one for field, one in collected.items()
+    }

@@ -26,9 +26,11 @@ from kafka_remote_client.scanning.export.job import ExportJob
 from kafka_remote_client.scanning.export.row_groups import PartitionBy
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
 from kafka_remote_client.scanning.open_scan import OpenScan
+from kafka_remote_client.scanning.scan_topics import scan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.table_scan import TableScan
 from tests.support.scanned import Row, rows_of
+from tests.support.valued_tier import TOPIC, write_records
 
 NAME = "kafka.orders"
 
@@ -65,6 +67,19 @@ def test_a_table_has_the_consumers_records_and_prunes_files(
     again = small.to_iceberg(catalog, NAME, partition_by=by)
     assert again.files == result.files
     assert len(catalog.load_table(NAME).snapshots()) == 1
+
+
+@pytest.mark.parametrize("first", [10**15, -(10**14)])
+def test_times_outside_of_pythons_years_are_committed_without_bounds(tmp_path: Path, catalog: Catalog, first: int) -> None:
+    url = write_records(tmp_path / "tier", [(b"k", b"v")] * 3, first_timestamp=first)
+    assert scan(url, TOPIC).to_iceberg(catalog, NAME).rows == 3
+    table = catalog.load_table(NAME)
+    assert table.scan().to_arrow()["timestamp"].cast(pa.int64()).to_pylist() == [(first + n) * 1000 for n in range(3)]
+    (planned,) = table.scan(row_filter="offset >= 1").plan_files()
+    bounds = planned.file.lower_bounds
+    assert table.schema().find_field("timestamp").field_id not in bounds
+    assert table.schema().find_field("offset").field_id in bounds
+    assert not list(table.scan(row_filter="offset >= 3").plan_files())
 
 
 def test_a_commit_opens_no_data_file(small: TableScan, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
