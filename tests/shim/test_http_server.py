@@ -76,6 +76,15 @@ def test_other_requests_are_refused(raw: bytes) -> None:
         parse(raw)
 
 
+def test_a_header_of_16_kib_is_read_and_a_longer_one_refused() -> None:
+    def request(size: int) -> bytes:
+        return b"GET / HTTP/1.1\r\n" + b"A: ".ljust(size - 2, b"x") + b"\r\n\r\n"
+
+    assert parse(request(16 << 10)).headers["a"].startswith("xxx")
+    with pytest.raises(MalformedRequestError):
+        parse(request((16 << 10) + 1))
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_request_or_refused(raw: bytes) -> None:
     try:
