@@ -13,6 +13,7 @@ from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.gathered import Gathered
 from kafka_remote_client.consumer.message_run import Piece
+from kafka_remote_client.consumer.route_state import Route
 from tests.support.locations import ManualClock
 
 
@@ -127,6 +128,24 @@ def test_a_closing_consumer_asks_for_no_starts_of_partitions() -> None:
     state.closing = True
     Deliveries._look(state, 4.0)
     assert asked == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "seconds"),
+    [((), {}, 0.25), ((), {"asynchronous": False}, 1.0), ((None, None, False), {}, 1.0), ((None, None, True), {}, 0.25)],
+)
+def test_synchronous_commit_waits_longer_for_committed_offsets(
+    args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float
+) -> None:
+    asked: list[float] = []
+    awaiting = SimpleNamespace(route=Route.AWAITS_COMMITTED)
+    state: Any = SimpleNamespace(_flows=SimpleNamespace(routes=SimpleNamespace(undecided=[awaiting])), closing=False)
+    state.serves_callbacks, state.gathered = False, Gathered()
+    state._commits = SimpleNamespace(ask_at_once=asked.append, commit=lambda *_: "committed")
+    state._routing = SimpleNamespace(decide=asked.append)
+    state.queue, state.markers = SimpleNamespace(store=lambda: None), SimpleNamespace(before_commit=lambda _: None)
+    assert Deliveries.commit(state, args, kwargs) == "committed"
+    assert asked == [seconds, seconds]
 
 
 def flow_at(position: int) -> Any:

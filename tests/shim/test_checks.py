@@ -18,6 +18,7 @@ from kafka_remote_client.shim.config import ShimConfig
 from tests.support.mock_cluster import mock_cluster
 from tests.support.ports import free_ports
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer
 
 
 def versions(request: ReceivedRequest) -> bytes:
@@ -43,6 +44,17 @@ def test_a_broker_that_requires_a_certificate_is_explained(monkeypatch: pytest.M
 
     monkeypatch.setattr(BrokerConnection, "send_receive", refused)
     assert "the broker asks for a client certificate" in str(check_brokers(ShimConfig("broker:1"), SystemClock(), None))
+
+
+def test_brokers_with_tls_are_checked_over_tls() -> None:
+    def answer(peer: PeerConnection) -> None:
+        request = peer.read(int.from_bytes(peer.read(4), "big"))
+        peer.send(struct.pack(">i", 10) + request[4:8] + struct.pack(">hi", 0, 0))
+
+    settings = {"security.protocol": "ssl", "ssl.ca.location": str(CERTIFICATE)}
+    with ScriptedPeer(answer, certificate=CERTIFICATE) as peer:
+        config = ShimConfig(f"localhost:{peer.port}", broker_settings=settings)
+        assert list(check_shim(config, SystemClock())) == []
 
 
 def test_a_complete_environment_has_no_finding(tmp_path: Path) -> None:

@@ -518,6 +518,21 @@ def test_little_waits_for_a_client_that_has_read_nothing() -> None:
     asyncio.run(body())
 
 
+def test_unread_bytes_above_and_below_tls_count_once() -> None:
+    async def body() -> None:
+        connection, transport = await connected(ManualClock(), Doorkeeper())
+        transport.unwritten = 5
+        connection.overdue(0)
+        assert connection.held == 5, "one transport without TLS"
+        connection._client = above = FakeTransport()  # as if the handshake had ended
+        above.unwritten = 3
+        connection.overdue(0)
+        assert connection.held == 8
+        connection.drop("write")
+
+    asyncio.run(body())
+
+
 def test_a_refused_connection_is_closed_at_once() -> None:
     connection = unconnected(ManualClock(), Doorkeeper(lets_in=False))
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig, parse_address, parse_addresses
 from kafka_remote_client.shim.settings import SHIM_SETTINGS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shim-settings.md").read_text(encoding="utf-8")
+BOUNDED = re.findall(r"^\| `(\w+)` \|.*\| (int|float) \|.*\| ([\d.]+) to ([\d.]+) \|", PAGE, re.MULTILINE)
+"""Name, type, lowest and highest value of each documented setting with bounds."""
 
 
 @pytest.mark.parametrize(
@@ -55,6 +62,18 @@ def test_a_list_of_addresses_is_read() -> None:
 def test_refuses_settings_out_of_bounds(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         ShimConfig(**{"bootstrap_servers": "broker:9092"} | wrong)
+
+
+@pytest.mark.parametrize(("name", "kind", "low", "high"), BOUNDED)
+def test_documented_bounds_are_exact(name: str, kind: str, low: str, high: str) -> None:
+    field = attrs.fields_dict(ShimConfig)[name]
+    number, step = (int, 1) if kind == "int" else (float, 0.001)
+    assert field.validator is not None
+    for value in (number(low), number(high)):
+        field.validator(None, field, value)
+    for value in (number(low) - step, number(high) + step):
+        with pytest.raises(ConfigurationError, match=name):
+            field.validator(None, field, value)
 
 
 def test_settings_that_are_not_given_have_their_documented_defaults() -> None:

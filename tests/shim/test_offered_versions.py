@@ -107,3 +107,11 @@ def test_answers_that_are_kept_depend_on_version_body_and_overrides() -> None:
     other = offered(3, ApiVersionsResponse(api_keys=(ApiVersion(999, 0, 1),)))
     assert other[999] == (0, 1)
     assert ApiKey.METADATA not in other
+
+
+@pytest.mark.parametrize(("entries", "is_kept"), [(2729, True), (2730, False)])
+def test_answers_of_more_than_16_kib_are_not_kept(entries: int, is_kept: bool) -> None:
+    body = encode_response(ApiVersionsResponse(api_keys=tuple(ApiVersion(1000 + number, 0, 1) for number in range(entries))), 0)
+    assert (len(body) <= 16 << 10) == is_kept
+    first, again = (announce(0, body, {}) for _ in range(2))
+    assert bool(first is again) == is_kept, "a kept answer is the same object"

@@ -129,6 +129,8 @@ def test_ranges_of_many_pieces_are_served_up_to_the_objects_end(kind: str, reque
     reply = ask(origin, sign(origin, byte_range=wide), wide)
     assert (reply.status, reply.body) == (206, DATA[1:])
     assert reply.headers["content-range"] == f"bytes 1-{len(DATA) - 1}/{len(DATA)}"
+    origin.stop()  # after which everything is counted
+    assert origin.statistics().bytes_sent == len(DATA) - 1
 
 
 def test_several_requests_are_served_on_one_connection(origin: ObjectOrigin) -> None:

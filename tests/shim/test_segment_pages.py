@@ -106,13 +106,16 @@ def test_the_fetch_upstream_has_no_bytes_and_no_tags(lister: Lister) -> None:
     assert (asked.fetch_offset, asked.partition_max_bytes, asked.tags, probe.tags) == (1000, 0, {}, {})
 
 
-def test_a_page_is_bounded_and_names_the_next(lister: Lister, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_pages, "MOST_SEGMENTS", 4)
+@pytest.mark.parametrize(("most", "sizes", "nexts"), [(4, [4, 4, 2], [400, 800, None]), (5, [5, 5], [500, None])])
+def test_a_page_is_bounded_and_names_the_next(
+    lister: Lister, monkeypatch: pytest.MonkeyPatch, most: int, sizes: list[int], nexts: list[int | None]
+) -> None:
+    monkeypatch.setattr(segment_pages, "MOST_SEGMENTS", most)
     pages = [lister.page()]
     while (start := pages[-1].next_start) is not None:
         pages.append(lister.page(start))
-    assert [len(page.entries) for page in pages] == [4, 4, 2]
-    assert [page.next_start for page in pages] == [400, 800, None]
+    assert [len(page.entries) for page in pages] == sizes
+    assert [page.next_start for page in pages] == nexts
     assert [one.first_offset for page in pages for one in page.entries] == list(range(0, 1000, LENGTH))
 
 

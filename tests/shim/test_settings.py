@@ -19,6 +19,11 @@ def test_declaration_is_complete(setting: object) -> None:
         assert declared.default is None or declared.minimum <= declared.default <= declared.maximum  # type: ignore[operator]
 
 
+def test_command_requires_brokers_an_address_and_a_store() -> None:
+    required = {setting.name for setting in SHIM_SETTINGS.values() if setting.required}
+    assert required == {"bootstrap_servers", "listen", "store"}
+
+
 def test_flags_are_unique() -> None:
     flags = [setting.flag for setting in SHIM_SETTINGS.values() if setting.flag]
     assert len(set(flags)) == len(flags)

@@ -174,6 +174,12 @@ def test_a_url_of_another_format_is_unsigned(signer: UrlSigner, mangle: object) 
     assert refusal(signer, "GET", mangle(target), HEADERS) is SignatureRefusal.UNSIGNED
 
 
+def test_the_query_begins_at_the_first_question_mark(signer: UrlSigner) -> None:
+    target = target_of(signer.sign("dir/a?b.log", RANGE, 2).url)
+    assert signer.verify("GET", target, HEADERS).key == "dir/a?b.log"
+    assert refusal(signer, "GET", target.replace("%3F", "?"), HEADERS) is SignatureRefusal.UNSIGNED
+
+
 @pytest.mark.parametrize(
     "key", ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a/./b", "a\nb", "a\0b", "a\\b", "x" * 1025, "a\ud800"]
 )

@@ -209,6 +209,25 @@ def test_a_required_client_certificate_admits_only_its_holders(
     assert len(broker.requests) == 1
 
 
+def test_a_strategy_gets_the_subject_of_the_clients_certificate(
+    broker: ScriptedBroker, files: dict[str, str], tls: dict[str, Any], authority: Authority, trusting: ssl.SSLContext
+) -> None:
+    async def answer(request: ClientRequest, ask: Ask) -> bytes | None:
+        return f"<{request.principal}>".encode()
+
+    mine = authority.issue(common_name="app")
+    known = client_context(
+        {"ssl.ca.pem": authority.pem, "ssl.certificate.pem": mine.certificate_pem, "ssl.key.pem": mine.key_pem()}
+    )
+    for settings, context, said in (({"ssl_client_ca": files["ca"]}, known, b"<commonName=app>"), ({}, trusting, b"<>")):
+        with (
+            Shim(ShimConfig(broker.address, **tls, **settings), strategy=Strategy(answer)) as shim,
+            RawClient(shim.bootstrap_servers, tls=context) as client,
+        ):
+            client.send(FETCH_12)
+            assert client.read().endswith(said)
+
+
 def test_a_client_that_does_not_trust_the_shim_gets_an_error(broker: ScriptedBroker, tls: dict[str, Any]) -> None:
     with Shim(ShimConfig(broker.address, **tls)) as shim:
         with pytest.raises(ssl.SSLCertVerificationError):
