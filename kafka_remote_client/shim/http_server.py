@@ -59,7 +59,7 @@ def read_request(reader: BinaryIO) -> HttpRequest | None:
     if not line:
         return None
     words = line.rstrip(b"\r\n").split(b" ")
-    if len(words) != 3 or not _TOKEN.fullmatch(words[0]) or not _TARGET.fullmatch(words[1]):
+    if not line.endswith(b"\n") or len(words) != 3 or not _TOKEN.fullmatch(words[0]) or not _TARGET.fullmatch(words[1]):
         raise MalformedRequestError("request line")
     method, target, version = words
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):

@@ -76,6 +76,16 @@ def test_other_requests_are_refused(raw: bytes) -> None:
         parse(raw)
 
 
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_a_request_line_of_16_kib_is_read_and_a_longer_one_refused(more: int) -> None:
+    def request(size: int) -> bytes:
+        return b"GET /" + b"x" * (size - len(b"GET / HTTP/1.1\r\n")) + b" HTTP/1.1\r\nA: b\r\n\r\n"
+
+    assert parse(request(16 << 10)).headers == {"a": "b"}
+    with pytest.raises(MalformedRequestError):
+        parse(request((16 << 10) + more))
+
+
 def test_a_header_of_16_kib_is_read_and_a_longer_one_refused() -> None:
     def request(size: int) -> bytes:
         return b"GET / HTTP/1.1\r\n" + b"A: ".ljust(size - 2, b"x") + b"\r\n\r\n"
