@@ -181,7 +181,7 @@ if suites != ["dies"]:
 _BESIDE = """
 import runpy, os, pathlib, sys, time
 s = runpy.run_path({suites!r})
-s["_beside"].__wrapped__.__globals__["__file__"] = {lane!r}
+s["_beside"].__wrapped__.__globals__.update(__file__={lane!r}, ROOT=pathlib.Path({lane!r}).parent)
 report = s["Report"]()
 report.passed = 1
 with s["_beside"](report, dict(os.environ), [{suite!r}]):
