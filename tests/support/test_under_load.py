@@ -6,13 +6,13 @@ import math
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support import under_load
+from tests.support.processes import is_running
 from tests.support.under_load import busy, main, outcome_of, rotate, run
 from tests.support.waiting import wait_until
 
@@ -86,11 +86,10 @@ def test_other_load_ends_with_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_command_of_the_load_runs_again_until_the_end(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    with busy(1, f"echo ran >> '{runs}'; sleep 0.01"):
+    with busy(1, f"sh -c 'echo $$; exec sleep 0.01' >> '{runs}'"):
         wait_until(lambda: runs.exists() and len(runs.read_text().splitlines()) > 2, "the command runs a third time")
-    before = runs.read_text()
-    time.sleep(0.05)
-    assert runs.read_text() == before
+    pids = [int(pid) for pid in runs.read_text().split()]
+    wait_until(lambda: not any(map(is_running, pids)), "no command of the load to run")
 
 
 @pytest.mark.parametrize(("failed", "status"), [([], 0), (["tests/a.py::test_b"], 1)])
