@@ -108,8 +108,7 @@ class Assignment:
             self._routing.assign(self._inner.assign, flows)
         except KafkaException:
             # rd_kafka_cgrp_assign() gives up the old assignment before it checks the new one.
-            assigned = {(tp.topic, tp.partition) for tp in self._inner.assignment()}
-            self._deliveries.forget(flow.key for flow in self._flows if flow.key not in assigned)
+            self._deliveries.forget(flow.key for flow in self._flows.beside(self._inner.assignment()))
             raise
         self._deliveries.forget(flow.key for flow in self._flows)
         self._adopt(flows)

@@ -383,8 +383,7 @@ class Deliveries:
         rd_kafka_rebalance_op() then calls no callback, and another member may have them already.
         """
         if len(self._flows):
-            assigned = {(tp.topic, tp.partition) for tp in self._inner.assignment()}
-            lost = [flow for flow in self._flows if flow.key not in assigned]
+            lost = self._flows.beside(self._inner.assignment())
             self.seal(lost)
             self.forget(flow.key for flow in lost)
 

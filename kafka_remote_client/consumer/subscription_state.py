@@ -78,6 +78,11 @@ class SubscriptionState:
         """Returns the flows of those partitions that have one."""
         return [flow for tp in partitions if (flow := self.get(tp.topic, tp.partition)) is not None]
 
+    def beside(self, partitions: Iterable[TopicPartition]) -> list[PartitionFlow]:
+        """Returns the flows of all other partitions."""
+        keys = {(tp.topic, tp.partition) for tp in partitions}
+        return [flow for flow in self if flow.key not in keys]
+
     def add(self, flow: PartitionFlow) -> None:
         """Adds a partition. If the application had paused it before, it is still paused."""
         flow.paused = flow.key in self._paused
