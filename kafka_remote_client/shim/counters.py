@@ -10,6 +10,27 @@ from kafka_remote_client.shim.granted_totals import GrantedTotals
 
 __all__ = ["Counters"]
 
+_COUNTED = (
+    "aborted_probes",
+    "accepting_paused",
+    "broker_connections_unverified",
+    "bytes_granted",
+    "connections",
+    "connections_admitted",
+    "connections_closed",
+    "connections_paced",
+    "location_requests",
+    "locations_granted",
+    "locations_pending",
+    "probes",
+    "ranges_granted",
+    "remote_probes",
+    "requests",
+    "segment_lists",
+    "segments_listed",
+)
+"""What has no reason in its name. It is 0 from the start: otherwise Prometheus does not see its first increase."""
+
 
 class Counters:
     """Thread-safe counters. A name that was never counted reads as 0. ``lookups``: how long look-ups in the tier take,
@@ -48,7 +69,7 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._values: Counter[str] = Counter()
+        self._values = Counter(dict.fromkeys(_COUNTED, 0))
         self.lookups = Durations()
         self.granted = GrantedTotals()
 

@@ -90,7 +90,7 @@ def test_grants_have_ranges_and_the_brokers_offsets(granter: Granter, version: i
     assert (told.error_code, told.high_watermark, told.last_stable_offset, told.log_start_offset) == (0, 1000, 1000, 50)
     assert (told.aborted_transactions, told.preferred_read_replica, bytes(told.records or b"")) == ((), -1, b"")
     assert response.throttle_time_ms == 250
-    counted = granter.counters.snapshot()
+    counted = {name: number for name, number in granter.counters.snapshot().items() if number}
     assert counted == {
         "bytes_granted": 3500,
         "location_requests": 1,
@@ -291,7 +291,7 @@ def test_a_data_key_is_granted_over_any_connection_if_allowed(granter: Granter, 
 
 def test_a_request_without_the_flag_is_not_counted(granter: Granter) -> None:
     assert granter.answer(tagged_fetch(requested=False)) is None
-    assert granter.counters.snapshot() == {}
+    assert not any(granter.counters.snapshot().values())
 
 
 def test_read_uncommitted_gets_no_aborted_transactions(granter: Granter) -> None:
