@@ -319,13 +319,15 @@ class NotRemote:
     """No grant: the broker serves this offset. ``reason`` is a short name that metrics count by.
 
     ``out_of_range`` = the offset is outside the log, which only the broker may tell the application. ``error`` is set where the
-    reason is a mistake that the user must correct; its text says which. It does not count for equality.
+    reason is a mistake that the user must correct; its text says which. ``topic_id``: of the leader's topic, if it answered for
+    an id; zeros = not known. Neither counts for equality.
     """
 
     reason: str
     offsets: PartitionOffsets = PartitionOffsets()
     out_of_range: bool = False
     error: DirectFetchError | None = attrs.field(default=None, eq=False)
+    topic_id: UUID = attrs.field(default=UUID(int=0), eq=False)
 
 
 LocationAnswer = SegmentLocation | NotRemote | LocationPending | DirectFetchError

@@ -29,7 +29,7 @@ from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
-from kafka_remote_client.consumer.damage import Damage
+from kafka_remote_client.consumer.damage import Damage, damage_of
 from kafka_remote_client.consumer.message_positions import end_of, epoch_of
 from kafka_remote_client.consumer.message_run import Piece
 from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent, next_route
@@ -38,6 +38,7 @@ from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock
+from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["PartitionFlow", "topic_partition"]
 
@@ -88,6 +89,10 @@ class PartitionFlow:
         self.paused = False
         self.moved = False
         """Whether ``next_offset`` differs from where the inner consumer stands, so that a hand-over has to seek."""
+        self.topic_id = ZERO_UUID
+        """The id of the topic whose records were read from the tier; zeros = not known."""
+        self.doubted = self.looked_again = False
+        """Whether librdkafka may take another topic's log for this one (:meth:`goes_back_to`), and whether that was checked."""
         self.refused_at: float | None = None
         """Since when librdkafka refuses to seek the partition because it has not started it."""
         self.damage: Damage | None = None
@@ -207,11 +212,13 @@ class PartitionFlow:
         self.decide_by, self.unknown_until = target.decide_by, target.unknown_until
         self.moved, self.halted, self.nothing_committed = target.moved, False, False
         self.damage = None
+        self.topic_id, self.doubted, self.looked_again = ZERO_UUID, False, False
 
     def detach(self) -> None:
         """Stops reading. Records that were read ahead are dropped."""
         if self.reader is not None:
             self.offsets = self.bounds
+            self.topic_id = self.reader.topic_id
             self.reader.stop()
         self.reader = None
         self._block = None
@@ -249,6 +256,26 @@ class PartitionFlow:
             if self.reader is not None:
                 self.reader.release()  # the taken records are copies, and all partitions share the memory
         return taken, size
+
+    def ended(self, end: ReadEnd) -> None:
+        """The reader's end was taken: the broker continues.
+
+        In the log of another topic the plain consumer's fetch is out of range, and the reset policy applies. If it is sought
+        with an epoch of the old log, librdkafka compares the logs and continues at the end of the new one instead.
+        """
+        self.next_offset = end.next_offset
+        self.leader_epoch = UNKNOWN_EPOCH if end.is_of_another_topic else end.leader_epoch
+        self.damage = damage_of(end)
+        self.doubted = self.leader_epoch != UNKNOWN_EPOCH and self.damage is None and not self.looked_again
+        self.looked_again = False
+
+    def goes_back_to(self, offset: int) -> bool:
+        """Whether the log ends before the hand-over, at ``offset`` or before. If so, a reader has to look again.
+
+        Either it was cut, or the topic was deleted and created again. To librdkafka, which compares epochs, both look alike.
+        """
+        self.doubted, self.looked_again = False, offset < self.next_offset
+        return self.looked_again
 
     def pass_over(self) -> bool:
         """Counts offsets that the reader passed without a record as gathered. Returns whether there were any."""

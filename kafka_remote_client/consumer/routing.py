@@ -22,7 +22,7 @@ from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.call_arguments import is_stored
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
-from kafka_remote_client.consumer.damage import Damage, damage_message, damage_of, is_damage
+from kafka_remote_client.consumer.damage import Damage, damage_message, is_damage
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.lost_start import LostStarts
@@ -249,6 +249,7 @@ class Routing:
         self._flows.parked.add(flow.key)
         flow.change_route(event)
         flow.moved = True
+        flow.doubted = False
         flow.damage = None
         if not flow.paused:
             flow.reader = self._engine.reader(
@@ -261,6 +262,7 @@ class Routing:
                     stop_at_local=True,
                     borrow=True,
                     offsets=flow.offsets,
+                    topic_id=flow.topic_id,
                 ),
                 on_ready=partial(self._flows.announce, flow),
                 on_passed=partial(self._flows.announce_passed, flow),
@@ -342,6 +344,8 @@ class Routing:
             if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
                 return nothing_committed(*flow.key)
         if flow.route is Route.BROKER and not flow.moved:
+            if flow.doubted and self._looks_again(flow, message):
+                return None
             if flow.damage is None or (error is not None and not is_damage(error)):
                 return message
             if error is not None:
@@ -356,6 +360,17 @@ class Routing:
             self._flows.reroute()
             return message
         return None if error is None or error.code() in _OFFSET_ERRORS else message
+
+    def _looks_again(self, flow: PartitionFlow, message: Message) -> bool:
+        """Whether the inner consumer went back, so that a reader asks the leader which log it has before records come."""
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            return False
+        again = flow.goes_back_to(offset_of(message))
+        self._flows.reroute()
+        if again:
+            self.go_remote(flow)
+        return again
 
     def _park(self, flow: PartitionFlow, *, recheck_at: float) -> None:
         """Pauses the inner consumer's partition; from ``recheck_at`` on :meth:`recheck` seeks and resumes it again."""
@@ -437,6 +452,9 @@ class Routing:
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         if flow.next_offset < answer.log_start:
             return  # the broker applies the reset policy, which may be to report this once and to stop
+        if flow.doubted and answer.high_watermark != UNKNOWN_OFFSET and flow.goes_back_to(answer.high_watermark):
+            self.go_remote(flow)
+            return
         if not flow.below_local:
             return
         admission = self._engine.admission
@@ -453,9 +471,7 @@ class Routing:
         if end.next_offset > flow.next_offset:  # markers, or aborted records
             flow.gathered_to(end.next_offset, end.leader_epoch)
             self._flows.advanced.add(flow)
-        flow.next_offset = end.next_offset
-        flow.leader_epoch = end.leader_epoch
-        flow.damage = damage_of(end)
+        flow.ended(end)
         if end.error is None and 0 <= end.offsets.earliest_local <= flow.next_offset:
             self._metrics.add("remote-fetch-handovers-total")
             flow.failures = 0

@@ -39,7 +39,7 @@ class Routes:
         inside = [flow for flow in flows if flow.route is Route.BROKER]
         return cls(
             any(flow.route is not Route.BROKER and not flow.paused for flow in flows),
-            any(flow.damage or flow.nothing_committed or not flow.delivered_by_broker for flow in flows),
+            any(flow.damage or flow.nothing_committed or flow.doubted or not flow.delivered_by_broker for flow in flows),
             [flow for flow in flows if flow.route.awaits],
             [flow.bare for flow in flows if flow.delivered_by_broker],
             (inside, [flow.bare for flow in inside]),

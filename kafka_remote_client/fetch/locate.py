@@ -97,7 +97,9 @@ def _question(command: Locate, bounds: _Bounds) -> tuple[LocationQuestion | NotR
     offset = _start(command, offsets)
     if offset == UNKNOWN_OFFSET:
         return NotRemote("log-start-unknown", offsets), offsets
-    if read.stop_at_local and UNKNOWN_OFFSET != offsets.earliest_local <= offset:
+    # An offset past the log's end is of a longer log: the leader's answer says what became of it.
+    past_end = UNKNOWN_OFFSET != offsets.high_watermark < offset
+    if read.stop_at_local and UNKNOWN_OFFSET != offsets.earliest_local <= offset and not past_end:
         return NotRemote("local", offsets), offsets
     question = LocationQuestion(
         topic=read.topic,

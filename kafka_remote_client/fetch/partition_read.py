@@ -44,7 +44,7 @@ from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 
 __all__ = ["Decode", "Deliver", "End", "Fetch", "Locate", "PartitionRead"]
 
-_LOOK_AHEAD_GRANTS = 4
+_LOOK_AHEAD_GRANTS, _NOTHING_SAID = 4, NotRemote("")
 _NEAR_SECONDS = 0.1
 """If a location takes less, a short second window lasts until the third one is known, which has the size measured then."""
 
@@ -119,7 +119,7 @@ class PartitionRead:
         self.stop_at_local, self.borrow = request.stop_at_local, request.borrow
         self.state = ReaderState.LOCATING
         self.next_offset, self.leader_epoch = request.start_offset, request.leader_epoch
-        self.offsets = request.offsets
+        self.offsets, self.topic_id = request.offsets, request.topic_id
         # Whether something was taken. A read with fixed windows is complete, so it does not wait for that.
         self.begun, self._shared = request.window is not None, shared
         self._fixed_window, self._tally = request.window, request.tally
@@ -127,8 +127,7 @@ class PartitionRead:
         self._pending_since: float | None = None
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
-        self._ahead_failed = self._relocated = False
-        self.met_gap = False  # then each location has to say whether the topic is compacted
+        self._ahead_failed = self._relocated = self.met_gap = False  # after a gap locations say whether the topic is compacted
         self._leaves_for: str | None = None
         self._decoding: RangeRead | None = None
         self._decoding_carried = 0
@@ -324,7 +323,7 @@ class PartitionRead:
             self._after = answer if isinstance(answer, NotRemote) else None
             self._ahead_failed = self._after is None
         elif isinstance(answer, NotRemote):
-            self._finish(answer.reason, answer.error, out_of_range=answer.out_of_range)
+            self._finish(answer.reason, answer.error, answer)
         elif not command.ahead:  # otherwise it is requested again, because it is needed now
             self._finish(answer.cause, answer)
 
@@ -350,6 +349,7 @@ class PartitionRead:
         if command.ahead and not self.begun:
             self._second = grant
         self.offsets = self.offsets.with_location(location)
+        self.topic_id = location.metadata.topic_id_partition.topic_id
         if location.metadata.remote_log_segment_id != self._segment_id:
             self._segment_id = location.metadata.remote_log_segment_id
             self._shared.counters.segment_opened(location.metadata.segment_size_in_bytes)
@@ -426,7 +426,7 @@ class PartitionRead:
             return
         self._grants.popleft()
         if not self._grants and self._after is not None:
-            self._finish(self._after.reason, self._after.error, out_of_range=self._after.out_of_range)
+            self._finish(self._after.reason, self._after.error, self._after)
         elif not self._grants:
             self._ahead_failed = False
             self.state = transition(self.state, ReaderEvent.EXHAUSTED)
@@ -484,10 +484,11 @@ class PartitionRead:
         if head is None or head.status is RangeStatus.WAITING:  # ranges after it cannot be decoded without it
             self._finish(self._leaves_for)
 
-    def _finish(self, reason: str, error: DirectFetchError | None = None, *, out_of_range: bool = False) -> None:
+    def _finish(self, reason: str, error: DirectFetchError | None = None, said: NotRemote = _NOTHING_SAID) -> None:
         segment = self._grants[0].location.metadata.remote_log_segment_id if error is not None and self._grants else None
         self._drop_grants()
-        self._end = ReadEnd(reason, self.next_offset, self.leader_epoch, error, self.offsets, out_of_range, segment)
+        position, topics = (self.next_offset, self.leader_epoch), (self.topic_id, said.topic_id)
+        self._end = ReadEnd(reason, *position, error, self.offsets, said.out_of_range, segment, *topics)
         self.state = transition(self.state, ReaderEvent.END)
 
     def _drop_grants(self) -> None:

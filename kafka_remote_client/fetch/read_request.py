@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import attrs
 
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel, PartitionOffsets
+from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["ReadRequest"]
 
@@ -18,6 +21,7 @@ class ReadRequest:
     reused after the next one is taken or this one is released. ``offsets``: the known bounds of the partition's tiers.
     ``window``: bytes of each window and of one of its ranges, for an owner that must know them before and takes everything up
     to the end; ``None`` = as measured.
+    ``topic_id``: of the topic whose records are before ``start_offset``; zeros = not known.
     ``tally``: as of :class:`~kafka_remote_client.records.CompletedFetch`.
     """
 
@@ -32,3 +36,4 @@ class ReadRequest:
     offsets: PartitionOffsets = attrs.field(factory=PartitionOffsets)
     window: tuple[int, int] | None = None
     tally: bool | None = None
+    topic_id: UUID = ZERO_UUID

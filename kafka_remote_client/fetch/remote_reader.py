@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
 from confluent_kafka import Message
 
@@ -71,6 +72,11 @@ class RemoteReader:
     def offsets(self) -> PartitionOffsets:
         """The last known bounds of the partition's tiers."""
         return self._read.offsets
+
+    @property
+    def topic_id(self) -> UUID:
+        """The id of the topic that is read; zeros = not known."""
+        return self._read.topic_id
 
     @property
     def has_ready(self) -> bool:

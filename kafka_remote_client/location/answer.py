@@ -37,8 +37,9 @@ from kafka_remote_client.model import (
 from kafka_remote_client.protocol.dialect import SegmentGrant, TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from kafka_remote_client.protocol.fetch import DIVERGING_EPOCH_TAG, FetchResponse, PartitionData
+from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["MAX_EXPIRY_MS", "leader_answer", "location_of", "offsets_of"]
+__all__ = ["MAX_EXPIRY_MS", "leader_answer", "location_of", "not_remote"]
 
 MAX_EXPIRY_MS = 7 * 24 * 3600 * 1000
 """The longest life of a store's signed URL (a week, by AWS Signature Version 4). A longer one is ignored."""
@@ -58,16 +59,15 @@ def location_of(
     data = leader_answer(question, response, by_id=by_id)
     if isinstance(data, NotRemote):
         return data
-    offsets = offsets_of(data)
     if dialect.is_pending(data.tags):
         return LocationPending()
     grant = dialect.read_grant(data.tags, question.formats)
     if grant is None:
-        return NotRemote("not-granted", offsets)
+        return not_remote("not-granted", question, data, by_id=by_id)
     if question.offset < data.log_start_offset:
-        return NotRemote("out-of-range", offsets, out_of_range=True)
+        return not_remote("out-of-range", question, data, by_id=by_id, out_of_range=True)
     if question.isolation_level == IsolationLevel.READ_COMMITTED and data.aborted_transactions is None:
-        return NotRemote("aborted-unknown", offsets)
+        return not_remote("aborted-unknown", question, data, by_id=by_id)
     _check_grant(question, grant, data)
     return SegmentLocation(
         metadata=_metadata(question, grant),
@@ -93,19 +93,27 @@ def leader_answer(question: LocationQuestion, response: FetchResponse, *, by_id:
     if response.error_code != ErrorCode.NONE:
         raise broker_error(response.error_code, str(question))
     data = _partition_data(question, response, by_id=by_id)
-    offsets = offsets_of(data)
     if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return NotRemote("out-of-range", offsets, out_of_range=True)
+        return not_remote("out-of-range", question, data, by_id=by_id, out_of_range=True)
     if data.error_code != ErrorCode.NONE:
         raise broker_error(data.error_code, str(question))
     if DIVERGING_EPOCH_TAG in data.tags:
-        return NotRemote("diverging-epoch", offsets)
+        return not_remote("diverging-epoch", question, data, by_id=by_id)
     return data
 
 
-def offsets_of(data: PartitionData) -> PartitionOffsets:
-    """Returns the start and the end of the log, from an answer without error."""
-    return PartitionOffsets(log_start=data.log_start_offset, high_watermark=data.high_watermark)
+def not_remote(
+    reason: str,
+    question: LocationQuestion,
+    data: PartitionData,
+    *,
+    by_id: bool,
+    out_of_range: bool = False,
+    error: DirectFetchError | None = None,
+) -> NotRemote:
+    """A refusal with what the leader's answer says about the log: its start, its end, and the topic's id."""
+    offsets = PartitionOffsets(log_start=data.log_start_offset, high_watermark=data.high_watermark)
+    return NotRemote(reason, offsets, out_of_range, error, question.topic_id if by_id else ZERO_UUID)
 
 
 def _partition_data(question: LocationQuestion, response: FetchResponse, *, by_id: bool) -> PartitionData:

@@ -21,7 +21,7 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.clock import Clock, Deadline
-from kafka_remote_client.location.answer import leader_answer, offsets_of
+from kafka_remote_client.location.answer import leader_answer, not_remote
 from kafka_remote_client.location.cluster_metadata import PartitionLeader
 from kafka_remote_client.location.direct_location import direct_location
 from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
@@ -159,11 +159,11 @@ class TierLocationSource(BoundsByLeaders):
                 )
             )
             if isinstance(found, NotRemote):
-                return NotRemote(found.reason, offsets_of(data_of_leader), error=found.error)
+                return not_remote(found.reason, question, data_of_leader, by_id=fetches.by_id, error=found.error)
             probes = self._leader_check.confirm(found, question.isolation_level, fetches.leader.leader_epoch)
             aborted = answered(probes, partial(fetches.data, deadline=Deadline(self._clock, left)))
         except NotGrantedError as refused:
-            return NotRemote(refused.why, offsets_of(data_of_leader))
+            return not_remote(refused.why, question, data_of_leader, by_id=fetches.by_id)
         return direct_location(
             self._store,
             self._layout,

@@ -21,6 +21,7 @@ from kafka_remote_client.fetch.preference import BrokerPreference
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.wire import ZERO_UUID
 from tests.support.locations import ManualClock
 
 __all__ = ["BOUNDS", "FakeEngine", "FakeReader", "Rig"]
@@ -34,6 +35,7 @@ class FakeReader:
     def __init__(self, items: Sequence[Any]) -> None:
         self.items = deque(items)
         self.offsets = PartitionOffsets()
+        self.topic_id = ZERO_UUID
         self.stopped = False
         self.released = 0
 

@@ -13,6 +13,7 @@ from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.wire import ZERO_UUID
 
 
 class Calls:
@@ -53,7 +54,7 @@ class Calls:
 
 
 class _Reader:
-    offsets = PartitionOffsets()
+    offsets, topic_id = PartitionOffsets(), ZERO_UUID
     stopped = False
 
     def stop(self) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID
@@ -10,8 +11,11 @@ from kafka_remote_client.consumer.damage import Damage
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
 from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
+from kafka_remote_client.errors import CorruptRecordError
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.records import RecordBlock, read_batches
+from kafka_remote_client.wire import ZERO_UUID
 from tests.support.batches import Rec, batch
 
 
@@ -44,6 +48,42 @@ def test_position_follows_what_was_handed_out_and_not_what_was_gathered() -> Non
     flow.handed_out()
     flow.gathered_to(12, 3)
     assert (flow.handed.offset, flow.handed.leader_epoch) == (8, 2)
+
+
+@pytest.mark.parametrize("topic_of_leader", [UUID(int=0), UUID(int=7), UUID(int=8)], ids=["not-known", "same", "other"])
+def test_the_broker_continues_in_another_topic_without_an_epoch(topic_of_leader: UUID) -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.ended(ReadEnd("diverging-epoch", 30, 4, topic_id=UUID(int=7), topic_id_of_leader=topic_of_leader))
+    other = topic_of_leader == UUID(int=8)
+    assert (flow.here.offset, flow.here.leader_epoch) == (30, None if other else 4)
+    assert flow.doubted is not other, "librdkafka cannot take the log for one that was cut if it gets no epoch"
+
+
+def test_a_log_that_ends_before_the_hand_over_is_doubted_once() -> None:
+    flow, end = PartitionFlow("t", 0, 5), ReadEnd("local", 30, 4)
+    for looks in (True, False, True):
+        flow.ended(end)
+        assert flow.doubted is looks
+        if flow.doubted:
+            assert flow.goes_back_to(29)
+            assert not flow.doubted
+    assert not flow.goes_back_to(30)
+
+
+def test_damage_is_no_reason_for_doubt() -> None:
+    """librdkafka begins again at the log's start after a damaged batch."""
+    flow = PartitionFlow("t", 0, 5)
+    flow.ended(ReadEnd("corrupt", 30, 4, CorruptRecordError("damaged")))
+    assert (flow.damage is None, flow.doubted) == (False, False)
+
+
+def test_a_seek_ends_the_doubt_and_forgets_the_topic() -> None:
+    flow = PartitionFlow("t", 0, 5)
+    flow.route = Route.BROKER
+    flow.ended(ReadEnd("local", 30, 4))
+    flow.topic_id, flow.looked_again = UUID(int=7), True
+    flow.sought(PartitionFlow("t", 0, 20))
+    assert (flow.topic_id, flow.doubted, flow.looked_again) == (UUID(int=0), False, False)
 
 
 def test_what_is_taken_back_comes_again() -> None:
@@ -106,7 +146,7 @@ class _OneBlock:
     """A reader that has one block."""
 
     has_ready = True
-    offsets = PartitionOffsets()
+    offsets, topic_id = PartitionOffsets(), ZERO_UUID
 
     def __init__(self, block: RecordBlock) -> None:
         self.block = block
@@ -149,10 +189,11 @@ def test_a_flow_keeps_the_bounds_that_its_reader_learnt_last() -> None:
     flow = PartitionFlow("t", 0, 0)
     flow.learn(PartitionOffsets(0, 10, 9, 20))
     reader = _OneBlock(read_batches(batch(0, [Rec(0, value=b"v")])))
-    reader.offsets = PartitionOffsets(0, 15, 14, 25)
+    reader.offsets, reader.topic_id = PartitionOffsets(0, 15, 14, 25), UUID(int=7)
     flow.reader = cast("Any", reader)
     flow.detach()
     assert (flow.reader, flow.bounds, flow.offsets) == (None, reader.offsets, reader.offsets)
+    assert flow.topic_id == UUID(int=7)
 
 
 def test_a_position_follows_the_inner_consumer_forward_only() -> None:

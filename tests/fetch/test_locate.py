@@ -114,6 +114,15 @@ def test_bounds_of_many_partitions_are_one_request() -> None:
     assert [one.offset for one in found] == [8, 9, 3, 7]
 
 
+@pytest.mark.parametrize(("end", "reason"), [(9, "local"), (10, "local"), (8, "missing"), (-1, "local")])
+def test_a_leader_whose_log_ends_before_the_offset_is_asked(end: int, reason: str) -> None:
+    """Its log was cut, or is another topic's. Bounds are asked for by name, and locations by the topic's id."""
+    source = Source(NotRemote("missing"), PartitionOffsets(log_start=3, earliest_local=5, high_watermark=end))
+    (found,) = located(source, command(9, stop_at_local=True))
+    assert isinstance(found.answer, NotRemote)
+    assert found.answer.reason == reason
+
+
 def test_a_log_with_unknown_start_is_not_located() -> None:
     (found,) = located(Source(None, PartitionOffsets()), command(-2))
     assert isinstance(found.answer, NotRemote)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
+from uuid import UUID
 
 import attrs
 import pytest
@@ -419,6 +420,34 @@ def test_a_refusal_ends_the_read_with_its_reason() -> None:
         end = read.take(0.0)
         assert isinstance(end, ReadEnd)
         assert (end.reason, end.next_offset, end.out_of_range) == ("out-of-range", 7, True)
+
+
+@pytest.mark.parametrize(("led", "other"), [(0, False), (7, True)], ids=["not-known", "created-again"])
+def test_an_end_tells_if_the_leader_has_another_topic(led: int, other: bool) -> None:
+    with stepping() as made:
+        read = made.opened()
+        read.begun = True
+        while (command := made.next()) is not None:
+            if isinstance(command, Locate) and command.ahead:
+                made.locate(command, NotRemote("diverging-epoch", topic_id=UUID(int=led)))
+            else:
+                made.carry_out(command)
+        end = everything(read)[-1]
+        assert isinstance(end, ReadEnd)
+        assert (end.topic_id, end.topic_id_of_leader) == (made.location(0).metadata.topic_id_partition.topic_id, UUID(int=led))
+        assert end.is_of_another_topic is other
+
+
+@pytest.mark.parametrize("before", [UUID(int=0), UUID(int=7), UUID(int=8)], ids=["not-known", "same", "other"])
+def test_a_refused_read_tells_if_another_topic_was_read_before(before: UUID) -> None:
+    with stepping() as made:
+        read = made.opened(start=7, topic_id=before)
+        command = made.next()
+        assert isinstance(command, Locate)
+        made.locate(command, NotRemote("out-of-range", out_of_range=True, topic_id=UUID(int=7)))
+        end = read.take(0.0)
+        assert isinstance(end, ReadEnd)
+        assert end.is_of_another_topic is (before == UUID(int=8))
 
 
 @pytest.mark.parametrize("promised", ["undecided", "bad-location"])

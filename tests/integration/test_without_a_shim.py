@@ -25,7 +25,7 @@ from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStora
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.questions import question
-from tests.support.reading import PATIENT, by_consume, by_poll, plain, read_to_end, settings, total
+from tests.support.reading import PATIENCE_SECONDS, PATIENT, by_consume, by_poll, plain, read_to_end, settings, total
 from tests.support.scenario import TransactionalTopic
 from tests.support.waiting import wait_until
 
@@ -189,3 +189,26 @@ def recreate(broker: KafkaBroker, topic: str) -> None:
         return True
 
     wait_until(created, f"{topic} to be gone")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.fault("F65")
+def test_a_topic_that_is_recreated_during_a_read_is_read_from_its_start(kafka_broker: KafkaBroker, source: str) -> None:
+    """The new log is shorter than the position, so that a plain consumer's fetch is out of range."""
+    topic = f"again-{uuid4().hex}"
+    kafka_broker.create_topic(topic, segment_bytes=20_000)
+    write(kafka_broker, topic, "old")
+    new: list[int | None] = []
+    with Consumer(reading(kafka_broker, source, "read_committed")) as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert len(consumer.consume(30, PATIENCE_SECONDS)) == 30
+        assert total(consumer.metrics(), "remote-fetch-records-total") >= 30
+        kafka_broker.delete_topic(topic)
+        recreate(kafka_broker, topic)
+        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
+        deadline = Deadline(SystemClock(), 2 * PATIENCE_SECONDS)
+        while len(new) < 20 and not deadline.expired():
+            producer.produce(topic, b"new", partition=0)
+            producer.flush(60)
+            new += [one.offset() for one in consumer.consume(20, 0.2) if one.error() is None and one.value() == b"new"]
+    assert new[:20] == [*range(20)]

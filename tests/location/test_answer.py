@@ -114,6 +114,24 @@ def test_an_offset_out_of_range_goes_to_the_broker() -> None:
     assert refused == NotRemote("out-of-range", PartitionOffsets(log_start=1200, high_watermark=5000), out_of_range=True)
 
 
+@pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.parametrize(
+    "partition",
+    [
+        data(None),
+        data(None, error_code=ErrorCode.OFFSET_OUT_OF_RANGE),
+        data(log_start_offset=1001),
+        data(tags={DIVERGING_EPOCH_TAG: bytes(13)}),
+        data(aborted_transactions=None),
+    ],
+    ids=["not-granted", "out-of-range", "below-log-start", "diverging", "aborted-unknown"],
+)
+def test_a_refusal_names_the_topic_if_it_was_asked_by_id(partition: PartitionData, by_id: bool) -> None:
+    refused = answer(partition, by_id=by_id)
+    assert isinstance(refused, NotRemote)
+    assert refused.topic_id == (TOPIC_ID if by_id else UUID(int=0))
+
+
 def test_a_grant_below_the_log_start_is_not_used() -> None:
     refused = answer(data(log_start_offset=1001))
     assert isinstance(refused, NotRemote)

@@ -245,6 +245,18 @@ def test_a_recreated_topic_is_another_topic(setup: Setup) -> None:
     assert [asked.topic_id for asked in setup.tier.asked] == [TOPIC_ID, UUID(int=8)]
 
 
+@pytest.mark.parametrize("reason", ["no-segment", "lineage"])
+def test_a_refusal_names_the_leaders_topic(setup: Setup, reason: str) -> None:
+    if reason == "lineage":
+        off = attrs.evolve(setup.broker.whole, tags={DIVERGING_EPOCH_TAG: bytes(13)})
+        setup.broker.answers = lambda asked: off if asked.fetch_offset == 300 else setup.broker.whole
+    else:
+        setup.tier.answer = NotRemote(reason)
+    answer = setup.locate()
+    assert isinstance(answer, NotRemote)
+    assert (answer.reason, answer.topic_id) == (reason, TOPIC_ID)
+
+
 def test_brokers_without_topic_ids_get_no_fetch(setup: Setup) -> None:
     setup.broker.topic_id = UUID(int=0)
     assert setup.locate() == NotRemote("no-topic-id")
