@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import islice
 from typing import Annotated
 
@@ -76,9 +76,9 @@ def dump(
 ) -> Generator[Dumped, None, None]:
     """The records. ``say`` gets remarks for people, such as where committed records end.
 
-    Raises ConfigurationError when the store has no such topic or partition, or several of that name, and for an interval in
-    which no partition can have a record; otherwise the error that stopped the read. There is no other source here, so
-    an error is never skipped silently.
+    Raises ConfigurationError at once when the store has no such topic or partition, or several of that name. Reading raises it
+    for an interval in which no partition can have a record; otherwise the error that stopped the read. There is no other source
+    here, so an error is never skipped silently.
     """
     if request.start is not None and request.end is not None and request.start >= request.end:
         raise ConfigurationError(f"the interval is empty: --start {request.start} must be below --end {request.end}")
@@ -88,11 +88,18 @@ def dump(
     if not partitions:
         what = request.topic if request.partition is None else f"{request.topic}-{request.partition}"
         raise nothing_found(f"found no segments of {what}", store)
+    return _dump_partitions(partitions, request, store, source, say)
+
+
+def _dump_partitions(
+    partitions: list[TopicIdPartition],
+    request: DumpRequest,
+    store: RemoteObjectStore,
+    source: ListingLocationSource,
+    say: Callable[[str], None],
+) -> Generator[Dumped, None, None]:
     config = RemoteFetchConfig(enabled=True, allow_offset_gaps=request.allow_offset_gaps)
     with TierReader(store, source, config) as tier:
-        for tip in partitions:
-            for remark in tier.remarks(tip):
-                say(f"{tip.topic}-{tip.partition}: {remark}")
         intervals = {tip: interval for tip in partitions if (interval := _interval(tier, tip, request, say)) is not None}
         found = False
         for tip in partitions:
@@ -233,13 +240,17 @@ def _dump(
     since_ms = None if since is None else parse_time(since, "--since")
     until_ms = None if until is None else parse_time(until, "--until")
     left = count
-    for topic in named:
-        request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps, since_ms, until_ms)
-        listing = open_listing(store, layout, layout_options, store_options=store_options, topic=topic, topic_id=identity)
-        with listing as (opened, source), closing(dump(request, opened, source, remark)) as records:
+    with ExitStack() as stack:
+        dumps = []
+        for topic in named:  # a topic that is missing is found before the first record is printed
+            request = DumpRequest(topic, partition, start, end, level, allow_offset_gaps, since_ms, until_ms)
+            listing = open_listing(store, layout, layout_options, store_options=store_options, topic=topic, topic_id=identity)
+            dumps.append(stack.enter_context(closing(dump(request, *stack.enter_context(listing), remark))))
+        for records in dumps:
             for record in islice(records, left):
                 sys.stdout.write(lines.line(record) + "\n")
                 left = None if left is None else left - 1
+            records.close()
             sys.stdout.flush()
-        if left == 0:
-            break
+            if left == 0:
+                break

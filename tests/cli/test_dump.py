@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -304,6 +305,25 @@ def test_invalid_arguments_exit_with_status_2(capsys: pytest.CaptureFixture[str]
     status, records, remarks = dump(capsys, golden_local(), *arguments)
     assert (status, records) == (2, [])
     assert message in remarks
+
+
+@pytest.mark.parametrize("more", [(), ("--count", "1")], ids=["all", "one-record"])
+def test_nothing_is_printed_if_a_topic_is_missing(capsys: pytest.CaptureFixture[str], more: tuple[str, ...]) -> None:
+    status, records, remarks = dump(capsys, golden_local(), "epochs", "missing", *more)
+    assert (status, records) == (2, [])
+    assert "found no segments of missing" in remarks
+
+
+def test_an_ignored_segment_is_named_once(copied: Path) -> None:
+    original = next((copied / "remote" / "kafka-tiered-storage").glob("delrec-0-*"))
+    (first, *_) = sorted(path for path in original.iterdir() if path.name.endswith(".log"))
+    name = first.name.removesuffix(".log")
+    for path in original.glob(f"{name}.*"):
+        shutil.copy(path, original / path.name.replace(name[21:], "AAAAAAAAAAAAAAAAAAAAAQ"))
+    command = [sys.executable, "-m", "kafka_remote_client", "dump", "delrec", "--store", f"file://{copied / 'remote'}", *LOCAL]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("/AAAAAAAAAAAAAAAAAAAAAQ") + ended.stderr.count(f"/{name[21:]}") == 1, ended.stderr
 
 
 @pytest.fixture
