@@ -23,7 +23,7 @@ from typing import Annotated
 
 import attrs
 import typer
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
@@ -34,6 +34,7 @@ from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import ConfigurationError, LocationError
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.plugin import RemoteObjectStore
+from kafka_remote_client.remote_log.client_log import failed_connection
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
@@ -187,11 +188,12 @@ def bench_broker(
 ) -> BenchLine:
     """Reads tiered offsets through the broker for about ``seconds``. ``spans``: partition, start, end exclusive.
 
-    Raises ConfigurationError for settings that librdkafka refuses, LocationError if no record arrives within ``patience``
-    seconds.
+    Raises ConfigurationError for settings that librdkafka refuses, LocationError if no broker can be reached, or no record
+    arrives within ``patience`` seconds.
     """
+    errors: list[KafkaError] = []
     try:
-        consumer = Consumer({**settings, **_CLIENT})
+        consumer = Consumer({**settings, **_CLIENT, "error_cb": errors.append})
     except KafkaException as error:
         raise ConfigurationError(f"invalid broker settings: {error.args[0].str()}") from None
     ends = {partition: end for partition, _, end in spans}
@@ -201,7 +203,10 @@ def bench_broker(
     try:
         consumer.assign([TopicPartition(topic, partition, start) for partition, start, _ in spans])
         while left and not (until_first if first is None else until_end).expired():
-            for message in consumer.consume(_BATCH, _POLL_SECONDS):
+            messages = consumer.consume(_BATCH, _POLL_SECONDS)
+            if first is None and any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in errors):
+                raise LocationError(f"cannot read from the brokers: {_reason(errors)}")
+            for message in messages:
                 partition, offset = message.partition(), message.offset()
                 if message.error() is not None or offset is None or partition not in left:
                     continue
@@ -218,6 +223,14 @@ def bench_broker(
         raise LocationError(f"timed out after {patience:g} s without a record from the brokers; raise --timeout")
     rate = round(nbytes / 1e6 / last, 1)
     return BenchLine(topic, "broker", None, 1, None, nbytes, round(last, 3), rate, _ms(first), None, None)
+
+
+def _reason(errors: Sequence[KafkaError]) -> str:
+    """What the last failed connection met, in librdkafka's words."""
+    for error in reversed(errors):
+        if (failed := failed_connection(error)) is not None:
+            return f"no connection to {failed[0]}: {failed[1]}"
+    return errors[-1].str()
 
 
 def _bench(

@@ -26,11 +26,17 @@ from confluent_kafka import KafkaError
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.log_limit import LogLimit
 
-__all__ = ["ClientLog"]
+__all__ = ["ClientLog", "failed_connection"]
 
 _OF_BROKER = re.compile(r"(?:\w+://)?(?P<broker>[^/\s]+)/(?:bootstrap|[0-9]+): (?P<reason>.*)", re.DOTALL)
 _DETAILS = re.compile(r" \(after [0-9]+ms in state .*\)$")
 """Time, state and librdkafka's own count of repetitions, at the end of a reason."""
+
+
+def failed_connection(error: KafkaError) -> tuple[str, str] | None:
+    """The broker (HOST:PORT) that an ``error_cb`` is about, and why there is no connection to it; ``None`` = another error."""
+    found = _OF_BROKER.fullmatch(error.str())
+    return None if found is None else (found["broker"], _DETAILS.sub("", found["reason"]))
 
 
 class ClientLog:
@@ -48,12 +54,11 @@ class ClientLog:
         """Called by librdkafka for an error that belongs to no request."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # a line for each broker says so
             return
-        found = _OF_BROKER.fullmatch(error.str())
+        found = failed_connection(error)
         if found is None:
             self.limited(logging.WARNING, error.code(), "librdkafka: %s", error.str())
             return
-        reason = _DETAILS.sub("", found["reason"])
-        self.limited(logging.WARNING, found["broker"], "no connection to broker %s: %s; trying again", found["broker"], reason)
+        self.limited(logging.WARNING, found[0], "no connection to broker %s: %s; trying again", *found)
 
     def log(self, level: int, text: str, *values: object) -> None:
         """Called by confluent_kafka for a line of librdkafka's log; the first of ``values`` is its facility."""

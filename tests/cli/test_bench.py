@@ -25,6 +25,7 @@ from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import filled_cluster
 from tests.support.golden import golden_aiven, golden_local
 from tests.support.ports import HOST, free_ports
+from tests.support.silent_peer import SilentPeer
 from tests.support.tier import MemoryStore
 
 cluster = filled_cluster("orders", 300, (0, 1))
@@ -117,9 +118,18 @@ def test_broker_is_read_up_to_the_given_end(cluster: EmbeddedCluster, tmp_path: 
 
 
 def test_silent_brokers_end_at_the_deadline() -> None:
+    with (
+        SilentPeer() as peer,
+        pytest.raises(LocationError, match=r"timed out after 0\.5 s without a record from the brokers; raise --timeout"),
+    ):
+        bench_broker({"bootstrap.servers": peer.address}, "orders", [(0, 0, 9)], 5.0, SystemClock(), 0.5)
+
+
+def test_brokers_that_refuse_connections_are_named_before_the_deadline() -> None:
     (port,) = free_ports(1)
-    with pytest.raises(LocationError, match=r"timed out after 0\.5 s without a record from the brokers; raise --timeout"):
-        bench_broker({"bootstrap.servers": f"{HOST}:{port}"}, "orders", [(0, 0, 9)], 5.0, SystemClock(), 0.5)
+    servers, clock = f"{HOST}:{port}", SystemClock()
+    with pytest.raises(LocationError, match=rf"cannot read from the brokers: no connection to {servers}: .*refused"):
+        bench_broker({"bootstrap.servers": servers}, "orders", [(0, 0, 9)], 5.0, clock, 600.0)
 
 
 def test_setting_that_librdkafka_refuses_is_named() -> None:
@@ -163,8 +173,8 @@ def test_bench_of_an_unknown_topic_has_status_2(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.embedded
 def test_bench_of_silent_brokers_ends_at_its_deadline(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    (port,) = free_ports(1)
     asked = ["bench", "orders", "--store", cluster.directory.as_uri(), "--seconds", "0.1", "--timeout", "0.5"]
-    text, status = failed(capsys, *asked, "--bootstrap-servers", f"{HOST}:{port}")
+    with SilentPeer() as peer:
+        text, status = failed(capsys, *asked, "--bootstrap-servers", peer.address)
     assert "timed out after 0.5 s without a record from the brokers; raise --timeout" in text
     assert status == 1
