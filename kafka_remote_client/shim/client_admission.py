@@ -80,8 +80,8 @@ _OTHER = {
 class ClientAdmission:
     """The state of one client."""
 
-    def __init__(self, *, admitted: bool = False) -> None:
-        self._state = _State.ADMITTED if admitted else _State.NEW
+    def __init__(self) -> None:
+        self._state = _State.NEW
         self._before = 0
         self._latest_sets_up = False
         self._versions_alone: bool | None = None

@@ -15,13 +15,12 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from kafka_remote_client.errors import ProtocolError
-from kafka_remote_client.shim.client_admission import ClientAdmission
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.request_pipeline import ClaimedRequest, Hold, RequestPipeline
 from tests.fuzz.bounded import Target, bounded
-from tests.support.shim_fakes import FakeTier
+from tests.support.shim_fakes import FakeTier, admitted_client
 
 __all__ = ["TARGETS"]
 
@@ -53,7 +52,7 @@ class _Shim:
             to_broker=self.broker.extend,
             claimed=self._open.append,
             dial=lambda: self.pipeline.release(Hold.CONNECTING),
-            admission=ClientAdmission(admitted=True),
+            admission=admitted_client(),
             max_request_bytes=_MAX_REQUEST_BYTES,
             max_in_flight=1 << 30,
         )

@@ -123,10 +123,6 @@ def test_requests_for_versions_and_sasl_set_up_a_connection_at_any_time(key: int
     assert not admission.setting_up
 
 
-def test_admitted_client_without_a_request_is_not_setting_up() -> None:
-    assert not ClientAdmission(admitted=True).setting_up
-
-
 def test_the_probe_names_no_topic_and_creates_none() -> None:
     asked = decode_request(QUESTION, QUESTION_VERSION)
     assert asked.topics == ()

@@ -26,6 +26,7 @@ from kafka_remote_client.shim.client_admission import QUESTION, QUESTION_VERSION
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.request_pipeline import ClaimedRequest, Hold, RequestPipeline
+from tests.support.shim_fakes import admitted_client
 
 HEARTBEAT = 12
 
@@ -65,7 +66,7 @@ class Ends:
             to_broker=self.broker.extend,
             claimed=self.claimed.append,
             dial=self._dial,
-            admission=admission or ClientAdmission(admitted=True),
+            admission=admission or admitted_client(),
             max_request_bytes=max_request_bytes,
             max_in_flight=max_in_flight,
         )

@@ -28,9 +28,33 @@ from kafka_remote_client.remote_log.layout import LocatedRange, LocatedSegment
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.shim.broker_strategy import ClientRequest
+from kafka_remote_client.shim.client_admission import QUESTION_VERSION, ClientAdmission
 from kafka_remote_client.wire import Buffer
 
-__all__ = ["SEGMENT", "TIP", "FakeAsk", "FakeTier", "batched_fetch", "client_request", "data", "resolved", "tagged_fetch"]
+__all__ = [
+    "SEGMENT",
+    "TIP",
+    "FakeAsk",
+    "FakeTier",
+    "admitted_client",
+    "batched_fetch",
+    "client_request",
+    "data",
+    "resolved",
+    "tagged_fetch",
+]
+
+_SERVED = metadata.encode_response(
+    metadata.MetadataResponse((metadata.MetadataBroker(1, "broker", 9092),), ()), QUESTION_VERSION
+)
+
+
+def admitted_client() -> ClientAdmission:
+    """A client that its broker serves."""
+    admission = ClientAdmission()
+    admission.answered(_SERVED)
+    return admission
+
 
 TIP = TopicIdPartition(UUID(int=77), "orders", 3)
 SEGMENT = RemoteLogSegmentMetadata(
