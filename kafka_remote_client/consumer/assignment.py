@@ -142,7 +142,8 @@ class Assignment:
             PartitionFlow(given.topic, given.partition, given.offset, epoch_of(given.leader_epoch), self._tiers)
             for given in partitions
         ]
-        for flow in flows:
+        for flow, given in zip(flows, partitions, strict=True):
+            flow.assigned_metadata = given.metadata
             if flow.next_offset == OFFSET_INVALID:
                 flow.assigned_at = OFFSET_STORED  # librdkafka's error text
             before = self._flows.get(*flow.key)
@@ -176,7 +177,8 @@ class Assignment:
         for index, tp in enumerate(answered):
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is not None:
-                answered[index] = topic_partition(tp.topic, tp.partition, flow.assigned_at, flow.assigned_epoch)
+                told = flow.assigned_at, flow.assigned_epoch, flow.assigned_metadata
+                answered[index] = topic_partition(tp.topic, tp.partition, *told)
         return answered
 
     # -- position and flow control -----------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ follow the second, and records that are gathered but not handed out can be taken
 ======================  ================================================================================================
 ``next_offset``         the offset to gather next, or a logical one while that is not known; on the BROKER route the offset of
                         the inner consumer's last start or seek, and not its position
-``assigned_at``         the result of ``Consumer.assignment``: the offset that the partition was assigned with
+``assigned_at``         the result of ``Consumer.assignment``: the offset that the partition was assigned with, with its epoch
+                        and the application's metadata
 ``reached``             the offset after the records gathered from the tier and the markers and aborted records that follow;
                         ``reached_epoch`` is the leader epoch there
 ``position``            the result of ``Consumer.position``: the offset after the last record handed out and the markers that
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
@@ -51,11 +52,12 @@ _LONGEST_BACKOFF_SECONDS = 15.0
 _TIERS = {Route.BROKER: Tier.BROKER, Route.REMOTE: Tier.REMOTE}
 
 
-def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int) -> TopicPartition:
+def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int, metadata: str | None = None) -> TopicPartition:
     """confluent_kafka's value, with the leader epoch where there is an offset and the epoch is known."""
+    more: dict[str, Any] = {} if metadata is None else {"metadata": metadata}
     if offset >= 0 and leader_epoch != UNKNOWN_EPOCH:
-        return TopicPartition(topic, partition, offset, leader_epoch=leader_epoch)
-    return TopicPartition(topic, partition, offset)
+        return TopicPartition(topic, partition, offset, leader_epoch=leader_epoch, **more)
+    return TopicPartition(topic, partition, offset, **more)
 
 
 class PartitionFlow:
@@ -72,6 +74,7 @@ class PartitionFlow:
         self.topic = topic
         self.partition = partition
         self.assigned_at, self.assigned_epoch = next_offset, leader_epoch
+        self.assigned_metadata: str | None = None
         self.next_offset = next_offset
         self.leader_epoch = leader_epoch
         self.reached = self.position = OFFSET_INVALID

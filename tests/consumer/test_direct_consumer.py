@@ -448,6 +448,20 @@ def test_an_assignment_says_where_partitions_were_assigned(cluster: EmbeddedClus
     plain.close()
 
 
+def test_metadata_of_an_assignment_and_of_a_question_come_back(cluster: EmbeddedCluster, consumer: Consumer) -> None:
+    told = []
+    plain = confluent_kafka.Consumer(plain_settings(cluster))
+    for one in (plain, consumer):
+        one.assign([TopicPartition(TOPIC, 0, 7, "mine", 0), TopicPartition(TOPIC, 1, OFFSET_INVALID, "none"), at(9, 2)])
+        one.incremental_assign([TopicPartition(TOPIC, 3, OFFSET_END, "end")])
+        asked = [TopicPartition(TOPIC, 0, 0, "asked"), TopicPartition(TOPIC, 1, 0)]
+        told.append([(tp.partition, tp.offset, tp.leader_epoch, tp.metadata) for tp in one.assignment()])
+        told[-1] += [(tp.partition, tp.offset, tp.leader_epoch, tp.metadata) for tp in one.position(asked)]
+    plain.close()
+    assert told[1] == told[0]
+    assert {metadata for *_, metadata in told[0]} == {"mine", "none", "end", "asked", None}
+
+
 def test_seek_to_no_offset_fails_the_poll_where_the_policy_is_error(cluster: EmbeddedCluster) -> None:
     asked: dict[str, object] = {"auto_offset_reset": "error"}
     for one in (confluent_kafka.Consumer(plain_settings(cluster, **asked)), Consumer(direct_settings(cluster, **asked))):
