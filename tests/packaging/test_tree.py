@@ -123,6 +123,8 @@ _WITHOUT_SOURCE = {
     "tests/consumer/test_many_topics.py": "many topics, on the embedded cluster",
     "tests/consumer/test_offsets.py": "positions and commits, on the embedded cluster",
     "tests/consumer/test_queue_limits.py": "librdkafka's queue, on the embedded cluster",
+    "tests/consumer/test_recreated_topic.py": "a topic that is deleted and created again, on the embedded cluster",
+    "tests/consumer/test_doubted_logs.py": "a log that ends before the hand-over, in the parts of routing",
     "tests/consumer/test_throttling.py": "what an application is told of a broker that holds it back, on the embedded cluster",
     "tests/consumer/test_rebalance.py": "groups, on the embedded cluster",
     "tests/consumer/test_schema_registry.py": "serialisers of Schema Registry, on the embedded cluster",
