@@ -25,14 +25,14 @@ References: KIP-1254, "AsyncKafkaConsumer Path"; docs/design.md.
 from __future__ import annotations
 
 from collections import deque
-
-import attrs
+from uuid import UUID
 
 from kafka_remote_client.errors import Action, CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch import policy
+from kafka_remote_client.fetch.commands import Decode, Deliver, End, Fetch, Locate
 from kafka_remote_client.fetch.grant_checks import readable_end, within
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
-from kafka_remote_client.fetch.memory import Lease, ReadyBlock
+from kafka_remote_client.fetch.memory import ReadyBlock
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.range_sizes import first_window
 from kafka_remote_client.fetch.read_end import ReadEnd
@@ -41,72 +41,13 @@ from kafka_remote_client.fetch.shared import Shared
 from kafka_remote_client.model import UNKNOWN_EPOCH, NotRemote, SegmentLocation
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["Decode", "Deliver", "End", "Fetch", "Locate", "PartitionRead"]
+__all__ = ["PartitionRead"]
 
-_LOOK_AHEAD_GRANTS, _NOTHING_SAID = 4, NotRemote("")
+_LOOK_AHEAD_GRANTS = 4
 _NEAR_SECONDS = 0.1
 """If a location takes less, a short second window lasts until the third one is known, which has the size measured then."""
-
-
-@attrs.frozen(eq=False)
-class Locate:
-    """Request the location of ``offset``. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are read.
-
-    ``window``: the bytes to request, in ranges of ``range_bytes``. ``renews``: the grant of an earlier request,
-    whose URLs are replaced. ``asked_at``: when.
-    """
-
-    read: PartitionRead
-    offset: int
-    leader_epoch: int
-    window: int
-    range_bytes: int
-    ahead: bool
-    asked_at: float
-    renews: GrantRead | None = None
-
-
-@attrs.define(eq=False)
-class Fetch:
-    """Read one range into the buffer of ``lease``. ``overtaken``: another GET won. ``answered_at``: of the first byte."""
-
-    read: PartitionRead
-    grant: GrantRead
-    range: RangeRead
-    hedges: bool = False
-    lease: Lease | None = None
-    overtaken: bool = False
-    answered_at: float = 0.0
-
-    def drop(self) -> None:
-        """Drops the result and frees its memory."""
-        if self.lease is not None:
-            self.lease.drop()
-            self.lease = None
-
-
-@attrs.frozen(eq=False)
-class Decode:
-    """Decode one range that has arrived, or handle its failure."""
-
-    read: PartitionRead
-    grant: GrantRead
-    range: RangeRead
-
-
-@attrs.frozen(eq=False)
-class Deliver:
-    """Notify the owner that records wait, and none did before."""
-
-    read: PartitionRead
-
-
-@attrs.frozen(eq=False)
-class End:
-    """Notify the owner that the end of the read waits, and nothing did before."""
-
-    read: PartitionRead
 
 
 class PartitionRead:
@@ -127,7 +68,8 @@ class PartitionRead:
         self._pending_since: float | None = None
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
-        self._ahead_failed = self._relocated = self.met_gap = False  # after a gap locations say whether the topic is compacted
+        self._ahead_failed = self._relocated = False
+        self.met_gap = False  # then each location has to say whether the topic is compacted
         self._leaves_for: str | None = None
         self._decoding: RangeRead | None = None
         self._decoding_carried = 0
@@ -323,7 +265,7 @@ class PartitionRead:
             self._after = answer if isinstance(answer, NotRemote) else None
             self._ahead_failed = self._after is None
         elif isinstance(answer, NotRemote):
-            self._finish(answer.reason, answer.error, answer)
+            self._not_remote(answer)
         elif not command.ahead:  # otherwise it is requested again, because it is needed now
             self._finish(answer.cause, answer)
 
@@ -426,7 +368,7 @@ class PartitionRead:
             return
         self._grants.popleft()
         if not self._grants and self._after is not None:
-            self._finish(self._after.reason, self._after.error, self._after)
+            self._not_remote(self._after)
         elif not self._grants:
             self._ahead_failed = False
             self.state = transition(self.state, ReaderEvent.EXHAUSTED)
@@ -484,11 +426,30 @@ class PartitionRead:
         if head is None or head.status is RangeStatus.WAITING:  # ranges after it cannot be decoded without it
             self._finish(self._leaves_for)
 
-    def _finish(self, reason: str, error: DirectFetchError | None = None, said: NotRemote = _NOTHING_SAID) -> None:
+    def _not_remote(self, answer: NotRemote) -> None:
+        self._finish(answer.reason, answer.error, out_of_range=answer.out_of_range, topic_id_of_leader=answer.topic_id)
+
+    def _finish(
+        self,
+        reason: str,
+        error: DirectFetchError | None = None,
+        *,
+        out_of_range: bool = False,
+        topic_id_of_leader: UUID = ZERO_UUID,
+    ) -> None:
         segment = self._grants[0].location.metadata.remote_log_segment_id if error is not None and self._grants else None
         self._drop_grants()
-        position, topics = (self.next_offset, self.leader_epoch), (self.topic_id, said.topic_id)
-        self._end = ReadEnd(reason, *position, error, self.offsets, said.out_of_range, segment, *topics)
+        self._end = ReadEnd(
+            reason,
+            self.next_offset,
+            self.leader_epoch,
+            error,
+            self.offsets,
+            out_of_range,
+            segment,
+            topic_id=self.topic_id,
+            topic_id_of_leader=topic_id_of_leader,
+        )
         self.state = transition(self.state, ReaderEvent.END)
 
     def _drop_grants(self) -> None:
