@@ -211,6 +211,11 @@ def test_a_silent_peer_is_closed_after_the_idle_time_out(listen: object) -> None
         assert is_ended(client)
 
 
+def test_a_listener_has_bounds_by_default() -> None:
+    listener = ConnectionListener(echo)
+    assert (listener._idle_timeout, listener._max_connections, listener.address) == (60, 512, ("127.0.0.1", 0))
+
+
 def test_connections_beyond_the_bound_are_closed(listen: object) -> None:
     release = threading.Event()
     entered = threading.Semaphore(0)
