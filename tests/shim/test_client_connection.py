@@ -487,6 +487,21 @@ def test_a_client_that_does_not_read_the_end_is_cut_off() -> None:
     asyncio.run(body())
 
 
+def test_64_kib_of_waiting_requests_are_read() -> None:
+    """Reading goes on, so that the client's end is noticed, but not without a limit."""
+
+    async def body() -> None:
+        connection, transport = await connected(ManualClock(), Doorkeeper())
+        connection.pause_writing()
+        connection.data_received(heartbeat(1, bytes((64 << 10) - len(heartbeat(1)))))
+        assert connection._pipeline.kept_back == 64 << 10
+        assert transport.events[-1] == "resume"
+        connection.data_received(b"\0")
+        assert transport.events[-1] == "pause"
+
+    asyncio.run(body())
+
+
 def test_further_requests_wait_while_answers_are_not_read() -> None:
     """Not handled, so they cost no turn of the loop. They are handled when the client reads again."""
 

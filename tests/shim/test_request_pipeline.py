@@ -180,9 +180,20 @@ def test_api_versions_announce_the_shim() -> None:
 
 def test_an_answer_that_must_be_read_is_bounded() -> None:
     ends = Ends()
+    ends.exchange.from_client(request(ApiKey.METADATA, 9, 5) + request(ApiKey.METADATA, 9, 6))
+    ends.exchange.from_broker(struct.pack(">ii", 100 << 20, 5))
+    ends = Ends()
     ends.exchange.from_client(request(ApiKey.METADATA, 9, 5))
     with pytest.raises(ProtocolError, match="exceeds the limit"):
-        ends.exchange.from_broker(struct.pack(">ii", 1 << 30, 5))
+        ends.exchange.from_broker(struct.pack(">ii", (100 << 20) + 1, 5))
+
+
+def test_an_answer_that_passes_may_have_any_length() -> None:
+    ends = Ends()
+    ends.exchange.from_client(request(HEARTBEAT, 0, 5))
+    begins = struct.pack(">ii", (1 << 31) - 1, 5)
+    ends.exchange.from_broker(begins)
+    assert bytes(ends.client) == begins
 
 
 def test_an_unclaimed_fetch_continues_unchanged() -> None:
