@@ -4,8 +4,8 @@ One pytest session imports and collects everything once; a child is forked for e
 machine a test can fail by chance. So it kills a bug only if it fails again as the first test of another child with the bug;
 if it passes there, that child goes on with the next tests. The tests that bugs name, and those that failed with a bug of the
 library, must also pass in a child without a bug. A test that runs longer than its time limit has failed. If it goes on, because
-the bug blocks its end, as that of ``asyncio.run``, its process is killed after three times the limit. A package whose tests
-take longer than the budget gives no result.
+the bug blocks its end, as that of ``asyncio.run``, its process is killed after three times the limit, which counts at once. A
+package whose tests take longer than the budget gives no result.
 
 A bug of the library that is in no function, or would survive, runs in a process that imports the module with it.
 """
@@ -106,6 +106,11 @@ class _Child:
         """The test that runs in this process, or failed in it; none if one runs elsewhere."""
         return "" if math.isinf(self.progress[1]) or self.count >= len(self.items) else self.items[self.count].nodeid
 
+    @property
+    def is_first_failure(self) -> bool:
+        """Whether a test failed that must fail again. One that was ended had three times its limit."""
+        return self.test not in {"", self.repeats} and not self.is_ended
+
 
 class _Session:
     """A pytest plugin that runs the collected tests once for each mutant instead of once."""
@@ -153,7 +158,7 @@ class _Session:
                 for key, _ in selector.select(max(0.0, first - _CLOCK.monotonic())):
                     selector.unregister(key.fd)
                     child, outcome = key.data, _outcome(key.data)
-                    if outcome.killed and child.test != child.repeats and child.mutant is not CONTROL:
+                    if outcome.killed and child.is_first_failure and child.mutant is not CONTROL:
                         left.append((child.mutant, child.items[child.count :], child))
                     else:
                         yield outcome
