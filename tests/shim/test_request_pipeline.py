@@ -356,6 +356,18 @@ def test_probes_have_the_clients_id_and_their_answers_never_reach_it() -> None:
 
 
 @pytest.mark.parametrize("cut", [6, 9])
+def test_a_part_of_a_probes_answer_delays_no_answer(cut: int) -> None:
+    """The strategy may have given up on the probe."""
+    ends = Ends()
+    ends.exchange.from_client(claiming(3))
+    ends.exchange.ask(ends.claimed[0], ApiKey.FETCH, 12, b"probe", lambda _body: None)
+    (probe,) = ends.requests()
+    ends.exchange.from_broker(answer(RequestHead.parse(memoryview(probe)).correlation_id, b"\0numbers")[:cut])
+    ends.exchange.answered(ends.claimed[0], b"granted")
+    assert ends.answers() == [granted(3)]
+
+
+@pytest.mark.parametrize("cut", [6, 9])
 def test_the_shims_answer_waits_for_those_to_earlier_requests(cut: int) -> None:
     ends = Ends()
     ends.exchange.from_client(request(HEARTBEAT, 0, 2) + request(ApiKey.FETCH, 12, 3, b"claim"))
