@@ -23,8 +23,8 @@ def parse(raw: bytes) -> HttpRequest | None:
 
 
 def test_a_request_is_parsed() -> None:
-    request = parse(b"GET /a%20b?c=d HTTP/1.1\r\nHost: x\r\nRANGE:bytes=0-9 \r\nX: 1\r\nx:\t2\r\n\r\nnext")
-    assert request == HttpRequest("GET", "/a%20b?c=d", {"host": "x", "range": "bytes=0-9", "x": "1, 2"}, keep_alive=True)
+    request = parse(b"GET /a%20b?c=d HTTP/1.1\r\nHost: x:1\r\nRANGE:bytes=0-9 \r\nX: 1\r\nx:\t2\r\n\r\nnext")
+    assert request == HttpRequest("GET", "/a%20b?c=d", {"host": "x:1", "range": "bytes=0-9", "x": "1, 2"}, keep_alive=True)
 
 
 def test_consecutive_requests_are_parsed() -> None:
