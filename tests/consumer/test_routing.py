@@ -52,6 +52,7 @@ def test_what_lies_in_the_tier_is_paused_and_read_from_the_exact_offset(rig: Rig
     assert (request.topic, request.partition, request.start_offset) == ("t", 0, 20)
     assert request.isolation_level is IsolationLevel.READ_COMMITTED
     assert request.stop_at_local
+    assert request.borrow, "records are not copied again"
     assert request.offsets == BOUNDS, "what was learnt a moment ago is not asked again"
 
 

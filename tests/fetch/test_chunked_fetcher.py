@@ -335,6 +335,16 @@ def test_a_stream_closed_twice_gives_its_buffer_back_once():
     assert len(fetcher._buffers._free) == 1
 
 
+def test_few_and_small_buffers_are_kept() -> None:
+    buffers, largest = ChunkedFetcher(RecordingFetcher({}))._buffers, 8 << 20
+    assert len(buffers.take(largest + 1)) == largest
+    buffers.give_back(memoryview(bytearray(largest + 1)))
+    assert buffers._free == []
+    for _ in range(5):
+        buffers.give_back(memoryview(bytearray(largest)))
+    assert len(buffers._free) == 4
+
+
 def test_chunks_are_restored_on_as_many_threads_as_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     stored, table = in_chunks(DATA, 50, ZSTD)
     restorers: set[threading.Thread] = set()

@@ -45,17 +45,31 @@ class _Edited(importlib.machinery.SourceFileLoader, MetaPathFinder):
         return compile(self._text, self.path, "exec")
 
 
-def judged_at_import(module: str, text: str, arguments: Sequence[str]) -> str | None:
-    """Runs pytest in a process where ``module`` has this text. Returns the first failed test, or ``None`` if all pass."""
+def judged_at_import(module: str, text: str, options: Sequence[str], paths: Sequence[str]) -> str | None:
+    """Runs pytest in processes where ``module`` has this text. Returns the first test that fails, and fails again alone.
+
+    Returns ``None`` if there is none. If pytest fails before it runs a test, all of the paths run again.
+    """
     with tempfile.TemporaryDirectory(prefix="kafka-remote-mutant-") as folder:
         edited = Path(folder, "edited.py")
         edited.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", __name__, module, str(edited), "--exitfirst", *arguments]
-        done = subprocess.run(command, cwd=_ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode == pytest.ExitCode.OK:
-        return None
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    return failed[0] if failed else f"pytest ended with status {done.returncode}"
+        command = [sys.executable, "-m", __name__, module, str(edited), "--exitfirst", *options]
+        passed: list[str] = []
+        while failed := _first_failed([*command, *passed, *paths]):
+            alone = [failed] if "::" in failed else paths
+            if _first_failed([*command, *alone]):
+                return failed
+            passed += [f"--deselect={test}" for test in alone]
+    return None
+
+
+def _first_failed(command: Sequence[str]) -> str:
+    """Returns the first failed test, or how pytest ended if no test failed; nothing if all pass."""
+    done = subprocess.run(command, cwd=_ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        return ""
+    failed = [line.partition(" ")[2] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return failed[0].partition(" - ")[0] if failed else f"pytest ended with status {done.returncode}"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Plants each bug in a child process and runs tests of its package until one fails.
 
-One pytest session imports and collects everything once; a child is forked for each bug, so no two bugs meet. The tests
-that bugs name, and those that failed with a bug of the library, must also pass in a child without a bug. A test that runs
-longer than its time limit has failed. If it goes on, because the bug blocks its end, as that of ``asyncio.run``, its process is
-killed after three times the limit. A package whose tests take longer than the budget gives no result.
+One pytest session imports and collects everything once; a child is forked for each bug, so no two bugs meet. On a busy
+machine a test can fail by chance. So it kills a bug only if it fails again as the first test of another child with the bug;
+if it passes there, that child goes on with the next tests. The tests that bugs name, and those that failed with a bug of the
+library, must also pass in a child without a bug. A test that runs longer than its time limit has failed. If it goes on, because
+the bug blocks its end, as that of ``asyncio.run``, its process is killed after three times the limit, which counts at once. A
+package whose tests take longer than the budget gives no result.
 
 A bug of the library that is in no function, or would survive, runs in a process that imports the module with it.
 """
@@ -78,9 +80,10 @@ class Outcome:
 
 @attrs.define
 class _Child:
-    """A process that reports its result at the end.
+    """A process that reports its result at the end. It has the time since ``started``, when the first child of its bug began.
 
     ``progress`` is shared: how many tests have passed, and when the current one began, infinity if none runs in this process.
+    ``repeats``: the test that failed in the child before, which is the first of this one.
     """
 
     mutant: Mutant
@@ -89,6 +92,7 @@ class _Child:
     report: int
     progress: memoryview
     started: float
+    repeats: str
     is_late: bool = False
     is_ended: bool = False
 
@@ -99,8 +103,13 @@ class _Child:
 
     @property
     def test(self) -> str:
-        """The test that runs in this process; none if one runs elsewhere."""
+        """The test that runs in this process, or failed in it; none if one runs elsewhere."""
         return "" if math.isinf(self.progress[1]) or self.count >= len(self.items) else self.items[self.count].nodeid
+
+    @property
+    def is_first_failure(self) -> bool:
+        """Whether a test failed that must fail again. One that was ended had three times its limit."""
+        return self.test not in {"", self.repeats} and not self.is_ended
 
 
 class _Session:
@@ -136,20 +145,25 @@ class _Session:
                 self.outcomes.clear()
                 raise session.Failed("without any bug")
 
-    def _judged(self, waiting: Sequence[tuple[Mutant, list[pytest.Item]]]) -> Iterator[Outcome]:
-        left = list(reversed(waiting))
+    def _judged(self, waiting: Sequence[tuple[Mutant, Sequence[pytest.Item]]]) -> Iterator[Outcome]:
+        left: list[tuple[Mutant, Sequence[pytest.Item], _Child | None]]
+        left = [(mutant, items, None) for mutant, items in reversed(waiting)]
         with selectors.DefaultSelector() as selector, ExitStack() as stack:
             stack.callback(lambda: [end_group(key.data.pid) for key in selector.get_map().values()])
             while left or selector.get_map():
                 while left and len(selector.get_map()) < self._jobs:
-                    child = _start(*left.pop(), self._seconds)
+                    child = _start(*left.pop(), seconds=self._seconds)
                     selector.register(child.report, selectors.EVENT_READ, child)
                 first = min(self._deadline(key.data) for key in selector.get_map().values())
                 for key, _ in selector.select(max(0.0, first - _CLOCK.monotonic())):
                     selector.unregister(key.fd)
-                    yield _outcome(key.data)
+                    child, outcome = key.data, _outcome(key.data)
+                    if outcome.killed and child.is_first_failure and child.mutant is not CONTROL:
+                        left.append((child.mutant, child.items[child.count :], child))
+                    else:
+                        yield outcome
                 for key in selector.get_map().values():
-                    child: _Child = key.data
+                    child = key.data
                     if not child.is_ended and self._deadline(child) <= _CLOCK.monotonic():
                         child.is_ended = True
                         child.is_late = child.started + self._budget <= _CLOCK.monotonic()
@@ -160,7 +174,7 @@ class _Session:
         return min(child.started + self._budget, child.progress[1] + _LIMITS * self._seconds)
 
 
-def _start(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> _Child:
+def _start(mutant: Mutant, items: Sequence[pytest.Item], before: _Child | None, *, seconds: float) -> _Child:
     (report, answer), progress, now = os.pipe(), memoryview(mmap.mmap(-1, 16)).cast("d"), _CLOCK.monotonic()
     progress[1] = now
     parent, pid = os.getpid(), os.fork()
@@ -169,7 +183,8 @@ def _start(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> _Chi
         os.close(report)
         _be_child(mutant, items, answer, progress, parent, seconds)
     os.close(answer)
-    return _Child(mutant, items, pid, report, progress, now)
+    started, repeats = (before.started, before.test) if before else (now, "")
+    return _Child(mutant, items, pid, report, progress, started, repeats)
 
 
 def _tests_of(mutant: Mutant, items: Sequence[pytest.Item], *, whole_package: bool) -> list[pytest.Item]:
@@ -200,8 +215,8 @@ def _be_child(
             resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
         if items and _is_planted(mutant):
             status, detail = _run(mutant, items, progress, parent)
-        progress[1] = math.inf
         if mutant.is_made and mutant is not CONTROL and status != _KILLED:
+            progress[1] = math.inf
             status, detail = _judged_at_import(mutant, seconds, is_planted=status == _SURVIVED)
     except CannotPlantError as error:
         detail = str(error)
@@ -247,7 +262,7 @@ def _judged_at_import(mutant: Mutant, seconds: float, *, is_planted: bool) -> tu
     for paths, marked in asked:
         ends = f"--override-ini=faulthandler_timeout={_LIMITS * seconds:g}"  # with faulthandler_exit_on_timeout
         options = [*_OPTIONS, f"--timeout={seconds:g}", ends, "-m", marked]
-        failed = judged_at_import(mutant.module, text, [*options, *map(str, paths)])
+        failed = judged_at_import(mutant.module, text, options, [*map(str, paths)])
         if failed is not None:
             return _KILLED, AT_IMPORT + failed
     return _SURVIVED, "all tests passed"

@@ -58,6 +58,25 @@ for killed_by in ("location/test_lru_cache.py", ""):
         print("outcome:", str(outcome).split()[0], outcome.detail)
 """
 
+_FAILS_ONCE = """
+import sys
+from tests.mutants.at_import import judged_at_import
+from tests.mutants.mutant import Mutant
+from tests.mutants.server import run
+planted, imported = sys.argv[1:]
+fails_once = Mutant(
+    "fails once", "kafka_remote_client.location.lru_cache", old="value = self._values.get(key)",
+    new=f"__import__('os').path.exists({planted!r}) or open({planted!r}, 'w').no_method; value = self._values.get(key)",
+    killed_by="location/test_lru_cache.py",
+)
+for outcome in run([fails_once]):
+    print("outcome:", outcome.killed, outcome.broken)
+module, test = "kafka_remote_client.location.sasl_settings", "tests/location/test_sasl_settings.py"
+once = f"not __import__('os').path.exists({imported!r}) and not open({imported!r}, 'x').close()"
+text = Mutant("", module, "", "", "").source.replace('"plaintext": False', f'"plaintext": {once}')
+print("outcome:", judged_at_import(module, text, ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"], [test]))
+"""
+
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
     """Runs in a separate process, which forks: threads and coverage of this one would disturb it."""
@@ -107,6 +126,14 @@ def test_a_test_that_its_time_limit_does_not_end_is_killed() -> None:
     lines = [line for line in done.stdout.splitlines() if line.startswith("outcome: ")]
     expected = "outcome: killed the process ended in: tests/location/test_lru_cache.py::"
     assert [line.startswith(expected) for line in lines] == [True, True], done.stdout + done.stderr
+
+
+def test_a_test_that_fails_only_once_kills_no_bug(tmp_path: Path) -> None:
+    has_failed = [tmp_path / "with the bug planted", tmp_path / "with the bug imported"]
+    done = _run("-c", _FAILS_ONCE, *map(str, has_failed))
+    lines = [line for line in done.stdout.splitlines() if line.startswith("outcome: ")]
+    assert lines == ["outcome: False False", "outcome: None"], done.stdout + done.stderr
+    assert all(path.exists() for path in has_failed)
 
 
 def test_names_of_bugs_are_unique() -> None:

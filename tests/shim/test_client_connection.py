@@ -487,6 +487,17 @@ def test_a_client_that_does_not_read_the_end_is_cut_off() -> None:
     asyncio.run(body())
 
 
+def test_64_kib_of_waiting_requests_are_read() -> None:
+    async def body() -> None:
+        connection, transport = await connected(ManualClock(), Doorkeeper())
+        connection.pause_writing()
+        for sent, event in ((heartbeat(1, bytes((64 << 10) - len(heartbeat(1)))), "resume"), (b"\0", "pause")):
+            connection.data_received(sent)
+            assert transport.events[-1] == event
+
+    asyncio.run(body())
+
+
 def test_further_requests_wait_while_answers_are_not_read() -> None:
     """Not handled, so they cost no turn of the loop. They are handled when the client reads again."""
 

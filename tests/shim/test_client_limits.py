@@ -157,10 +157,12 @@ def test_a_reload_and_the_event_loop_exclude_each_other() -> None:
     [
         ({"a.bytes_per_second": "fast"}, "must be a number"),
         ({"a.bytes_per_second": -1}, "between 0"),
+        ({"a.bytes_per_second": (1 << 50) + 1}, "between 0"),
         ({"a.grants_per_second": float("nan")}, "between 0"),
         ({"a.rate": 1}, "client_limits: 'a.rate'"),
     ],
 )
 def test_an_invalid_limit_is_named(given: dict[str, Any], said: str) -> None:
+    assert ClientLimits({"a.bytes_per_second": 1 << 50}).admits("a")
     with pytest.raises(ConfigurationError, match=said):
         ClientLimits(given)

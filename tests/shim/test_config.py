@@ -98,6 +98,13 @@ def test_repr_shows_no_secret() -> None:
     assert "signing_key=None, " in repr(ShimConfig("b:1"))
 
 
+def test_the_highest_node_id_and_the_shortest_key_are_accepted() -> None:
+    assert ShimConfig("broker:1", node_ids=(0, (1 << 31) - 1)).node_ids[-1] == (1 << 31) - 1
+    assert ShimConfig("broker:1", signing_key=b"k" * 16).signing_key
+    with pytest.raises(ConfigurationError, match="signing_key"):
+        ShimConfig("broker:1", signing_key=b"k" * 15)
+
+
 @pytest.mark.parametrize("node_id", [-1, 1 << 31, "1"])
 def test_a_node_id_that_no_broker_can_have_is_refused(node_id: Any) -> None:
     with pytest.raises(ConfigurationError, match="node_ids"):

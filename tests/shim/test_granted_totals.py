@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-import kafka_remote_client.shim.granted_totals as totals_module
 from kafka_remote_client.shim.granted_totals import OTHERS, GrantedTotals
 
 
@@ -15,9 +12,9 @@ def test_adds_up_by_client_and_topic() -> None:
     assert list(totals.snapshot().items()) == [(("a", "x"), (4, 20)), (("a", "y"), (2, 10)), (("b", "x"), (2, 10))]
 
 
-def test_pairs_over_the_bound_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(totals_module, "_MAX_PAIRS", 1)
-    totals = GrantedTotals()
-    for client in "abca":
+def test_pairs_over_the_bound_are_counted_together() -> None:
+    totals, clients = GrantedTotals(), [f"client-{number:04}" for number in range(1002)]
+    for client in (*clients, clients[0]):
         totals.add(client, "x", ranges=1, nbytes=5)
-    assert totals.snapshot() == {("a", "x"): (2, 10), OTHERS: (2, 10)}
+    kept = {(client, "x"): (1, 5) for client in clients[:1000]}
+    assert totals.snapshot() == kept | {(clients[0], "x"): (2, 10), OTHERS: (2, 10)}

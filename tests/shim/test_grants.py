@@ -361,7 +361,7 @@ def test_a_request_or_an_answer_that_does_not_parse_ends_the_connection(granter:
 
 def test_only_small_fetches_with_our_tags_are_collected(granter: Granter) -> None:
     looks = granter.broker.collects
-    assert looks(RequestHead(ApiKey.FETCH, 12, 1), 100)
+    assert looks(RequestHead(ApiKey.FETCH, 12, 1), 64 << 10)
     assert not looks(RequestHead(ApiKey.FETCH, 11, 1), 100)
     assert not looks(RequestHead(ApiKey.FETCH, 12, 1), (64 << 10) + 1)
     assert not looks(RequestHead(ApiKey.METADATA, 12, 1), 100)

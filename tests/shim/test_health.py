@@ -32,6 +32,18 @@ def test_a_finding_is_kept_for_its_time() -> None:
     assert told.asked == 2
 
 
+def test_brokers_are_asked_each_5_s_and_the_tier_each_10_s() -> None:
+    brokers, tier, clock = Told(), Told(), ManualClock()
+    pages = Health(alive=Told(), listening=Told(), brokers=brokers, tier=tier, clock=clock).pages
+    asked = []
+    for seconds in (0, 4.9, 0.1, 4.9, 0.1):
+        clock.now += seconds
+        pages["/readyz"]()
+        pages["/tierz"]()
+        asked.append((brokers.asked, tier.asked))
+    assert asked == [(1, 1), (1, 1), (2, 1), (2, 1), (3, 2)]
+
+
 def test_tier_and_brokers_have_their_own_pages() -> None:
     names = ("alive", "listening", "brokers", "tier")
     checks = {name: Told() for name in names}

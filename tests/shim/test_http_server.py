@@ -23,8 +23,8 @@ def parse(raw: bytes) -> HttpRequest | None:
 
 
 def test_a_request_is_parsed() -> None:
-    request = parse(b"GET /a%20b?c=d HTTP/1.1\r\nHost: x\r\nRANGE:bytes=0-9 \r\nX: 1\r\nx:\t2\r\n\r\nnext")
-    assert request == HttpRequest("GET", "/a%20b?c=d", {"host": "x", "range": "bytes=0-9", "x": "1, 2"}, keep_alive=True)
+    request = parse(b"GET /a%20b?c=d HTTP/1.1\r\nHost: x:1\r\nRANGE:bytes=0-9 \r\nX: 1\r\nx:\t2\r\n\r\nnext")
+    assert request == HttpRequest("GET", "/a%20b?c=d", {"host": "x:1", "range": "bytes=0-9", "x": "1, 2"}, keep_alive=True)
 
 
 def test_consecutive_requests_are_parsed() -> None:
@@ -209,6 +209,11 @@ def test_a_silent_peer_is_closed_after_the_idle_time_out(listen: object) -> None
     listener = listen(echo, idle_timeout=0.05)
     with socket.create_connection(listener.address) as client:
         assert is_ended(client)
+
+
+def test_a_listener_has_bounds_by_default() -> None:
+    listener = ConnectionListener(echo)
+    assert (listener._idle_timeout, listener._max_connections, listener.address) == (60, 512, ("127.0.0.1", 0))
 
 
 def test_connections_beyond_the_bound_are_closed(listen: object) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 
 import pytest
 
@@ -20,7 +21,8 @@ ACCEPTED: list[int] = []
 
 
 def accepted(node_id: int, client: socket.socket) -> None:
-    """Records the listener's node and disconnects."""
+    """Records the listener's node and disconnects. The loop takes over sockets that do not block only."""
+    assert client.gettimeout() == 0
     ACCEPTED.append(node_id)
     client.close()
 
@@ -142,7 +144,32 @@ def test_a_node_that_alternates_between_known_addresses_has_not_moved() -> None:
     run(ShimConfig("bootstrap:9092"), test)
 
 
+@pytest.mark.parametrize(("addresses", "moves"), [(16, 16), (17, 18)])
+def test_sixteen_addresses_of_a_node_are_remembered(addresses: int, moves: int) -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        for port in (*range(1, addresses + 1), 1):
+            listeners.advertise(7, "broker-7", port)
+        assert moved == [7] * moves
+
+    run(ShimConfig("bootstrap:9092"), test)
+
+
+def test_four_connections_are_accepted_at_once() -> None:
+    async def test(listeners: Listeners, moved: list[int]) -> None:
+        with ExitStack() as clients:
+            for _ in range(5):
+                clients.enter_context(socket.create_connection(listeners.bootstrap, timeout=5))
+            listeners._accept_some(BOOTSTRAP)
+            assert len(ACCEPTED) == 4
+            listeners._accept_some(BOOTSTRAP)
+            listeners._accept_some(BOOTSTRAP)
+            assert len(ACCEPTED) == 5
+
+    run(ShimConfig("a:1"), test)
+
+
 def test_a_cluster_of_implausible_size_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module._MAX_NODES == 1024
     monkeypatch.setattr(module, "_MAX_NODES", 2)
 
     async def test(listeners: Listeners, moved: list[int]) -> None:

@@ -63,6 +63,31 @@ class Loop:
         return goes_on
 
 
+def test_a_new_connection_costs_what_its_transports_do() -> None:
+    loop, charged = Loop(), []
+    loop.shares.charge = lambda *given, **named: charged.append((*given, named))  # type: ignore[assignment, method-assign]
+    loop.turns.entered(FakeClient("new"))
+    assert charged == [("new", 200e-6, {"setting_up": True})]
+
+
+def test_turns_follow_at_once_and_are_looked_for_each_millisecond() -> None:
+    async def body() -> None:
+        later: list[float] = []
+        loop, heavy = Loop(), [FakeClient("heavy"), FakeClient("heavy")]
+        loop.serve(FakeClient("light"), 0.0001)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio.get_running_loop(), "call_later", lambda seconds, _work: later.append(seconds) or len(later))
+            for client in heavy:
+                assert not loop.serve(client, 0.01)
+            loop.turns._tick()
+            loop.clock.now += 1
+            loop.turns._tick()
+        assert [client.turns for client in heavy] == [1, 0]
+        assert later == [0.001, 0.001, 0.0]
+
+    asyncio.run(body())
+
+
 def test_a_client_above_its_share_waits_for_its_turn() -> None:
     async def body() -> None:
         loop = Loop()

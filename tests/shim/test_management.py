@@ -51,6 +51,28 @@ def test_metrics_are_a_page(management: Management) -> None:
     assert ask(management.address, "/metrics") == (200, "numbers 1\n")
 
 
+@pytest.mark.parametrize(
+    ("request_line", "fields"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nConnection: close", b"Content-Type: text/plain; version=0.0.4; charset=utf-8"),
+        (b"GET /readyz HTTP/1.0", b"Content-Type: text/plain; charset=utf-8"),
+        (b"no request", b"Content-Type: text/plain; charset=utf-8"),
+    ],
+)
+def test_answer_has_its_type_and_ends_if_requested(management: Management, request_line: bytes, fields: bytes) -> None:
+    with socket.create_connection(management.address, timeout=60) as client, client.makefile("rb") as answer:
+        client.sendall(request_line + b"\r\n\r\n")
+        head = answer.read().partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert fields in head
+    assert b"Connection: close" in head
+
+
+def test_few_silent_peers_are_kept_for_half_a_minute(management: Management) -> None:
+    """The pages have no credentials: peers that send nothing must not use up the shim's threads."""
+    listener = management._listener
+    assert (listener._max_connections, listener._idle_timeout) == (32, 30)
+
+
 def test_other_pages_and_methods_are_refused(management: Management) -> None:
     assert ask(management.address, "/")[0] == 404
     assert ask(management.address, "/readyz", "DELETE")[0] == 405

@@ -16,11 +16,11 @@ NEW_BROKER = ApiVersionsResponse(
         ApiVersion(ApiKey.FETCH, 4, 18),
         ApiVersion(ApiKey.METADATA, 0, 14),
         ApiVersion(ApiKey.FIND_COORDINATOR, 0, 9),
-        ApiVersion(ApiKey.SASL_HANDSHAKE, 0, 1),
-        ApiVersion(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1),
-        ApiVersion(ApiKey.SHARE_FETCH, 1, 2),
-        ApiVersion(ApiKey.SHARE_ACKNOWLEDGE, 1, 2),
-        ApiVersion(ApiKey.DESCRIBE_CLUSTER, 0, 2),
+        ApiVersion(ApiKey.SASL_HANDSHAKE, 0, 2),
+        ApiVersion(ApiKey.SHARE_GROUP_HEARTBEAT, 0, 1),
+        ApiVersion(ApiKey.SHARE_FETCH, 0, 2),
+        ApiVersion(ApiKey.SHARE_ACKNOWLEDGE, 0, 2),
+        ApiVersion(ApiKey.DESCRIBE_CLUSTER, 0, 3),
         ApiVersion(999, 3, 4),
     )
 )

@@ -9,10 +9,13 @@ import socket
 import struct
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, cast
 
+import attrs
 import pytest
 
 from kafka_remote_client.clock import SystemClock
@@ -21,6 +24,7 @@ from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import encode_response_header
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
 from kafka_remote_client.shim.broker_strategy import PassThrough
+from kafka_remote_client.shim.client_connection import ClientConnection
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.proxy import Proxy
@@ -136,6 +140,91 @@ def test_a_connection_that_ends_leaves_room_for_one(cap: str) -> None:
             assert not served()
         wait_until(served, "room for another connection", seconds=20)
         assert not served()
+
+
+@attrs.define(eq=False)
+class Peer:
+    """A connection, as far as it is counted and swept."""
+
+    admitted: bool = False
+    peer: str = "192.0.2.1"
+    missed: str | None = None
+    dropped: list[str] = attrs.field(factory=list)
+
+    def overdue(self, now: float) -> str | None:
+        return self.missed
+
+    def drop(self, why: str) -> None:
+        self.dropped.append(why)
+
+
+def proxy_of(**settings: Any) -> Proxy:
+    return Proxy(ShimConfig("127.0.0.1:1", **settings), PassThrough(), Counters(), ManualClock())
+
+
+@pytest.mark.parametrize("cap", ["max_connections", "max_connections_per_ip", "max_unadmitted_connections"])
+def test_each_count_ends_with_its_connection(cap: str) -> None:
+    proxy = proxy_of(**{cap: 1})
+
+    def opened() -> ClientConnection | None:
+        connection = cast("ClientConnection", Peer())
+        return connection if proxy.opened(connection) else None
+
+    for is_served in (False, True, True, False, False):
+        connection = opened()
+        assert connection is not None
+        assert opened() is None
+        if is_served:
+            cast("Peer", connection).admitted = True
+            proxy.admitted(connection)
+            assert (opened() is not None) == (cap == "max_unadmitted_connections")
+            for other in proxy._connections - {connection}:
+                proxy.closed(other)
+        proxy.closed(connection)
+        proxy.closed(connection)
+
+
+@contextmanager
+def called_later() -> Iterator[list[tuple[float, Callable[[], None]]]]:
+    """What the loop that runs is asked to call later, with the seconds until then. It does not call it."""
+    later: list[tuple[float, Callable[[], None]]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        loop = asyncio.get_running_loop()
+        patch.setattr(loop, "call_later", lambda seconds, work, *given: later.append((seconds, partial(work, *given))))
+        yield later
+
+
+def test_a_sweep_checks_sixteen_connections_in_one_turn() -> None:
+    async def swept() -> None:
+        proxy, peers, found = proxy_of(), [Peer(missed="idle") for _ in range(33)], []
+        for peer in peers:
+            proxy.opened(cast("ClientConnection", peer))
+        with called_later() as later:
+            proxy._sweep()
+            last = next(peer for peer in peers if not peer.dropped)
+            proxy.closed(cast("ClientConnection", last))
+            for seconds, work in later:
+                found.append((sum(len(peer.dropped) for peer in peers), seconds))
+                if seconds:
+                    break
+                work()
+        assert found == [(16, 0), (31, 0), (32, 0), (32, 1.0)]
+        assert last.dropped == [], "it ended meanwhile"
+
+    asyncio.run(swept())
+
+
+@pytest.mark.parametrize(
+    ("settings", "pause"),
+    [({}, 1.0), ({"admission_timeout": 2.0}, 0.5), ({"write_timeout": 1.0}, 0.5), ({"idle_timeout": 1.0}, 0.5)],
+)
+def test_deadlines_are_checked_several_times_within_each(settings: dict[str, float], pause: float) -> None:
+    async def paused() -> list[float]:
+        with called_later() as later:
+            proxy_of(**settings)._sweep_later()
+        return [seconds for seconds, _ in later]
+
+    assert asyncio.run(paused()) == [pause]
 
 
 @pytest.mark.parametrize("sent", [b"", struct.pack(">i", 50), heartbeat(1)[:10]])

@@ -181,9 +181,20 @@ def test_api_versions_announce_the_shim() -> None:
 
 def test_an_answer_that_must_be_read_is_bounded() -> None:
     ends = Ends()
+    ends.exchange.from_client(request(ApiKey.METADATA, 9, 5) + request(ApiKey.METADATA, 9, 6))
+    ends.exchange.from_broker(struct.pack(">ii", 100 << 20, 5))
+    ends = Ends()
     ends.exchange.from_client(request(ApiKey.METADATA, 9, 5))
     with pytest.raises(ProtocolError, match="exceeds the limit"):
-        ends.exchange.from_broker(struct.pack(">ii", 1 << 30, 5))
+        ends.exchange.from_broker(struct.pack(">ii", (100 << 20) + 1, 5))
+
+
+def test_an_answer_that_passes_may_have_any_length() -> None:
+    ends = Ends()
+    ends.exchange.from_client(request(HEARTBEAT, 0, 5))
+    begins = struct.pack(">ii", (1 << 31) - 1, 5)
+    ends.exchange.from_broker(begins)
+    assert bytes(ends.client) == begins
 
 
 def test_an_unclaimed_fetch_continues_unchanged() -> None:
@@ -343,6 +354,18 @@ def test_probes_have_the_clients_id_and_their_answers_never_reach_it() -> None:
     ends.exchange.from_broker(answer(own_id, b"\0numbers"))
     assert told == [b"numbers"]
     assert ends.answers() == [answer(2)[4:]]
+
+
+@pytest.mark.parametrize("cut", [6, 9])
+def test_a_part_of_a_probes_answer_delays_no_answer(cut: int) -> None:
+    """The strategy may have given up on the probe."""
+    ends = Ends()
+    ends.exchange.from_client(claiming(3))
+    ends.exchange.ask(ends.claimed[0], ApiKey.FETCH, 12, b"probe", lambda _body: None)
+    (probe,) = ends.requests()
+    ends.exchange.from_broker(answer(RequestHead.parse(memoryview(probe)).correlation_id, b"\0numbers")[:cut])
+    ends.exchange.answered(ends.claimed[0], b"granted")
+    assert ends.answers() == [granted(3)]
 
 
 @pytest.mark.parametrize("cut", [6, 9])

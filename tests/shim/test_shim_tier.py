@@ -16,8 +16,10 @@ from kafka_remote_client.model import ByteRange, RemoteLogSegmentState
 from kafka_remote_client.plugin import SignedUrl
 from kafka_remote_client.remote_log.events import RemoteLogSegmentMetadataUpdate
 from kafka_remote_client.remote_log.layout import ObjectKind
+from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.grant_limits import GrantLimits
 from kafka_remote_client.shim.shim_tier import ShimTier
 from tests.support.shim_fakes import SEGMENT
 
@@ -77,12 +79,57 @@ def test_look_ups_run_in_parallel_as_configured(tmp_path: Path) -> None:
         tier.close()
 
 
-def test_the_index_cache_has_the_configured_size(tmp_path: Path) -> None:
-    tier = made(store=tmp_path.as_uri(), index_cache_bytes=5 << 20)
+def test_each_part_gets_its_configured_limits(tmp_path: Path) -> None:
+    tier = made(
+        store=tmp_path.as_uri(),
+        range_bytes=1 << 20,
+        max_grant_bytes=2 << 20,
+        url_ttl=30.0,
+        allow_plaintext_data_keys=True,
+        whole_object_urls=True,
+        lookup_timeout=7.0,
+        index_cache_bytes=5 << 20,
+        client_limits={"*.grants_per_second": 0},
+        metadata_topic="metadata",
+        metadata_snapshot_dir=str(tmp_path / "snapshots"),
+        metadata_snapshot_interval=77.0,
+    )
     tier.start()
     try:
-        assert tier._resolving is not None
-        assert tier._resolving._resolver.indexes.max_bytes == 5 << 20
+        limits, resolving = tier.strategy._limits, tier._resolving
+        assert limits == GrantLimits(1 << 20, 2 << 20, 30.0, True, 7.0, whole_object_urls=True, topics=limits.topics)
+        assert not tier.strategy._clients.admits("me@192.0.2.1")
+        assert resolving is not None
+        assert resolving._url_ttl == 30.0
+        assert resolving._ready == tier._follower.ready
+        assert resolving._resolver.indexes.max_bytes == 5 << 20
+        assert resolving._resolver._prefetch.is_on
+        assert tier._guarded._health._hang_seconds == 7.0  # type: ignore[attr-defined] # of the guard
+        assert tier._snapshots is tier._follower._snapshots
+        assert tier._snapshots is not None
+        assert (tier._follower._topic, tier._snapshots._topic, tier._snapshots._interval) == ("metadata", "metadata", 77.0)
+    finally:
+        tier.close()
+
+
+def test_the_layout_gets_its_prefix_and_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, LayoutOptions]] = []
+    layout = layout_named("local-tiered-storage", LayoutOptions())
+    monkeypatch.setattr(tier_module, "layout_named", lambda *given: asked.append(given) or layout)
+    made(store=tmp_path.as_uri(), layout="aiven", key_prefix="tier/", encryption_keys={"k": "k.pem"}).close()
+    assert asked == [("aiven", LayoutOptions("tier/", {"k": "k.pem"}))]
+
+
+@pytest.mark.parametrize(("before", "after"), [(900, 300), (300, 900)])
+def test_an_old_signing_key_lives_as_long_as_its_urls(tmp_path: Path, before: float, after: float) -> None:
+    tier = made(store=tmp_path.as_uri(), signing_key=b"k" * 16, url_ttl=30.0, topic_policies={"a.url_ttl": before})
+    try:
+        tier.start()
+        assert tier._origin is not None
+        rotated: list[tuple[bytes, float]] = []
+        tier._origin.rotate = lambda *given: rotated.append(given)  # type: ignore[method-assign]
+        tier.reload(attrs.evolve(tier._config, signing_key=b"n" * 16, topic_policies={"a.url_ttl": after}))
+        assert rotated == [(b"n" * 16, 900)]
     finally:
         tier.close()
 
@@ -155,9 +202,9 @@ def test_check_follows_metadata_and_the_newest_segment(tmp_path: Path, monkeypat
     tier = made(store=tmp_path.as_uri())
     try:
         assert tier.check() == "the metadata topic __remote_log_metadata has not been found yet"
-        monkeypatch.setattr(tier._follower, "not_ready", lambda: [2, 7])
-        assert str(tier.check()).endswith("not trusted: 2, 7")
-        assert tier.metrics()["metadata_partitions_not_ready"] == 2
+        monkeypatch.setattr(tier._follower, "not_ready", lambda: [*range(2, 12), 50])
+        assert str(tier.check()).endswith("not trusted: 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"), "the first ten"
+        assert tier.metrics()["metadata_partitions_not_ready"] == 11
         monkeypatch.setattr(tier._follower, "not_ready", list)
         assert tier.check() is None, "nothing tiered yet"
         tier._metadata.apply(attrs.evolve(SEGMENT, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED))
