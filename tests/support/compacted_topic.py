@@ -31,6 +31,7 @@ _SEGMENT_BYTES = 8_000
 _ROUNDS = 3
 _KEYS = 60
 _FIRST_TIMESTAMP = 1_700_000_000_000
+_NEVER_MS = str(1 << 62)
 _ISOLATION = ("read_committed", "read_uncommitted")
 _TIERED = {
     "cleanup.policy": "delete",
@@ -105,8 +106,8 @@ def write_compacted_topic(broker: KafkaBroker, topic: str, seed: int = 1) -> Com
             writer.transaction(producers[name], commit=False, keys=range(turn, _KEYS, 3))
         writer.records(producers["plain"], range(10 * turn, _KEYS))
         wait_until_cleaned(broker, topic)
-    # The cleaner removes aborted records. So the last segments are not cleaned.
-    change_topics(broker, [topic], {"min.compaction.lag.ms": "3600000"})
+    # The cleaner removes aborted records. So the last segments are not cleaned, although their records have old timestamps.
+    change_topics(broker, [topic], {"min.compaction.lag.ms": _NEVER_MS})
     for name in ("lz4", "zstd"):
         writer.transaction(producers[name], commit=True, keys=range(_KEYS))
         writer.transaction(producers[name], commit=False, keys=range(0, _KEYS, 2))
