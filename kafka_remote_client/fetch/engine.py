@@ -39,13 +39,13 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     UnsupportedFormatError,
 )
-from kafka_remote_client.fetch.commands import Decode, Fetch, LocationBatch, Passed, Work, reads_of
+from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work, reads_of
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.locate import AsksCompacted, locate
 from kafka_remote_client.fetch.memory import BufferPool
 from kafka_remote_client.fetch.offsets_watch import OffsetsWatch
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, PartitionRead
 from kafka_remote_client.fetch.range_io import attempt, discard_range
 from kafka_remote_client.fetch.range_place import located
 from kafka_remote_client.fetch.read_end import ReadEnd

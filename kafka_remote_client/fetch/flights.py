@@ -21,7 +21,7 @@ import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageTimeoutError
-from kafka_remote_client.fetch.commands import Fetch
+from kafka_remote_client.fetch.partition_read import Fetch
 from kafka_remote_client.fetch.range_place import located
 
 __all__ = ["Flights", "Return"]

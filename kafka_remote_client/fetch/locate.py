@@ -8,8 +8,8 @@ import attrs
 
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.fetch.commands import Locate
 from kafka_remote_client.fetch.grant_checks import refusal
+from kafka_remote_client.fetch.partition_read import Locate
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (

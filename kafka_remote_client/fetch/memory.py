@@ -75,7 +75,20 @@ class ReadyBlock:
     block: RecordBlock
     extra: int
     lease: Lease | None
-    source_bytes: int = 0
+    source_bytes: int
+
+    @classmethod
+    def held(cls, block: RecordBlock, lease: Lease | None, source_bytes: int, memory: MemoryBudget) -> ReadyBlock:
+        """Takes memory for what the block has beyond the range's own, which it shares if it refers to the range's buffer."""
+        extra = max(0, block.nbytes - lease.size) if lease else block.nbytes
+        memory.force(extra)
+        return cls(block, extra, lease, source_bytes)
+
+    def release(self, memory: MemoryBudget) -> None:
+        """Gives the memory back."""
+        memory.give_back(self.extra)
+        if self.lease is not None:
+            self.lease.drop()
 
 
 class BufferPool:

@@ -27,12 +27,13 @@ from __future__ import annotations
 from collections import deque
 from uuid import UUID
 
+import attrs
+
 from kafka_remote_client.errors import Action, CorruptRecordError, DirectFetchError
 from kafka_remote_client.fetch import policy
-from kafka_remote_client.fetch.commands import Decode, Deliver, End, Fetch, Locate
 from kafka_remote_client.fetch.grant_checks import readable_end, within
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead, RangeStatus, completed_fetch
-from kafka_remote_client.fetch.memory import ReadyBlock
+from kafka_remote_client.fetch.memory import Lease, ReadyBlock
 from kafka_remote_client.fetch.partition_state import ReaderEvent, ReaderState, transition
 from kafka_remote_client.fetch.range_sizes import first_window
 from kafka_remote_client.fetch.read_end import ReadEnd
@@ -43,11 +44,71 @@ from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["PartitionRead"]
+__all__ = ["Decode", "Deliver", "End", "Fetch", "Locate", "PartitionRead"]
 
 _LOOK_AHEAD_GRANTS = 4
 _NEAR_SECONDS = 0.1
 """If a location takes less, a short second window lasts until the third one is known, which has the size measured then."""
+
+
+@attrs.frozen(eq=False)
+class Locate:
+    """Request the location of ``offset``. ``leader_epoch``: of the record before it. ``ahead``: while earlier grants are read.
+
+    ``window``: the bytes to request, in ranges of ``range_bytes``. ``renews``: the grant of an earlier request,
+    whose URLs are replaced. ``asked_at``: when.
+    """
+
+    read: PartitionRead
+    offset: int
+    leader_epoch: int
+    window: int
+    range_bytes: int
+    ahead: bool
+    asked_at: float
+    renews: GrantRead | None = None
+
+
+@attrs.define(eq=False)
+class Fetch:
+    """Read one range into the buffer of ``lease``. ``overtaken``: another GET won. ``answered_at``: of the first byte."""
+
+    read: PartitionRead
+    grant: GrantRead
+    range: RangeRead
+    hedges: bool = False
+    lease: Lease | None = None
+    overtaken: bool = False
+    answered_at: float = 0.0
+
+    def drop(self) -> None:
+        """Drops the result and frees its memory."""
+        if self.lease is not None:
+            self.lease.drop()
+            self.lease = None
+
+
+@attrs.frozen(eq=False)
+class Decode:
+    """Decode one range that has arrived, or handle its failure."""
+
+    read: PartitionRead
+    grant: GrantRead
+    range: RangeRead
+
+
+@attrs.frozen(eq=False)
+class Deliver:
+    """Notify the owner that records wait, and none did before."""
+
+    read: PartitionRead
+
+
+@attrs.frozen(eq=False)
+class End:
+    """Notify the owner that the end of the read waits, and nothing did before."""
+
+    read: PartitionRead
 
 
 class PartitionRead:
@@ -124,24 +185,16 @@ class PartitionRead:
         self._drop_grants()
         while self._ready:
             self._shared.counters.over_read(self._ready[0].source_bytes)
-            self._give_back(self._ready.popleft())
+            self._ready.popleft().release(self._shared.budget.memory)
 
     def _used(self, now: float) -> None:
-        """The owner takes the next block, or stops: measures the time that it needed for the block before."""
-        self._release_taken()
+        """The owner takes the next block, or stops: releases the block before, and measures the time that it was needed."""
+        if self._taken is not None:
+            self._taken.release(self._shared.budget.memory)
+            self._taken = None
         if self._using is not None:
             self._shared.budget.read_ahead.used(*self._using, now)
             self._using = None
-
-    def _release_taken(self) -> None:
-        if self._taken is not None:
-            self._give_back(self._taken)
-            self._taken = None
-
-    def _give_back(self, ready: ReadyBlock) -> None:
-        self._shared.budget.memory.give_back(ready.extra)
-        if ready.lease is not None:
-            ready.lease.drop()
 
     # -- the next command ------------------------------------------------------------------------------------------------
 
@@ -325,7 +378,8 @@ class PartitionRead:
             self._shared.counters.over_read(decoded.abandon() + self._decoding_carried)
             return None
         for block, size in zip(blocks, decoded.block_bytes, strict=True):
-            self._ready.append(self._held(block, decoded, size))
+            lease = decoded.lease.share() if self.borrow and decoded.lease is not None else None
+            self._ready.append(ReadyBlock.held(block, lease, size, self._shared.budget.memory))
         self._shared.counters.over_read(decoded.over_read() + grant.unneeded())
         self.next_offset = max(self.next_offset, grant.completed.next_fetch_offset)
         if grant.completed.last_leader_epoch != UNKNOWN_EPOCH:
@@ -337,13 +391,6 @@ class PartitionRead:
             retry_at = self._range_failed(decoded, failure, now, jitter, damaged=error is not None)
         self._end_if_drained()
         return retry_at
-
-    def _held(self, block: RecordBlock, decoded: RangeRead, source_bytes: int) -> ReadyBlock:
-        """Counts a block's memory beyond the range's own, which the block shares if it refers to it."""
-        lease = decoded.lease.share() if self.borrow and decoded.lease is not None else None
-        extra = max(0, block.nbytes - lease.size) if lease else block.nbytes
-        self._shared.budget.memory.force(extra)
-        return ReadyBlock(block, extra, lease, source_bytes)
 
     def _range_done(self, grant: GrantRead, decoded: RangeRead) -> None:
         decoded.drop()
@@ -427,29 +474,20 @@ class PartitionRead:
             self._finish(self._leaves_for)
 
     def _not_remote(self, answer: NotRemote) -> None:
-        self._finish(answer.reason, answer.error, out_of_range=answer.out_of_range, topic_id_of_leader=answer.topic_id)
+        self._finish(answer.reason, answer.error, answer.topic_id, out_of_range=answer.out_of_range)
 
     def _finish(
         self,
         reason: str,
         error: DirectFetchError | None = None,
+        topic_id_of_leader: UUID = ZERO_UUID,
         *,
         out_of_range: bool = False,
-        topic_id_of_leader: UUID = ZERO_UUID,
     ) -> None:
         segment = self._grants[0].location.metadata.remote_log_segment_id if error is not None and self._grants else None
         self._drop_grants()
-        self._end = ReadEnd(
-            reason,
-            self.next_offset,
-            self.leader_epoch,
-            error,
-            self.offsets,
-            out_of_range,
-            segment,
-            topic_id=self.topic_id,
-            topic_id_of_leader=topic_id_of_leader,
-        )
+        told = (error, self.offsets, out_of_range, segment, self.topic_id, topic_id_of_leader)
+        self._end = ReadEnd(reason, self.next_offset, self.leader_epoch, *told)
         self.state = transition(self.state, ReaderEvent.END)
 
     def _drop_grants(self) -> None:

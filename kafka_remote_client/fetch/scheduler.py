@@ -45,12 +45,12 @@ from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import DirectFetchError, RemoteStorageError
 from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.admission import Admission
-from kafka_remote_client.fetch.commands import BatchUnderWay, Decode, Deliver, End, Fetch, Locate, LocationBatch, Passed, Work
+from kafka_remote_client.fetch.commands import BatchUnderWay, LocationBatch, Passed, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.flights import Flights, Return
 from kafka_remote_client.fetch.hedging import Hedging
 from kafka_remote_client.fetch.memory import Lease
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.ready_queue import ReadyQueue

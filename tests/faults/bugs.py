@@ -488,7 +488,7 @@ BUGS = (
     ),
     Bug(
         "memory of blocks is not released",
-        _FETCH + "partition_read:PartitionRead._release_taken",
+        _FETCH + "memory:ReadyBlock.release",
         _constant(None),
         "leaks",
         {"I11"},

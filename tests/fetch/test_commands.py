@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from kafka_remote_client.fetch.commands import BatchUnderWay, Fetch, LocationBatch, reads_of
+from kafka_remote_client.fetch.commands import BatchUnderWay, LocationBatch, reads_of
+from kafka_remote_client.fetch.partition_read import Fetch
 from tests.support.stepping import stepping
 
 

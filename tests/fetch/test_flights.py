@@ -8,10 +8,10 @@ import pytest
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageTimeoutError
-from kafka_remote_client.fetch.commands import Fetch
 from kafka_remote_client.fetch.flights import Flights, Return
 from kafka_remote_client.fetch.grant_read import RangeRead
 from kafka_remote_client.fetch.memory import Lease
+from kafka_remote_client.fetch.partition_read import Fetch
 from kafka_remote_client.model import ByteRange, GrantedRange
 from tests.support.locations import location
 

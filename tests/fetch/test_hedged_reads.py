@@ -11,9 +11,8 @@ import pytest
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageTimeoutError, RemoteStorageUnavailableError
-from kafka_remote_client.fetch.commands import Decode, Fetch, Locate
 from kafka_remote_client.fetch.engine import FetchEngine
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.range_place import store_host
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest

@@ -10,9 +10,8 @@ import pytest
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import LocationError
-from kafka_remote_client.fetch.commands import Locate
 from kafka_remote_client.fetch.locate import Located, locate
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.location.source import LocationSource
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (

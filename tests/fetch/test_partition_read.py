@@ -12,9 +12,8 @@ import attrs
 import pytest
 
 from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, LocationExpiredError
-from kafka_remote_client.fetch.commands import Deliver, End, Fetch, Locate
 from kafka_remote_client.fetch.memory import Lease
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import LocationPending, NotRemote, SegmentLocation

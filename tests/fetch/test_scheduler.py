@@ -14,8 +14,8 @@ from kafka_remote_client.errors import (
     RemoteStorageUnavailableError,
 )
 from kafka_remote_client.fetch import scheduler as scheduler_module
-from kafka_remote_client.fetch.commands import Decode, Deliver, End, Fetch, Locate, LocationBatch, Passed, reads_of
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.commands import LocationBatch, Passed, reads_of
+from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.scheduler import ReadDefectError

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from kafka_remote_client.fetch.commands import Locate
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.fetch.preference import SLOWER_THAN_BROKER
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest

@@ -17,7 +17,7 @@ from kafka_remote_client.errors import (
     RemoteStorageError,
     SegmentNotFoundError,
 )
-from kafka_remote_client.fetch.commands import Fetch
+from kafka_remote_client.fetch.partition_read import Fetch
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.plugin import ObjectInfo
 from kafka_remote_client.shim.signing import SignatureRefusal, SignatureRefusedError, UrlSigner

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError, LocationError
-from kafka_remote_client.fetch.commands import Locate, LocationBatch
+from kafka_remote_client.fetch.commands import LocationBatch
 from kafka_remote_client.fetch.locate import Located, locate
+from kafka_remote_client.fetch.partition_read import Locate
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.location.cluster_metadata import Address
 from kafka_remote_client.model import PartitionOffsets, SegmentLocation

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.fetch.commands import Locate
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.remote_reader import RemoteReader

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from kafka_remote_client.errors import Action, RemoteStorageUnavailableError
-from kafka_remote_client.fetch.commands import Decode, Fetch, Locate, LocationBatch, Passed, Work
+from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work
 from kafka_remote_client.fetch.engine import decode_range
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.locate import Located
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.scheduler import LOCATION_BATCHES, Scheduler
 from kafka_remote_client.metrics import FetchMetrics
 from kafka_remote_client.model import SegmentLocation

@@ -24,8 +24,9 @@ from kafka_remote_client.errors import (
     RemoteStorageError,
     SegmentNotFoundError,
 )
-from kafka_remote_client.fetch.commands import Fetch, LocationBatch
+from kafka_remote_client.fetch.commands import LocationBatch
 from kafka_remote_client.fetch.locate import Located, locate
+from kafka_remote_client.fetch.partition_read import Fetch
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import (
     ByteRange,

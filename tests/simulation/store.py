@@ -15,8 +15,8 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.fetch.commands import Fetch
 from kafka_remote_client.fetch.grant_read import GrantRead
+from kafka_remote_client.fetch.partition_read import Fetch
 from tests.simulation.occurrences import Occurrences
 from tests.simulation.scenario import OVERDUE_SECONDS, READ_SECONDS, Scenario
 

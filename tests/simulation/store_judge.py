@@ -15,9 +15,8 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.fetch.commands import Fetch, Locate
 from kafka_remote_client.fetch.grant_read import RangeRead
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Fetch, Locate, PartitionRead
 from kafka_remote_client.model import LocationAnswer, LocationPending
 from tests.simulation.breaker_judge import BreakerJudge
 from tests.simulation.judge import ViolationError

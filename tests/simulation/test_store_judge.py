@@ -16,10 +16,9 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
-from kafka_remote_client.fetch.commands import Fetch, Locate
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
 from kafka_remote_client.fetch.grant_read import RangeRead
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import Scheduler
 from kafka_remote_client.metrics import FetchMetrics

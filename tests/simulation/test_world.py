@@ -14,9 +14,8 @@ import pytest
 
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.errors import CorruptRecordError
-from kafka_remote_client.fetch.commands import Locate
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.shim.signing import SignatureRefusedError, SignedRequest, UrlSigner
 from tests.simulation import bugs

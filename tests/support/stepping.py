@@ -11,9 +11,9 @@ import attrs
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import DirectFetchError, RemoteStorageError
-from kafka_remote_client.fetch.commands import Decode, Fetch, Locate, LocationBatch
+from kafka_remote_client.fetch.commands import LocationBatch
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.scheduler import Scheduler
 from kafka_remote_client.location.source import locate_one

@@ -23,9 +23,9 @@ import attrs
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import RemoteStorageError, RemoteStorageThrottledError, RemoteStorageTimeoutError
-from kafka_remote_client.fetch.commands import Decode, Fetch, Locate, LocationBatch, Work
+from kafka_remote_client.fetch.commands import LocationBatch, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
-from kafka_remote_client.fetch.partition_read import PartitionRead
+from kafka_remote_client.fetch.partition_read import Decode, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.range_sizes import RangeSizer, ReadAhead
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
