@@ -296,7 +296,7 @@ def test_an_unstarted_cluster_raises_and_close_is_idempotent(tmp_path: Path) -> 
     ):
         with pytest.raises(RuntimeError, match="is not started"):
             use()
-    assert cluster.metrics() == {}
+    assert not any(cluster.metrics().values())
     assert cluster.clients() == []
     cluster.close()
     cluster.start()
