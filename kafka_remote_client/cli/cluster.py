@@ -18,7 +18,6 @@ import signal
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from queue import Empty
 from typing import Annotated, Protocol
 
 import attrs
@@ -253,14 +252,14 @@ def _cluster(
     output: Output = OutputFormat.TEXT,
 ) -> None:
     """Runs a cluster with a tiered topic "orders" until Ctrl-C. Needs no broker, Java or Docker."""
-    signals = stop_signals()
-
-    def stopped(seconds: float) -> bool:
-        try:
-            return signals.get(timeout=seconds) != signal.SIGHUP
-        except Empty:
-            return False
-
     places = Places(directory, port, shim_port, origin_port, not no_shim)
     shown = JsonOutput() if output is OutputFormat.JSON else TextOutput()
-    run_cluster(places, records, SystemClock(), shown, stopped)
+    with stop_signals() as signals:
+
+        def stopped(seconds: float) -> bool:
+            try:
+                return signals.get(timeout=seconds) != signal.SIGHUP
+            except TimeoutError:
+                return False
+
+        run_cluster(places, records, SystemClock(), shown, stopped)

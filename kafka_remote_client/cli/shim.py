@@ -173,11 +173,11 @@ def _shim(
 
     if check:
         raise typer.Exit(0 if _show_check(read(), output) else 1)
-    signals = stop_signals()
-    try:
-        counters = serve(read, remark, lambda: signals.get() == signal.SIGHUP, output)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen: {error.strerror}") from None
-    remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
-    if output is OutputFormat.JSON:
-        show_json({"stopped": counters})
+    with stop_signals() as signals:
+        try:
+            counters = serve(read, remark, lambda: signals.get() == signal.SIGHUP, output)
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen: {error.strerror}") from None
+        remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
+        if output is OutputFormat.JSON:
+            show_json({"stopped": counters})
