@@ -247,6 +247,11 @@ def test_more_blocks_than_kept_memory_do_not_disturb_each_other() -> None:
             assert (len(found), found.offset(69_999), found.value(69_999)) == (70_000, 69_999, b"69999")
 
 
+def test_what_each_record_has_is_never_null() -> None:
+    never_null = [field.name for field in arrow.RECORD_SCHEMA if not field.nullable]
+    assert never_null == ["topic", "partition", "offset", "timestamp_type"]
+
+
 def test_an_arrow_slice_has_the_records_of_the_messages() -> None:
     found = block()
     for start, stop in ((0, 46), (1, 3), (22, 30), (45, 46), (7, 7), (-5, None)):
