@@ -344,7 +344,8 @@ class Routing:
             if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
                 return nothing_committed(*flow.key)
         if flow.route is Route.BROKER and not flow.moved:
-            if flow.doubted and self._looks_again(flow, message):
+            has_place = flow.doubted and (error is None or error.code() == KafkaError._PARTITION_EOF)
+            if has_place and self._looks_again(flow, offset_of(message)):
                 return None
             if flow.damage is None or (error is not None and not is_damage(error)):
                 return message
@@ -361,12 +362,9 @@ class Routing:
             return message
         return None if error is None or error.code() in _OFFSET_ERRORS else message
 
-    def _looks_again(self, flow: PartitionFlow, message: Message) -> bool:
-        """Whether the inner consumer went back, so that a reader asks the leader which log it has before records come."""
-        error = message.error()
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            return False
-        again = flow.goes_back_to(offset_of(message))
+    def _looks_again(self, flow: PartitionFlow, offset: int) -> bool:
+        """Ends the doubt. If the log ends at ``offset``, before the hand-over, a reader asks the leader which log it has."""
+        again = flow.goes_back_to(offset)
         self._flows.reroute()
         if again:
             self.go_remote(flow)
@@ -452,8 +450,7 @@ class Routing:
         flow.recheck_at = now + self._config.recheck_interval_ms / 1000
         if flow.next_offset < answer.log_start:
             return  # the broker applies the reset policy, which may be to report this once and to stop
-        if flow.doubted and answer.high_watermark != UNKNOWN_OFFSET and flow.goes_back_to(answer.high_watermark):
-            self.go_remote(flow)
+        if flow.doubted and answer.high_watermark != UNKNOWN_OFFSET and self._looks_again(flow, answer.high_watermark):
             return
         if not flow.below_local:
             return

@@ -76,3 +76,4 @@ def test_bounds_before_the_hand_over_show_another_log_too(rig: Rig, end: int, ro
     rig.clock.now += RemoteFetchConfig().recheck_interval_ms / 1000
     rig.routing.recheck()
     assert (flow.route, len(rig.engine.read_requests)) == (route, 2 if route is Route.REMOTE else 1)
+    assert rig.flows.routes.redirected is (end != 100), "only without a doubt do batches of the broker go through as they are"
