@@ -21,7 +21,7 @@ from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.message_positions import epoch_of
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition, with_metadata
 from kafka_remote_client.consumer.route_state import Route, RouteEvent
 from kafka_remote_client.consumer.routing import Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
@@ -177,8 +177,8 @@ class Assignment:
         for index, tp in enumerate(answered):
             flow = self._flows.get(tp.topic, tp.partition)
             if flow is not None:
-                told = flow.assigned_at, flow.assigned_epoch, flow.assigned_metadata
-                answered[index] = topic_partition(tp.topic, tp.partition, *told)
+                assigned = topic_partition(tp.topic, tp.partition, flow.assigned_at, flow.assigned_epoch)
+                answered[index] = with_metadata(assigned, flow.assigned_metadata)
         return answered
 
     # -- position and flow control -----------------------------------------------------------------------------------------

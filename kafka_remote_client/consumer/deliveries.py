@@ -32,7 +32,7 @@ from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.message_positions import key_of, offset_of
 from kafka_remote_client.consumer.message_run import Piece
-from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition
+from kafka_remote_client.consumer.partition_flow import PartitionFlow, with_metadata
 from kafka_remote_client.consumer.passed_markers import PassedMarkers
 from kafka_remote_client.consumer.read_progress import ProgressCallback, ProgressReports
 from kafka_remote_client.consumer.route_state import Route
@@ -414,7 +414,7 @@ class Deliveries:
             if last is not None:
                 flow.handed_out_to(last)
             if waits or not flow.delivered_by_broker or tp.offset < 0 or key in gathered:
-                answered[index] = topic_partition(tp.topic, tp.partition, flow.position, flow.position_epoch, tp.metadata)
+                answered[index] = with_metadata(flow.handed, tp.metadata)
         return answered
 
     def tier(self, message: Message, ask: Callable[[list[TopicPartition]], list[TopicPartition]]) -> Tier | None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
@@ -41,7 +41,7 @@ from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOf
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.wire import ZERO_UUID
 
-__all__ = ["PartitionFlow", "topic_partition"]
+__all__ = ["PartitionFlow", "topic_partition", "with_metadata"]
 
 _T = TypeVar("_T")
 
@@ -52,12 +52,18 @@ _LONGEST_BACKOFF_SECONDS = 15.0
 _TIERS = {Route.BROKER: Tier.BROKER, Route.REMOTE: Tier.REMOTE}
 
 
-def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int, metadata: str | None = None) -> TopicPartition:
+def topic_partition(topic: str, partition: int, offset: int, leader_epoch: int) -> TopicPartition:
     """confluent_kafka's value, with the leader epoch where there is an offset and the epoch is known."""
-    more: dict[str, Any] = {} if metadata is None else {"metadata": metadata}
     if offset >= 0 and leader_epoch != UNKNOWN_EPOCH:
-        return TopicPartition(topic, partition, offset, leader_epoch=leader_epoch, **more)
-    return TopicPartition(topic, partition, offset, **more)
+        return TopicPartition(topic, partition, offset, leader_epoch=leader_epoch)
+    return TopicPartition(topic, partition, offset)
+
+
+def with_metadata(place: TopicPartition, metadata: str | None) -> TopicPartition:
+    """``place`` with the application's metadata, which cannot be set."""
+    if metadata is None:
+        return place
+    return TopicPartition(place.topic, place.partition, place.offset, metadata, epoch_of(place.leader_epoch))
 
 
 class PartitionFlow:
