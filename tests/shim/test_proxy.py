@@ -201,15 +201,15 @@ def test_a_sweep_checks_sixteen_connections_in_one_turn() -> None:
             proxy.opened(cast("ClientConnection", peer))
         with called_later() as later:
             proxy._sweep()
-            last = next(peer for peer in peers if not peer.dropped)
-            proxy.closed(cast("ClientConnection", last))
+            ended = next(peer for peer in cast("set[Peer]", proxy._connections) if not peer.dropped)
+            proxy.closed(cast("ClientConnection", ended))
             for seconds, work in later:
                 found.append((sum(len(peer.dropped) for peer in peers), seconds))
                 if seconds:
                     break
                 work()
         assert found == [(16, 0), (31, 0), (32, 0), (32, 1.0)]
-        assert last.dropped == [], "it ended meanwhile"
+        assert ended.dropped == [], "it ended meanwhile"
 
     asyncio.run(swept())
 
