@@ -106,7 +106,7 @@ LOAD = 4
 MINUTES = inf
 LOAD_COMMAND ?=
 under-load: SUITES = shim consumer faults state-machine broker parity stores spark
-under-load: $(VENV)/.test artifacts ## the suites that wait, RUNS=20 times beside LOAD=4 processes that compute (SUITES="consumer faults", MINUTES=60, LOAD_COMMAND="make simulate")
+under-load: $(VENV)/.test artifacts ## the suites that wait, RUNS=20 times beside LOAD=4 processes that compute (SUITES="consumer faults" or all, MINUTES=60, LOAD_COMMAND="make simulate")
 	$(BIN)/python -m tests.support.under_load $(SUITES) --runs $(RUNS) --load $(LOAD) --minutes $(MINUTES) \
 		$(if $(LOAD_COMMAND),--load-command '$(LOAD_COMMAND)')
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.suites import SUITES
 from tests.support import under_load
 from tests.support.processes import is_running
-from tests.support.under_load import busy, main, outcome_of, rotate, run
+from tests.support.under_load import ALL, busy, command_of, main, outcome_of, rotate, run
 from tests.support.waiting import wait_until
 
 
@@ -23,6 +24,24 @@ def test_outcome_has_the_tests_that_passed_and_the_names_of_others() -> None:
         7,
         ["tests/a.py::test_b", "tests/c.py::test_d"],
     )
+
+
+def test_a_failed_test_counts_once_in_make_test_all() -> None:
+    output = "FAILED tests/a.py::test_b - x\n1 failed, 7 passed\n4 passed\nin all suites: 11 passed, with failures\n"
+    assert outcome_of(f"{output}FAILED tests/a.py::test_b - x\n", 1) == (11, ["tests/a.py::test_b"])
+
+
+@pytest.mark.parametrize("name", [*SUITES, ALL])
+def test_each_run_has_a_command_and_a_time_limit(name: str) -> None:
+    (_, *command), ceiling = command_of(name)
+    assert command == [".ci/suites.py"] if name == ALL else name in command
+    assert ceiling >= 90 * 60 if name == ALL else ceiling == SUITES[name].ceiling * 480
+
+
+def test_run_does_not_give_the_ledger_to_its_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_REMOTE_LEDGER_FILE", "lines.jsonl")
+    code = "import os; print(len(os.environ.get('KAFKA_REMOTE_LEDGER_FILE', '')), 'passed')"
+    assert run([sys.executable, "-c", code], 60) == (0, [])
 
 
 def test_run_that_ends_without_a_report_has_failed() -> None:

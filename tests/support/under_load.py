@@ -5,6 +5,8 @@ A test that passes on an idle machine and fails on a busy one is a defect. The s
 Each run adds a line to the ledger: the load average at its end, and how many tests passed and failed. The names of failed tests
 are printed. The exit status is 1 if any test failed or any run exceeded its time limit.
 
+``SUITES=all`` is the whole of ``make test-all`` with its own time limits.
+
 ``LOAD_COMMAND="make simulate SECONDS=200"``: each process runs this command again and again, so that the load is a campaign
 with a result of its own.
 """
@@ -25,8 +27,12 @@ from tests.suites import SUITES, passed_in
 from tests.support.ledger import PRODUCT, ROOT, ledger
 from tests.support.processes import end_group, process_group
 
-__all__ = ["busy", "main", "outcome_of", "rotate", "run"]
+__all__ = ["ALL", "busy", "main", "outcome_of", "rotate", "run"]
 
+ALL = "all"
+"""What stands for ``make test-all`` in place of a suite."""
+_ALL_CEILING = 90
+"""Minutes after which CI kills a run."""
 _LOAD_COMMAND = "while :; do :; done"
 """What a process of the load does: a command of the shell."""
 _SLOWER_BY = 8
@@ -52,7 +58,7 @@ def busy(processes: int, command: str = _LOAD_COMMAND) -> Iterator[None]:
 
 def outcome_of(text: str, status: int) -> tuple[int, list[str]]:
     """The number of tests that passed and the names of those that failed, by pytest's output and exit status."""
-    failed = _FAILED.findall(text)
+    failed = list(dict.fromkeys(_FAILED.findall(text)))  # make test-all names each of them twice
     if status and not failed:
         failed = [f"exit status {status}"]
     return passed_in(text), failed
@@ -64,10 +70,22 @@ def _first_failures(text: str) -> str:
     return text[start.start() :][:_SHOWN] if start else text[-_SHOWN:]
 
 
+def command_of(name: str) -> tuple[list[str], float]:
+    """What runs a suite, or all of them, and after how many seconds it has failed."""
+    if name == ALL:
+        return [sys.executable, ".ci/suites.py"], 60 * _ALL_CEILING
+    suite = SUITES[name]
+    command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", "--suite", name, *suite.parallel]
+    return command, 60 * suite.ceiling * _SLOWER_BY
+
+
 def run(command: Sequence[str], ceiling: float) -> tuple[int, list[str]]:
     """Runs a command of pytest: what passed and what failed. A run that is past ``ceiling`` seconds has failed."""
+    # The minutes of suites in the ledger are those of an idle machine.
+    environment = {name: value for name, value in os.environ.items() if name != "KAFKA_REMOTE_LEDGER_FILE"}
+    options = {"cwd": ROOT, "env": environment, "stdout": subprocess.PIPE, "text": True, "errors": "replace"}
     try:
-        with process_group(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        with process_group(command, **options) as process:
             text, _ = process.communicate(timeout=ceiling)
     except subprocess.TimeoutExpired:
         return 0, [f"past {ceiling:.0f} s"]
@@ -84,9 +102,7 @@ def rotate(suites: Sequence[str], runs: int, load: int, until: float) -> list[st
         started = time.monotonic()
         if started >= until:
             break
-        suite = SUITES[name]
-        command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", "--suite", name, *suite.parallel]
-        passed, failed = run(command, suite.ceiling * 60 * _SLOWER_BY)
+        passed, failed = run(*command_of(name))
         facts = {
             "suite": name,
             "load": load,
@@ -102,7 +118,7 @@ def rotate(suites: Sequence[str], runs: int, load: int, until: float) -> list[st
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suites", nargs="+", choices=list(SUITES))
+    parser.add_argument("suites", nargs="+", choices=[*SUITES, ALL])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--load", type=int, default=4, help="processes that compute meanwhile")
     parser.add_argument("--load-command", default=_LOAD_COMMAND, help="what each of them runs, again and again")
