@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ _RAISE, _COLUMN = "raise", "column"
 @attrs.frozen(kw_only=True)
 class ValueDecoder:
     """Decodes tables with the columns of ``consume_arrow`` or of Spark's Kafka source; may be used by one thread at a time.
+
+    Keys and values may be of any Arrow type of bytes.
 
     ``value_format``, ``key_format``: "json", "avro", "string", or ``None`` to leave the bytes. ``value_schema``,
     ``key_schema``: of JSON a ``pyarrow.Schema`` or type, ``None`` to infer one from each table; of Avro the writer's schema as
@@ -101,7 +103,9 @@ class ValueDecoder:
         not parse (with ``on_error="raise"``), ValueError if values have no common type, KeyError if a column
         is missing, and OSError if the file of dead letters cannot be written.
         """
-        table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
+        table = _with_binary(
+            pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records, self._decoders
+        )
         parsed = {name: decode(_whole(table[name])) for name, decode in self._decoders.items()}
         errors: dict[int, dict[str, str]] = defaultdict(dict)
         for name, one in parsed.items():
@@ -121,6 +125,14 @@ class ValueDecoder:
                 append_dead_letters(Path(self.on_error), table, errors)
             decoded = decoded.filter(pa.array([row not in errors for row in range(len(table))]))
         return decoded
+
+
+def _with_binary(table: pa.Table, names: Iterable[str]) -> pa.Table:
+    """The table with these columns as ``pa.binary()``: other libraries make other kinds, such as Polars large binary."""
+    for name in names:
+        if table[name].type != pa.binary():
+            table = table.set_column(table.column_names.index(name), name, table[name].cast(pa.binary()))
+    return table
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

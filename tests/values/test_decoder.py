@@ -111,6 +111,22 @@ def test_avro_is_read_by_its_schema_or_the_registrys() -> None:
     assert registry.url not in repr(decoder)
 
 
+@pytest.mark.parametrize("kind", [pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int32(), pa.binary())], ids=str)
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_every_kind_of_binary_column_gives_the_same_values(kind: pa.DataType, chunks: int) -> None:
+    avro, json_values = [b"\x02", None, b"\x04", b"\x06"], [b'{"n":1}', b"{", None, b'{"n":2}']
+    table = pa.table({"key": pa.array(avro, pa.binary()), "value": pa.array(json_values, pa.binary())})
+    decoder = ValueDecoder(key_format="avro", key_schema='"long"', value_format="json", value_schema=SCHEMA, on_error="column")
+    others = pa.table(
+        {name: pa.chunked_array([table[name].combine_chunks().cast(kind)] * chunks) for name in table.column_names}
+    )
+    found = decoder.decode(others)
+    assert found["key"].to_pylist() == [1, None, 2, 3] * chunks
+    assert found["value"].to_pylist() == [{"n": 1}, None, None, {"n": 2}] * chunks
+    assert found["value_bytes"].to_pylist() == [None, b"{", None, None] * chunks
+    assert found.schema.field("value_bytes").type == pa.binary()
+
+
 def test_a_column_is_kept_in_the_type_that_is_asked_for() -> None:
     schema = '{"type": "long", "logicalType": "timestamp-millis"}'
     decoder = ValueDecoder(
