@@ -34,6 +34,25 @@ def test_a_table_without_offsets_gives_lines_without_a_place(tmp_path: Path) -> 
     assert json.loads((tmp_path / "dead.jsonl").read_text()) == {"value": "YQ==", "headers": [], "errors": {"value": "no"}}
 
 
+@pytest.mark.parametrize(
+    ("time", "told"),
+    [
+        (1234, "1970-01-01T00:00:01.234000+00:00"),
+        (-1, "1969-12-31T23:59:59.999000+00:00"),
+        (None, None),
+        (1_700_000_000_000_000, 1_700_000_000_000_000),  # a producer that gives microseconds
+        (-62_135_596_800_001, -62_135_596_800_001),  # the year 0
+    ],
+)
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_a_time_that_is_no_date_is_given_in_milliseconds(tmp_path: Path, time: int | None, told: object, unit: str) -> None:
+    times = pa.array([time], pa.int64()).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp(unit, "UTC"))
+    append_dead_letters(
+        tmp_path / "dead.jsonl", pa.table({"value": [b"a"], "timestamp": times, "seen": times}), {0: {"value": "no"}}
+    )
+    assert json.loads((tmp_path / "dead.jsonl").read_text())["timestamp"] == told
+
+
 def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="missing"):
         append_dead_letters(tmp_path / "missing" / "dead.jsonl", pa.table({"value": [b"a"]}), {0: {"value": "no"}})
