@@ -114,6 +114,8 @@ def _compared(name: str, how: str, literal: Mapping[str, Any]) -> Predicate | No
     value = _value(literal)
     if how not in _OPERATORS or value is None:
         return None
+    if name == "timestamp" and not isinstance(value, datetime):  # a number: of Polars' microseconds, not of milliseconds
+        return None
     try:
         return column(name).compared(_OPERATORS[how], value)
     except ConfigurationError:  # of another kind than the column: Polars evaluates it

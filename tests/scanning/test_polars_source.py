@@ -49,6 +49,9 @@ def everything(table: TableScan) -> pl.DataFrame:
         (OFFSET + 5, None),
         (KEY == "text", column("key") == "text"),
         (pl.col("timestamp") < datetime(2026, 1, 1), None),
+        (pl.col("timestamp") > 5, None),  # of Polars' microseconds
+        (pl.lit(5, pl.Int64) < pl.col("timestamp"), None),
+        (pl.col("timestamp").is_between(0, 5), None),
         (pl.col("topic") == 5, None),
         (pl.col("other") == 5, None),
     ],
@@ -69,9 +72,10 @@ def test_supported_expressions_are_pushed_down(expression: pl.Expr, expected: Pr
         lambda frame: frame.head(7).select("offset"),
         lambda frame: frame.select(pl.len()),
         lambda frame: frame.filter(OFFSET < 0),
+        lambda frame: frame.filter(pl.col("timestamp") > 1_000_000_000_000_000).select("offset"),
         lambda frame: frame.group_by("partition").agg(pl.col("timestamp").max()),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_rows_equal_a_query_over_all_records(
     table: TableScan, everything: pl.DataFrame, query: Callable[[pl.LazyFrame], pl.LazyFrame]
