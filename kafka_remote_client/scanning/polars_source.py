@@ -65,7 +65,8 @@ def _frames(
     # A record batch without a column would have no rows.
     reading = table.select(*[name for name in table.scan.columns if name in needed] or [table.scan.columns[0]])
     if expression is not None:
-        pushed = predicate_of(expression)
+        # A limit of the scan is applied first, so its predicate must not change.
+        pushed = predicate_of(expression) if table.scan.limit is None else None
         reading = reading if pushed is None else reading.where(pushed)
     elif rows is not None:
         reading = reading.head(rows)

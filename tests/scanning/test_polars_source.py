@@ -83,6 +83,23 @@ def test_rows_equal_a_query_over_all_records(
     assert_frame_equal(query(table.to_polars()).collect(), query(everything.lazy()).collect())
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda frame: frame.filter(OFFSET >= 25),
+        lambda frame: frame.filter(OFFSET + 0 >= 25),  # cannot be pushed down
+        lambda frame: frame.filter(OFFSET >= 100).select("key"),
+        lambda frame: frame.filter(OFFSET >= 5).head(10),
+        lambda frame: frame.head(40),
+    ],
+    ids=range(5),
+)
+def test_a_filter_of_a_limited_scan_has_only_its_rows(
+    table: TableScan, everything: pl.DataFrame, query: Callable[[pl.LazyFrame], pl.LazyFrame]
+) -> None:
+    assert_frame_equal(query(table.head(30).to_polars()).collect(), query(everything.head(30).lazy()).collect())
+
+
 def test_frames_follow_polars_columns_rows_and_batch_size(table: TableScan) -> None:
     def rows(*asked: object) -> list[tuple[object, ...]]:
         frames = polars_source._frames(table, *asked)  # type: ignore[arg-type]
