@@ -18,7 +18,7 @@ References: Spark's KafkaRecordToRowConverter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -28,7 +28,7 @@ from confluent_kafka import Message
 
 from kafka_remote_client.errors import UnsupportedFormatError
 from kafka_remote_client.model import TopicPartition
-from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA
+from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA, schema_of
 from kafka_remote_client.spark.options.source_options import ColumnChoice
 
 __all__ = ["BATCH_ROWS", "batches", "column_names", "ddl", "from_messages"]
@@ -85,34 +85,47 @@ def _without_empty_headers(records: pa.RecordBatch) -> pa.RecordBatch:
     return records.set_column(index, records.schema.field(index), headers)
 
 
-def from_messages(messages: Sequence[Message], topic_partition: TopicPartition) -> pa.RecordBatch:
-    """All columns of what the broker path gave: an object per record, as librdkafka hands them out.
+def from_messages(
+    messages: Sequence[Message], topic_partition: TopicPartition, names: Sequence[str] = tuple(SPARK_KAFKA_SCHEMA.names)
+) -> pa.RecordBatch:
+    """The columns ``names`` of what the broker path gave: an object per record, as librdkafka hands them out.
 
-    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits.
+    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits, and for a header whose name is not
+    UTF-8, if ``names`` has these columns.
     """
-    times = [message.timestamp() for message in messages]
-    # The timestamp of one without a kind is made up below.
-    strange = next((n for n, (kind, time) in enumerate(times) if kind and not -_MOST_MS <= time <= _MOST_MS), None)
-    if strange is not None:
-        raise UnsupportedFormatError(
-            f"{topic_partition} at offset {messages[strange].offset()}: the timestamp {times[strange][1]} is too large for"
-            " microseconds"
-        )
-    columns = [
-        [message.key() for message in messages],
-        [message.value() for message in messages],
-        [topic_partition.topic] * len(messages),
-        [topic_partition.partition] * len(messages),
-        [message.offset() for message in messages],
-        # librdkafka counts the kinds from 0 = none, Java from -1; both count milliseconds, Arrow microseconds.
-        [time * 1000 if kind else -1000 for kind, time in times],
-        [kind - 1 for kind, _ in times],
-        [_headers(message.headers()) for message in messages],
-    ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SPARK_KAFKA_SCHEMA, strict=True)]
-    return pa.record_batch(arrays, schema=SPARK_KAFKA_SCHEMA)
+    columns: dict[str, Callable[[], list[object]]] = {
+        "key": lambda: [message.key() for message in messages],
+        "value": lambda: [message.value() for message in messages],
+        "topic": lambda: [topic_partition.topic] * len(messages),
+        "partition": lambda: [topic_partition.partition] * len(messages),
+        "offset": lambda: [message.offset() for message in messages],
+        "timestamp": lambda: [_microseconds(message, topic_partition) for message in messages],
+        # librdkafka counts the kinds from 0 = none, Java from -1.
+        "timestampType": lambda: [message.timestamp()[0] - 1 for message in messages],
+        "headers": lambda: [_headers(message, topic_partition) for message in messages],
+    }
+    schema = schema_of(names)
+    return pa.record_batch([pa.array(columns[field.name](), field.type) for field in schema], schema=schema)
 
 
-def _headers(headers: Any) -> list[dict[str, object]]:
-    """``headers``: pairs, or None where there are none."""
+def _microseconds(message: Message, topic_partition: TopicPartition) -> int:
+    kind, time = message.timestamp()
+    if not kind:
+        return -1000  # librdkafka has another time for a record without one
+    if not -_MOST_MS <= time <= _MOST_MS:
+        raise _unsupported(message, topic_partition, f"the timestamp {time} is too large for microseconds")
+    return time * 1000
+
+
+def _headers(message: Message, topic_partition: TopicPartition) -> list[dict[str, object]]:
+    try:
+        headers: Any = message.headers()  # pairs, or None where there are none
+    except SystemError:
+        raise _unsupported(
+            message, topic_partition, "the name of a header is not UTF-8, and confluent_kafka cannot read it"
+        ) from None
     return [{"key": name, "value": value} for name, value in headers or ()]
+
+
+def _unsupported(message: Message, topic_partition: TopicPartition, what: str) -> UnsupportedFormatError:
+    return UnsupportedFormatError(f"{topic_partition} at offset {message.offset()}: {what}")

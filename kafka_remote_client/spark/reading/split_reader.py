@@ -103,15 +103,15 @@ class SplitReader:
         """The split's records, in the order of their offsets.
 
         Raises DataLossError, BrokerReadError, TierUnavailableError, BrokerBytesError, ConfigurationError, KafkaException;
-        UnsupportedFormatError for a timestamp that no column of Spark's can hold.
+        UnsupportedFormatError for a timestamp or the name of a header that no column of Spark's can hold.
         """
         topic_partition = split.topic_partition
         with closing(self._pieces(split)) as pieces:
             for piece in pieces:
                 whole = (
-                    piece.to_arrow(*topic_partition)
+                    piece.to_arrow(*topic_partition, self._names)
                     if isinstance(piece, RecordBlock)
-                    else from_messages(piece, topic_partition)
+                    else from_messages(piece, topic_partition, self._names)
                 )
                 yield from batches(whole, self._names)
 

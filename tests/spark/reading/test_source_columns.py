@@ -96,3 +96,34 @@ def test_a_record_without_a_timestamp_has_java_s_values() -> None:
     assert one.column("timestampType").to_pylist() == [-1]
     assert one.column("timestamp").cast(pa.int64()).to_pylist() == [-1000]
     assert one.equals(found.to_arrow(*TP))
+
+
+class OddHeaders:
+    """A message of librdkafka with a header whose name is not UTF-8, and a time that no column can hold."""
+
+    def headers(self) -> None:
+        raise SystemError("<method 'headers' of 'cimpl.Message' objects> returned a result with an exception set")
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 2**60
+
+    def offset(self) -> int:
+        return 7
+
+    def key(self) -> bytes:
+        return b"k"
+
+    def value(self) -> None:
+        return None
+
+
+def test_only_the_chosen_columns_of_messages_are_read() -> None:
+    names = ("value", "key", "offset", "timestampType")
+    found = from_messages([OddHeaders()], TP, names)  # type: ignore[list-item]
+    assert found.schema.names == list(names)
+    assert found.to_pylist() == [{"value": None, "key": b"k", "offset": 7, "timestampType": 0}]
+
+
+def test_a_header_name_that_cannot_be_read_is_refused_with_its_place() -> None:
+    with pytest.raises(UnsupportedFormatError, match=r"t-3 at offset 7: .* header .* not UTF-8"):
+        from_messages([OddHeaders()], TP, ("key", "headers"))  # type: ignore[list-item]
