@@ -125,9 +125,10 @@ class ExportLedger:
                 self._target.delete_file(path)
 
     def finish(self, job: ExportJob, written: Iterable[WrittenSplit]) -> None:
-        """Marks the job as finished, then removes the staging folder."""
-        self._target.write_json(self.paths.done_files, [split.to_json() for split in written])
-        self._target.write_json(self.paths.done_job, job.to_json(splits=False))
+        """Marks the job as finished, then removes the staging folder, and with it what a killed run left there."""
+        staging = self.paths.staging
+        self._target.write_json(self.paths.done_files, [split.to_json() for split in written], staging=staging)
+        self._target.write_json(self.paths.done_job, job.to_json(splits=False), staging=staging)
         self.clean()
 
     def clean(self) -> None:

@@ -77,13 +77,20 @@ class ExportTarget:
         with self.failing("write", path), Path(self._at(path)).open("rb") as file:
             os.fsync(file.fileno())
 
-    def write_json(self, path: str, value: object) -> None:
-        """A whole file, or the one that was there before."""
-        whole = f"{path}.{uuid.uuid4().hex}" if self.renames else path
+    def write_json(self, path: str, value: object, *, staging: str | None = None) -> None:
+        """A whole file, or the one that was there before. ``staging``: the folder where it is written, by default its own.
+
+        A run that is killed may leave the file there under another name.
+        """
+        if not self.renames:
+            self._write_whole(path, value)
+            return
+        unfinished = path if staging is None else f"{staging}/{path.rpartition('/')[2]}"
+        whole = f"{unfinished}.{uuid.uuid4().hex}"
         self._write_whole(whole, value)
-        if self.renames:
-            with self.failing("write", path):
-                self.filesystem.move(self._at(whole), self._at(path))
+        with self.failing("write", path):
+            self._make_room(path)
+            self.filesystem.move(self._at(whole), self._at(path))
 
     def create_json(self, path: str, value: object) -> bool:
         """Writes a file that does not exist yet; False if it exists: then it is not changed.

@@ -13,6 +13,7 @@ from kafka_remote_client.scanning.export.ledger import ExportLedger
 from kafka_remote_client.scanning.export.target import ExportTarget, target_of
 from kafka_remote_client.scanning.export.written_files import WrittenFile, WrittenSplit
 from kafka_remote_client.scanning.splits import Split
+from tests.support.counted_files import counted_files
 
 ORDERS = TopicPartition("orders", 0)
 SPLITS = (Split(ORDERS, 0, 5, 10), Split(ORDERS, 5, 9, 10))
@@ -20,6 +21,10 @@ SPLITS = (Split(ORDERS, 0, 5, 10), Split(ORDERS, 5, 9, 10))
 
 def job(name: str, start: int = 0, end: int = 9) -> ExportJob:
     return ExportJob(name, {"columns": "key"}, (ExportedPartition(ORDERS, "id", start, end),), SPLITS)
+
+
+def nothing(operation: str, path: str) -> None:
+    pass
 
 
 @pytest.fixture
@@ -69,6 +74,25 @@ def test_a_finished_job_leaves_no_staged_file(target: ExportTarget) -> None:
     target.delete_file(ledger.paths.done_files)
     with pytest.raises(ExportError, match=r"its list of files, _exports/january/files\.json, is missing"):
         ledger.finished()
+
+
+class SimulatedKill(BaseException):
+    """Ends the run, as the death of the process does."""
+
+
+@pytest.mark.parametrize("name", ["files.json", "job.json"])
+def test_a_run_that_is_killed_at_its_end_leaves_no_file_behind(tmp_path: Path, name: str) -> None:
+    def kill(operation: str, path: str) -> None:
+        if operation == "move" and path.endswith(f"_exports/january/{name}"):
+            raise SimulatedKill
+
+    killed, following = (ExportLedger(target_of(str(tmp_path), counted_files(kill)), "january") for kill in (kill, nothing))
+    killed.begin(job("january"))
+    with pytest.raises(SimulatedKill):
+        killed.finish(job("january"), [WrittenSplit(SPLITS[0].id)])
+    following.finish(job("january"), [WrittenSplit(SPLITS[0].id)])
+    files = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
+    assert sorted(files) == ["_exports/january/files.json", "_exports/january/job.json"]
 
 
 @pytest.mark.parametrize(
