@@ -6,7 +6,8 @@ Each value becomes a separate object, so that a column becomes one text::
 
 A value that is truncated, or has two documents, cannot use bytes of its neighbour: at the start of each of our objects the
 reader is at the top level, or it fails. So each value gives at least one row, and equal numbers of rows and values mean one
-row each. A list without exactly one item means a value that is empty or has several documents.
+row each. A list without exactly one item means a value that is empty or has several documents. One that ends our list and
+begins another, ``1],"w":[2``, seems to have a field that is ignored. Such values are read again in an object, where they fail.
 
 Without a schema the reader infers a type, and a deeply nested type overflows its stack. So this module limits the depth
 first.
@@ -30,6 +31,9 @@ MAX_DEPTH = 100
 
 _FIELD = "v"
 _BEFORE, _AFTER, _NOTHING = (binary_scalar(text) for text in (b'{"v":[', b"]}\n", b""))
+_IN_OBJECT, _AFTER_OBJECT = (binary_scalar(text) for text in (b'{"v":{"w":', b"}}\n"))
+_TWO_LISTS = r"(?s)\]\s*,.*:\s*\["
+"""In each value that ends our list and begins another one."""
 _ONE = int_scalar(1)
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -52,13 +56,7 @@ def json_parser(kind: pa.DataType | None = None) -> Parse:
             return pa.nulls(0, pa.null() if kind is None else kind)
         if kind is None:
             _check_depth(column)
-        text = pc.binary_join_element_wise(_BEFORE, column, _AFTER, _NOTHING)
-        size = pc.sum(pc.binary_length(text)).as_py()
-        table = pyarrow.json.read_json(
-            pa.BufferReader(text.buffers()[2].slice(0, size)),
-            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=size + 1),
-            parse_options=options,
-        )
+        table = _read(pc.binary_join_element_wise(_BEFORE, column, _AFTER, _NOTHING), options)
         if table.column_names != [_FIELD] or len(table) != len(column):
             raise ValueError("not one JSON document")
         lists = table[_FIELD].combine_chunks()
@@ -66,9 +64,26 @@ def json_parser(kind: pa.DataType | None = None) -> Parse:
             raise ValueError("not one JSON document")
         values = lists.flatten()
         values.validate(full=True)  # pyarrow.json does not check UTF-8
+        doubtful = column.filter(pc.match_substring_regex(column, _TWO_LISTS)) if kind is not None else ()
+        if len(doubtful):
+            _read(pc.binary_join_element_wise(_IN_OBJECT, doubtful, _AFTER_OBJECT, _NOTHING), _ANY_OBJECT)
         return values
 
     return parse
+
+
+_ANY_OBJECT = pyarrow.json.ParseOptions(
+    explicit_schema=pa.schema([(_FIELD, pa.struct([]))]), newlines_in_values=True, unexpected_field_behavior="ignore"
+)
+
+
+def _read(text: pa.Array, options: pyarrow.json.ParseOptions) -> pa.Table:
+    size = pc.sum(pc.binary_length(text)).as_py()
+    return pyarrow.json.read_json(
+        pa.BufferReader(text.buffers()[2].slice(0, size)),
+        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=size + 1),
+        parse_options=options,
+    )
 
 
 def _check_depth(column: pa.Array) -> None:

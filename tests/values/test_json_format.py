@@ -102,6 +102,9 @@ def test_no_bytes_change_the_result_of_a_neighbour(hostile: list[bytes]) -> None
         b'{"number":"text"}',
         b'{"number":1.5}',
         b'{"number":1,"number":2}',
+        b'{"number":1}],"w":[5',
+        b'{"number":1}],"w":"\xff","x":[5',
+        b'{"number":1} ]\n, "w" : {"a":1}, "x" :[{}',
         b'{"text":"\xff"}',
         b'{"text":"\\ud800"}',
         b"\x00\x00\x00\x00\x01{}",
@@ -113,6 +116,12 @@ def test_bytes_other_than_one_document_of_the_type_are_an_error(value: bytes) ->
     found = parsed([b'{"number":1}', value, None])
     assert found.errors.keys() == {1}
     assert found.values.to_pylist() == [seen({"number": 1}), None, None]
+
+
+def test_lists_of_fields_that_are_ignored_are_read_over() -> None:
+    found = parsed([b'{"a":[1],"number":1,"b":[{"c":[]},{"d":[]}]}', b'{"a":[1],"number":2,"b":["],\\"x\\":["]}'])
+    assert found.values.to_pylist() == [seen({"number": 1}), seen({"number": 2})]
+    assert not found.errors
 
 
 def test_null_is_a_document() -> None:
