@@ -8,10 +8,12 @@
     topic          | string                                    | unless remote.includeTopic=false
     partition      | int                                       | unless remote.includePartition=false
     offset         | bigint                                    | unless remote.includeOffset=false
-    timestamp      | timestamp                                 | unless remote.includeTimestamp=false
+    timestamp      | timestamp_ltz                             | unless remote.includeTimestamp=false
     timestampType  | int: -1 none, 0 CreateTime, 1 LogAppend   | unless remote.includeTimestampType=false
     headers        | array<struct<key string, value binary>>,  | if includeHeaders=true
                    | null where a record has none              |
+
+In a schema, ``timestamp`` has no time zone if ``spark.sql.timestampType`` says so. That of Spark's own source always has one.
 
 References: Spark's KafkaRecordToRowConverter.
 """
@@ -31,7 +33,7 @@ from kafka_remote_client.model import TopicPartition
 from kafka_remote_client.records.arrow import SPARK_KAFKA_SCHEMA, schema_of
 from kafka_remote_client.spark.options.source_options import ColumnChoice
 
-__all__ = ["BATCH_ROWS", "batches", "column_names", "ddl", "from_messages"]
+__all__ = ["BATCH_ROWS", "batches", "column_names", "ddl", "from_messages", "simple_string"]
 
 BATCH_ROWS = 10_000
 """Rows of one record batch: larger ones are slower in the JVM."""
@@ -44,7 +46,7 @@ _TYPES = {
     "topic": "string",
     "partition": "int",
     "offset": "bigint",
-    "timestamp": "timestamp",
+    "timestamp": "timestamp_ltz",
     "timestampType": "int",
     "headers": "array<struct<key: string, value: binary>>",
 }
@@ -58,6 +60,12 @@ def column_names(choice: ColumnChoice) -> tuple[str, ...]:
 def ddl(choice: ColumnChoice) -> str:
     """The schema in Spark's words. All columns may be null, as in Spark's own source."""
     return ", ".join(f"{name} {_TYPES[name]}" for name in column_names(choice))
+
+
+def simple_string(choice: ColumnChoice) -> str:
+    """The schema as PySpark's ``StructType.simpleString`` has it."""
+    types = {name: _TYPES[name].replace("timestamp_ltz", "timestamp").replace(" ", "") for name in column_names(choice)}
+    return f"struct<{','.join(f'{name}:{kind}' for name, kind in types.items())}>"
 
 
 def batches(records: pa.RecordBatch, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

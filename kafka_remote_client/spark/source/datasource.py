@@ -24,7 +24,7 @@ from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import SourceOptions, parse_columns, parse_options
 from kafka_remote_client.spark.planning.batch_plan import learn_segments, plan_batch
 from kafka_remote_client.spark.planning.filters import ALL_ROWS, narrowing_of
-from kafka_remote_client.spark.reading.source_columns import column_names, ddl
+from kafka_remote_client.spark.reading.source_columns import column_names, ddl, simple_string
 from kafka_remote_client.spark.reading.split_reader import SplitReader
 from kafka_remote_client.spark.source import pyspark_api
 from kafka_remote_client.spark.source.input_partition import KafkaRemotePartition
@@ -116,6 +116,8 @@ class FilteringReader(KafkaRemoteReader):
 
 
 def _check(schema: Any, options: SourceOptions) -> None:
+    """Raises ConfigurationError for other columns, or other types: Spark would read an offset as a time without an error."""
     wanted = list(column_names(options.columns))
-    if list(getattr(schema, "names", wanted)) != wanted:
-        raise ConfigurationError(f"{NAME} has a fixed schema: {', '.join(wanted)}")
+    told = schema.simpleString() if hasattr(schema, "simpleString") else None
+    if list(getattr(schema, "names", wanted)) != wanted or told not in {None, simple_string(options.columns)}:
+        raise ConfigurationError(f"{NAME} has a fixed schema: {ddl(options.columns)}")

@@ -31,7 +31,7 @@ def test_columns_are_those_of_spark_s_own_source() -> None:
     assert column_names(options()) == ALL[:-1]
     assert column_names(options(includeHeaders="true")) == ALL
     assert ddl(options(includeHeaders="true")) == (
-        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp_ltz, timestampType int, "
         "headers array<struct<key: string, value: binary>>"
     )
 

@@ -47,8 +47,26 @@ def test_another_schema_is_refused() -> None:
     same: Any = SimpleNamespace(names=["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"])
     assert isinstance(source.reader(same), KafkaRemoteReader)
     other: Any = SimpleNamespace(names=["value"])
-    with pytest.raises(ConfigurationError, match="kafka-remote has a fixed schema: key, value, topic"):
+    with pytest.raises(ConfigurationError, match="kafka-remote has a fixed schema: key binary, value binary, topic string"):
         source.reader(other)
+
+
+@pytest.mark.parametrize(
+    ("column", "other"),
+    [("offset:bigint", "offset:timestamp"), ("timestamp:timestamp", "timestamp:bigint"), ("key:binary", "key:string")],
+)
+def test_columns_of_other_types_are_refused(column: str, other: str) -> None:
+    names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    told = (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
+        "headers:array<struct<key:string,value:binary>>>"
+    )
+    source = KafkaRemoteDataSource(BASE | {"includeHeaders": "true"})
+    same: Any = SimpleNamespace(names=names, simpleString=lambda: told)  # of PySpark's StructType
+    assert isinstance(source.reader(same), KafkaRemoteReader)
+    wrong: Any = SimpleNamespace(names=names, simpleString=lambda: told.replace(column, other))
+    with pytest.raises(ConfigurationError, match="kafka-remote has a fixed schema"):
+        source.reader(wrong)
 
 
 def test_the_schema_is_that_of_both_kinds_of_queries() -> None:
