@@ -61,12 +61,14 @@ class Assignment:
         self, callback: RebalanceCallback | None, consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]
     ) -> None:
         self._assigned_by_user = False
+        # The callback may change its list. Without an assignment of its own, confluent_kafka assigns what librdkafka named.
+        named = [topic_partition(tp.topic, tp.partition, tp.offset, epoch_of(tp.leader_epoch)) for tp in partitions]
         try:
             if callback is not None:
                 callback(consumer, partitions)
         finally:
             if not self._assigned_by_user:
-                (self.incremental_assign if self._incremental else self.assign)(partitions)
+                (self.incremental_assign if self._incremental else self.assign)(named)
 
     def revoking(self, callback: RebalanceCallback | None, *, lost: bool = False) -> RebalanceCallback:
         """Returns the callback that replaces the application's ``on_revoke``, or ``on_lost``."""
@@ -80,6 +82,7 @@ class Assignment:
         partitions: list[TopicPartition],
     ) -> None:
         # Gathered records are dropped. The flows stay until the callback returns, because it may ask for positions.
+        named = [(tp.topic, tp.partition) for tp in partitions]  # the callback may change its list
         revoked = self._flows.of(partitions)
         self._deliveries.seal(revoked)
         for flow in revoked:
@@ -90,12 +93,12 @@ class Assignment:
                 callback(consumer, partitions)
         finally:
             self._commits.give_up([] if lost else revoked)
-            self._deliveries.forget((tp.topic, tp.partition) for tp in partitions)
+            self._deliveries.forget(named)
 
     # -- assignments -------------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        self._assigned_by_user = True
+        self._assigned_by_user |= are_partitions(partitions)  # what is no list of partitions does not count as an assignment
         self._deliveries.settle()
         if not are_partitions(partitions):
             self._inner.assign(partitions)  # raises
@@ -114,7 +117,7 @@ class Assignment:
         self._adopt(flows)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        self._assigned_by_user = True
+        self._assigned_by_user |= are_partitions(partitions)
         if not are_partitions(partitions) or self._flows.of(partitions) or not may_be_assigned(partitions):
             self._inner.incremental_assign(partitions)  # raises
         flows = self._resolve(partitions)
@@ -122,7 +125,7 @@ class Assignment:
         self._adopt(flows)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        self._assigned_by_user = True
+        self._assigned_by_user |= are_partitions(partitions)
         self._deliveries.seal(self._flows)
         if are_partitions(partitions):
             self._commits.give_up(self._flows.of(partitions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -22,11 +23,14 @@ from tests.support.embedded_topics import (
     direct_settings,
     filled_cluster,
     from_store,
+    is_end,
     plain_rows,
+    plain_settings,
     read_to_ends,
     rows_of,
     take,
 )
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
 
@@ -35,6 +39,14 @@ TOPIC = "orders"
 
 
 cluster = filled_cluster(TOPIC, COUNT, partitions=range(4))
+
+
+def plain_consumer(cluster: EmbeddedCluster) -> confluent_kafka.Consumer:
+    return confluent_kafka.Consumer(plain_settings(cluster))
+
+
+def direct_consumer(cluster: EmbeddedCluster) -> confluent_kafka.Consumer:
+    return Consumer(direct_settings(cluster))
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +116,49 @@ def test_assignment_happens_although_a_callback_raises(cluster: EmbeddedCluster,
     except LookupError as error:
         assert str(error) == "at the end"  # noqa: PT017 - confluent_kafka may report it or not
     assert len(consumer._flows) == 0
+
+
+@pytest.mark.parametrize("make", [plain_consumer, direct_consumer], ids=["plain", "direct"])
+def test_a_callback_may_empty_the_list_that_it_gets(
+    cluster: EmbeddedCluster, expected: dict[int, list[Row]], make: Callable[[EmbeddedCluster], confluent_kafka.Consumer]
+) -> None:
+    def empties(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        while partitions:
+            partitions.pop().offset = COUNT
+
+    consumer = make(cluster)
+    try:
+        for _ in range(2):  # the partitions are assigned again, after a revocation
+            consumer.subscribe([TOPIC], on_assign=empties, on_revoke=empties)
+            rows = take(consumer, 4 * COUNT)
+            for partition in range(4):
+                assert [r for r in rows if r[1] == partition] == expected[partition]
+            consumer.unsubscribe()
+            assert [m for m in consumer.consume(1, 0.1) if not is_end(m)] == []
+            wait_until(lambda: consumer.poll(0.1) is None and consumer.assignment() == [], "the end of the assignment")
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("make", [plain_consumer, direct_consumer], ids=["plain", "direct"])
+def test_assignment_happens_where_a_callback_assigns_no_list(
+    cluster: EmbeddedCluster, expected: dict[int, list[Row]], make: Callable[[EmbeddedCluster], confluent_kafka.Consumer]
+) -> None:
+    def on_assign(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        with pytest.raises(TypeError):
+            consumer.assign(tuple(partitions))  # type: ignore[arg-type] # a mistake
+
+    consumer = make(cluster)
+    try:
+        consumer.subscribe([TOPIC], on_assign=on_assign)
+        rows = take(consumer, 4 * COUNT)
+        for partition in range(4):
+            assert [r for r in rows if r[1] == partition] == expected[partition]
+        committed = consumer.commit(asynchronous=False)
+        assert committed is not None
+        assert {(tp.partition, tp.offset) for tp in committed} == {(n, COUNT) for n in range(4)}
+    finally:
+        consumer.close()
 
 
 @pytest.mark.parametrize("callback", ["on_assign", "on_revoke", "on_lost"])
