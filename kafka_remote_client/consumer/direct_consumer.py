@@ -40,7 +40,7 @@ from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.dropped import close_when_dropped
 from kafka_remote_client.consumer.forked import refuse_after_fork
 from kafka_remote_client.consumer.held_exceptions import ClosedInCallback, without_callbacks
-from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
+from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour, with_topic_settings
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.instrumented import instrumented
 from kafka_remote_client.consumer.route_state import Route
@@ -74,7 +74,7 @@ def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mappin
         return False
     clock = SystemClock()
     metrics = FetchMetrics(clock)
-    watched = with_watched_oauth(settings, clock)
+    watched = with_watched_oauth(with_topic_settings(settings), clock)
     connections = with_watched_tokens(without_callbacks(watched))
     engine = build_engine(remote, connections, clock, metrics)
     if engine is None:

@@ -9,7 +9,9 @@ import attrs
 from kafka_remote_client import arguments
 from kafka_remote_client.model import IsolationLevel
 
-__all__ = ["InnerBehaviour"]
+__all__ = ["InnerBehaviour", "with_topic_settings"]
+
+_TOPIC_SETTINGS = "default.topic.config"
 
 _EARLIEST = frozenset({"smallest", "earliest", "beginning"})
 _READ_UNCOMMITTED = frozenset({"read_uncommitted"})
@@ -33,8 +35,7 @@ class InnerBehaviour:
     @classmethod
     def of(cls, config: Mapping[str, object]) -> InnerBehaviour:
         """Reads a configuration, ``default.topic.config`` included."""
-        topic_config = config.get("default.topic.config")
-        merged = {**(topic_config if isinstance(topic_config, Mapping) else {}), **config}
+        merged = with_topic_settings(config)
 
         def text(name: str, default: str) -> str:
             value = merged.get(name)
@@ -50,3 +51,16 @@ class InnerBehaviour:
             commits=arguments.boolean(text("enable.auto.commit", "true")) is True,
             isolation_level=IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED,
         )
+
+
+def with_topic_settings(config: Mapping[str, object]) -> dict[str, object]:
+    """Returns the settings as confluent_kafka reads them: those in ``default.topic.config`` replace the others.
+
+    They may be any settings, callbacks included (``common_conf_setup``). What is no mapping is left to confluent_kafka.
+    """
+    topic_settings = config.get(_TOPIC_SETTINGS)
+    if not isinstance(topic_settings, Mapping):
+        return dict(config)
+    merged = {**config, **topic_settings}
+    del merged[_TOPIC_SETTINGS]
+    return merged

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import confluent_kafka
 import pytest
 
-from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
+from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour, with_topic_settings
 from kafka_remote_client.model import IsolationLevel
 
 
@@ -31,8 +32,14 @@ def test_offsets_are_stored_as_the_setting_says(value: object, stores: bool | No
 def test_the_reset_policy_is_found_also_among_topic_settings(policy: str) -> None:
     assert InnerBehaviour.of({"auto.offset.reset": policy}).resets_to_earliest
     assert InnerBehaviour.of({"default.topic.config": {"auto.offset.reset": policy}}).resets_to_earliest
-    both = {"auto.offset.reset": "latest", "default.topic.config": {"auto.offset.reset": policy}}
-    assert not InnerBehaviour.of(both).resets_to_earliest
+
+
+def test_topic_settings_replace_the_others_as_in_confluent_kafka() -> None:
+    both: dict[str, Any] = {"auto.offset.reset": "no policy", "default.topic.config": {"auto.offset.reset": "earliest"}}
+    confluent_kafka.Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **both}).close()
+    assert InnerBehaviour.of(both).resets_to_earliest
+    assert with_topic_settings(both) == {"auto.offset.reset": "earliest"}
+    assert with_topic_settings({"default.topic.config": 5}) == {"default.topic.config": 5}, "confluent_kafka rejects it"
 
 
 @pytest.mark.parametrize("settings", [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.protocol": "consumer"}])

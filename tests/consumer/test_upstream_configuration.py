@@ -106,6 +106,16 @@ def test_on_everything_but_the_storing_of_offsets_goes_through(config: dict[str,
     consumer.close()
 
 
+def test_on_settings_among_those_of_topics_count_as_others() -> None:
+    among_topics = {"enable.auto.offset.store": True, "stats_cb": print, "auto.offset.reset": "earliest"}
+    consumer = Ours({**GROUP, **ON, "auto.offset.reset": "latest", "default.topic.config": among_topics})
+    assert isinstance(consumer, DirectConsumer)
+    given = dict(consumer.given)
+    assert given.pop("stats_cb") is not print, "it is wrapped"
+    assert given == {**GROUP, "auto.offset.reset": "earliest", "enable.auto.offset.store": False}
+    consumer.close()
+
+
 @pytest.mark.parametrize("value", ["\N{SNOWMAN}", -5, True, None, 3.5], ids=["text", "number", "truth", "none", "float"])
 def test_what_is_wrong_is_said_by_librdkafka(value: object) -> None:
     for name in librdkafkas():
