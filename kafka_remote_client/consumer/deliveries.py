@@ -145,7 +145,9 @@ class Deliveries:
             if self._flows.routes.any_not_by_broker:
                 self._gather_both(wanted, take)
             else:
-                self._gather_broker(wanted - len(self.gathered), 0 if to_error and self.gathered.error_waits else left)
+                room = wanted - len(self.gathered)
+                enough = room <= 0 or (to_error and self.gathered.error_waits)
+                self._gather_broker(max(room, 1), 0 if enough else left)  # with enough records too: it serves callbacks
             if len(self.gathered) >= wanted or (to_error and self.gathered.error_waits) or self._ends(deadline):
                 return
             left = _patience(deadline)

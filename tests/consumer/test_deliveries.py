@@ -107,6 +107,17 @@ def test_the_inner_consumer_is_polled_in_each_call_if_it_may_deliver(beside: dic
     assert len(state.polls) == 3
 
 
+def test_a_call_that_waiting_records_fill_polls_the_inner_consumer() -> None:
+    polls: list[tuple[int, float]] = []
+    routes = SimpleNamespace(any_not_by_broker=False)
+    state: Any = SimpleNamespace(_flows=SimpleNamespace(routes=routes), _begin=lambda _: Deadline(ManualClock(), 7.0))
+    waiting: Any = [b""] * 5
+    state.gathered = Gathered(waiting)
+    state._look, state._gather_broker = lambda _: None, lambda *call: polls.append(call)
+    Deliveries._gather(state, 3, 7.0, lambda _: None)
+    assert polls == [(1, 0)]
+
+
 @pytest.mark.parametrize(("timeout", "allowed"), [(7.0, 7.0), (-1.0, math.inf)])
 def test_routes_are_decided_within_the_time_of_the_call(timeout: float, allowed: float) -> None:
     asked: list[float] = []

@@ -180,6 +180,15 @@ def test_what_was_read_ahead_is_dropped_by_unsubscribe(cluster: EmbeddedCluster,
         assert consumer.assignment() == []
 
 
+def test_consume_after_poll_drops_what_was_read_ahead_from_the_broker(cluster: EmbeddedCluster) -> None:
+    with Consumer(direct_settings(cluster, fetch_remote_topics="others")) as consumer:
+        consumer.subscribe([TOPIC])
+        wait_until(lambda: consumer.poll(0.1) is not None and consumer._delivery_queue.waiting != [], "records read ahead")
+        consumer.unsubscribe()
+        assert consumer.consume(1, 0.1) == []
+        assert consumer.assignment() == []
+
+
 def positions_after(rows: list[Row]) -> set[tuple[int, int]]:
     return {(partition, offset + 1) for partition, offset in {r[1]: r[2] for r in rows}.items()}
 
