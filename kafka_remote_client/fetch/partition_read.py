@@ -39,7 +39,7 @@ from kafka_remote_client.fetch.range_sizes import first_window
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.fetch.shared import Shared
-from kafka_remote_client.model import UNKNOWN_EPOCH, NotRemote, SegmentLocation
+from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, NotRemote, SegmentLocation
 from kafka_remote_client.records import RecordBlock
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
 from kafka_remote_client.wire import ZERO_UUID
@@ -129,7 +129,7 @@ class PartitionRead:
         self._pending_since: float | None = None
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
-        self._ahead_failed = self._relocated = False
+        self._ahead_failed, self._relocated_at = False, UNKNOWN_OFFSET  # the second until a good range has passed it
         self.met_gap = False  # then each location has to say whether the topic is compacted
         self._leaves_for: str | None = None
         self._decoding: RangeRead | None = None
@@ -394,7 +394,8 @@ class PartitionRead:
 
     def _range_done(self, grant: GrantRead, decoded: RangeRead) -> None:
         decoded.drop()
-        self._relocated = False
+        if self.next_offset > self._relocated_at:  # else a range that ends inside its first batch permits another, without end
+            self._relocated_at = UNKNOWN_OFFSET
         if self.end_offset is not None and self.next_offset >= self.end_offset:
             self._finish("end")
         elif grant.head is None:
@@ -428,13 +429,13 @@ class PartitionRead:
         if damaged:
             failed.corrupt += 1
             self._shared.counters.error(error.cause)
-        action = self._shared.admission.decide(failed, error, relocated=self._relocated)
+        action = self._shared.admission.decide(failed, error, relocated=self._relocated_at != UNKNOWN_OFFSET)
         if action is Action.RETRY:
             retry_at = now + policy.retry_pause(error, failed.attempts, jitter)
             failed.wait_until(retry_at, self._shared.budget.memory.force)
             return retry_at
         if action is Action.RELOCATE:
-            self._relocated = True
+            self._relocated_at = self.next_offset
             self._drop_grants()
             self.state = transition(self.state, ReaderEvent.RELOCATE)
         else:

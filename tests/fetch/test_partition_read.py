@@ -11,12 +11,18 @@ from uuid import UUID
 import attrs
 import pytest
 
-from kafka_remote_client.errors import CorruptRecordError, DirectFetchError, LocationError, LocationExpiredError
+from kafka_remote_client.errors import (
+    CorruptRecordError,
+    DirectFetchError,
+    LocationError,
+    LocationExpiredError,
+    RangeNotSatisfiableError,
+)
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_read import Deliver, End, Fetch, Locate, PartitionRead
 from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
-from kafka_remote_client.model import LocationPending, NotRemote, SegmentLocation
+from kafka_remote_client.model import ByteRange, GrantedRange, LocationPending, NotRemote, SegmentLocation
 from kafka_remote_client.records import RecordBlock
 from tests.support.stepping import TIERED_END, Stepping, stepping
 
@@ -93,6 +99,27 @@ def test_a_location_overtaken_by_a_relocation_is_dropped() -> None:
         command = read.next_command(0.0)
         assert isinstance(command, Locate)
         assert (command.offset, command.ahead) == (0, False)
+
+
+def test_a_range_without_a_whole_batch_permits_no_further_relocation() -> None:
+    """A range ends inside the first batch, and the rest of the batch never arrives: the read would never end."""
+    with stepping() as made:
+        read = made.opened()
+        found = made.location(0)
+        cut = [ByteRange(found.span.start, found.span.start + 10), ByteRange(found.span.start + 10, found.span.end)]
+        location = attrs.evolve(found, ranges=tuple(GrantedRange(one, found.ranges[0].custom_metadata) for one in cut))
+        locates = 0
+        while (command := made.next()) is not None and locates < 9:
+            if isinstance(command, Locate):
+                locates += 1
+                made.locate(command, location)
+            elif isinstance(command, Fetch) and command.range.granted.range == cut[1]:
+                made.fetch(command, RangeNotSatisfiableError("the object ends inside the range"))
+            else:
+                made.carry_out(command)
+        end = read.take(0.0)
+        assert isinstance(end, ReadEnd)
+        assert (locates, end.next_offset) == (2, 0)
 
 
 def test_a_failure_ahead_of_the_last_record_is_retried_once() -> None:
