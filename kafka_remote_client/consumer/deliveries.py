@@ -173,6 +173,7 @@ class Deliveries:
             for progress in () if callback is None else self._progress.due(self._clock.monotonic(), self._flows):
                 if callback is not None and self._flows.get(progress.topic, progress.partition) is not None:
                     callback(progress)  # an earlier call may have revoked partitions
+                    self._rejoin()
 
     def _ends(self, deadline: Deadline | None) -> bool:
         """Whether a waiting call returns with its records. Raises if it has no time-out and another thread closes."""
@@ -258,6 +259,7 @@ class Deliveries:
             arrived = self._inner.consume(room, 0.0 if self.held.call_waiting() else seconds)
         finally:
             self.serves_callbacks = False
+        self._rejoin()
         count = len(arrived)
         if count and self._flows.routes.redirected:
             arrived = [taken for message in arrived if (taken := self._deliverable(message)) is not None]
@@ -276,6 +278,11 @@ class Deliveries:
             self._forget_lost()
         self.held.come_out()
         return count
+
+    def _rejoin(self) -> None:
+        """Puts back what a poll() of a callback has read ahead and not delivered: it comes first."""
+        if self.queue.messages:
+            self.settle()
 
     def _count(self, arrived: list[Message]) -> None:
         """Counts records. A check of each message for an error would cost half as much as the delivery."""
