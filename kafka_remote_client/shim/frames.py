@@ -118,6 +118,11 @@ class FrameScanner:
         return not (self._front or self._streaming or self._backlog or self._collected is not None)
 
     @property
+    def streaming(self) -> bool:
+        """Whether a part of a streamed frame has been handed on, and the rest has not."""
+        return self._streaming > 0
+
+    @property
     def _stopped(self) -> bool:
         return self._paused and not self._streaming and self._collected is None
 

@@ -12,7 +12,8 @@ kinds of answers::
 The strategy answers the requests that it claims, up to 8 of them concurrently, so none waits for the work of another. Their
 answers go out in the order of the requests, as Kafka's clients expect. While a claimed request is open, the client's other
 requests wait, as they would in a broker. Otherwise their answers, which can have any size, would precede the answers to the
-shim's own requests, and the strategy needs those to answer the claimed requests. ::
+shim's own requests, and the strategy needs those to answer the claimed requests. A decision may go on after its request was
+answered "pending", so the shim's own requests never go between two pieces of a request that is streamed. ::
 
     the next request | no claimed request is open | some are        | 8 are
     claimed          | answered by the strategy   | the same        | waits until one is answered
@@ -145,6 +146,7 @@ class RequestPipeline:
         self._claims: deque[ClaimedRequest] = deque()
         self._unclaimed: tuple[RequestHead, bytes] | None = None  # an ordinary request that waits
         self._own_correlation_id = _FIRST_OWN_CORRELATION_ID
+        self._own_requests = bytearray()  # those that wait for the rest of a streamed request
 
     @property
     def holds(self) -> frozenset[Hold]:
@@ -160,7 +162,8 @@ class RequestPipeline:
     def held(self) -> int:
         """The number of bytes in memory for both sides."""
         claimed = sum(len(claim.whole) + len(claim.result or b"") for claim in self._claims)
-        return self._requests.held + self._answers.held + claimed + len(self._unclaimed[1] if self._unclaimed else b"")
+        waiting = len(self._own_requests) + len(self._unclaimed[1] if self._unclaimed else b"")
+        return self._requests.held + self._answers.held + claimed + waiting
 
     @property
     def between_requests(self) -> bool:
@@ -212,7 +215,11 @@ class RequestPipeline:
         header = RequestHeader(api_key, version, self._own_correlation_id, client_id)
         head = RequestHead(api_key, version, header.correlation_id)
         self._expected.append(_Expected(head, _Reply.OWN, deliver))
-        self._to_broker(frame(encode_request_header(header), body))
+        own = frame(encode_request_header(header), body)
+        if self._requests.streaming:
+            self._own_requests += own
+        else:
+            self._to_broker(own)
 
     def answered(self, claim: ClaimedRequest, result: bytes | None) -> None:
         """Takes the strategy's answer to the claimed request; ``None``: the broker answers it."""
@@ -302,6 +309,9 @@ class RequestPipeline:
 
     def request_piece(self, data: memoryview) -> None:
         self._to_broker(data)
+        if self._own_requests and not self._requests.streaming:
+            own, self._own_requests = self._own_requests, bytearray()
+            self._to_broker(own)
 
     def request(self, body: bytes) -> None:
         head = self._collecting

@@ -313,6 +313,29 @@ def test_claimed_requests_for_the_broker_keep_their_place(cut: int) -> None:
     assert ends.requests() == [claiming(3)[4:]]
 
 
+@pytest.mark.parametrize("cut", [2, 9, 16, 60])
+def test_a_question_does_not_cut_a_request_that_is_streamed(cut: int) -> None:
+    ends = Ends()
+    ends.exchange.from_client(claiming(1))
+    (claim,) = ends.claimed
+    ends.exchange.answered(claim, b"pending")
+    streamed = request(HEARTBEAT, 0, 2, bytes(80))
+    told: list[bytes] = []
+    ends.exchange.from_client(streamed[:cut])
+    for question in (b"one", b"two"):  # a decision goes on after its request was answered "pending"
+        ends.exchange.ask(claim, ApiKey.FETCH, 12, question, lambda body: told.append(bytes(body)))
+    ends.exchange.from_client(streamed[cut:] + request(HEARTBEAT, 0, 3))
+    requests = ends.requests()
+    assert [one for one in requests if RequestHead.parse(memoryview(one)).api_key == HEARTBEAT] == [
+        streamed[4:],
+        request(HEARTBEAT, 0, 3)[4:],
+    ]
+    for one in requests:
+        ends.exchange.from_broker(answer(RequestHead.parse(memoryview(one)).correlation_id, b"\0said"))
+    assert told == [b"said", b"said"]
+    assert [one[:4] for one in ends.answers()] == [struct.pack(">i", number) for number in (1, 2, 3)]
+
+
 def test_probes_of_several_claimed_requests_interleave() -> None:
     ends = Ends()
     ends.exchange.from_client(claiming(1, 2))
