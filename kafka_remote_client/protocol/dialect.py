@@ -254,6 +254,10 @@ class TaggedDialect:
         _check(grant)
         return _grant_fields(grant)
 
+    def expiring(self, tags: TaggedFields, milliseconds: int) -> TaggedFields:
+        """The tagged fields of a grant whose life ends after ``milliseconds``."""
+        return {**tags, _EXPIRES_IN_MS: _written(lambda w: w.int64(milliseconds))}
+
     def read_grant(self, tags: TaggedFields, offered: Sequence[str]) -> SegmentGrant | None:
         """The grant in the tagged fields of a PartitionData; ``None`` when it is an ordinary answer.
 

@@ -140,6 +140,28 @@ class _Visit:
     partitions: int
 
 
+@attrs.frozen
+class _Decided:
+    """The answer on a partition. ``expires_at``: when the URLs of a grant expire, in the loop's time; ``None`` = no grant."""
+
+    data: PartitionData
+    expires_at: float | None = None
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self._seconds_left <= 0
+
+    def told(self) -> PartitionData:
+        """The answer, written now: with the life that is left of the URLs."""
+        if self.expires_at is None:
+            return self.data
+        return attrs.evolve(self.data, tags=DIALECT.expiring(self.data.tags, max(0, int(self._seconds_left * 1000))))
+
+    @property
+    def _seconds_left(self) -> float:
+        return (self.expires_at or 0) - asyncio.get_running_loop().time()
+
+
 class GrantingBroker:
     """The strategy of a shim with a tier. One object serves all connections; its caches are bounded.
 
@@ -165,7 +187,7 @@ class GrantingBroker:
         self._pages = Lookups(
             workers, self._look_up_page, limits.lookup_timeout, counters.lookups.add, kept_workers, kept_at_once=1
         )
-        self._decisions: Decisions[PartitionData | None] = Decisions(limits.lookup_timeout)
+        self._decisions: Decisions[_Decided | None] = Decisions(limits.lookup_timeout)
         self._leader_check = LeaderCheck()
 
     def reload(self, limits: GrantLimits, client_limits: Mapping[str, Any]) -> None:
@@ -231,7 +253,7 @@ class GrantingBroker:
             self._refuse("broker-error")
             return bytes(body)
         granted = await self._grant(one, data, visit)
-        topics = (attrs.evolve(answer.responses[0], partitions=(granted,)),)
+        topics = (attrs.evolve(answer.responses[0], partitions=(granted.told(),)),)
         return _encoded(topics, answer, tagged.version)
 
     async def _answer_batch(self, tagged: TaggedFetch, visit: _Visit) -> bytes:
@@ -262,14 +284,20 @@ class GrantingBroker:
             return data
         key, question = (visit.connection, one.name), (one.version, one.isolation_level, one.partition, one.wanted)
         answer = self._grant if one.wanted.list_start is None else self._list
-        decided = await self._decisions.of(key, question, data, lambda: self._unless_refused(answer(one, data, visit)))
-        return data if decided is None else _within(decided, data)
+
+        def decide() -> Coroutine[Any, Any, _Decided | None]:
+            return self._unless_refused(answer(one, data, visit))
+
+        decided = await self._decisions.of(key, question, data, decide)
+        if decided is not None and decided.is_expired:  # the client asked again too late
+            decided = await self._decisions.of(key, question, data, decide)
+        return data if decided is None else _within(decided.told(), data)
 
     def _check_formats(self, tagged: TaggedPartition) -> None:
         if not set(self._tier.formats).intersection(tagged.wanted.format_versions):
             raise NotGrantedError("format")
 
-    async def _grant(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> PartitionData:
+    async def _grant(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> _Decided:
         self._check_formats(tagged)
         self._check_client(visit)
         resolved, located = await self._resolve(tagged, data, visit)
@@ -284,18 +312,19 @@ class GrantingBroker:
         aborted = await self._answered(tagged, confirm, visit)
         topic = resolved.metadata.remote_log_segment_id.topic_id_partition.topic
         url_ttl = self._limits.topics.of(topic).url_ttl or self._limits.url_ttl
+        expires_at = asyncio.get_running_loop().time() + url_ttl
         ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag, url_ttl))
         if not tagged.wanted.batched:
             ranges = tuple(attrs.evolve(one, first_offset=None) for one in ranges)
         self._check_client(visit)  # other grants to the client may have used up its limit since
-        granted = self._granted(data, self._grant_of(resolved, located.format, ranges, url_ttl), aborted)
+        granted = self._granted(data, self._grant_of(resolved, located.format, ranges), aborted)
         nbytes = sum(one.range.size for one in ranges)
         self._clients.charge(visit.client, nbytes)
         self._counters.granted.add(visit.client, topic, ranges=len(ranges), nbytes=nbytes)
         _tell(resolved, tagged, visit)
-        return granted
+        return _Decided(granted, expires_at)
 
-    async def _list(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> PartitionData:
+    async def _list(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> _Decided:
         question = page_question(tagged, await visit.topic_ids.of(tagged), data, visit.partitions)
         found = await self._pages.answer(visit.connection, question)
         if isinstance(found, NotRemote):
@@ -303,7 +332,7 @@ class GrantingBroker:
         tags, segments = found
         self._counters.add("segment_lists")
         self._counters.add("segments_listed", segments)
-        return attrs.evolve(data, records=b"", tags=tags)
+        return _Decided(attrs.evolve(data, records=b"", tags=tags))
 
     def _look_up_page(self, question: LocationQuestion) -> EncodedPage | NotRemote:
         """Runs in a worker thread."""
@@ -375,9 +404,7 @@ class GrantingBroker:
         answer = await self._fetch(visit.ask, tagged.version, tagged.probe(probe))
         return None if answer.error_code else only_partition(answer)
 
-    def _grant_of(
-        self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...], url_ttl: float
-    ) -> SegmentGrant:
+    def _grant_of(self, resolved: ResolvedSegment, format_name: str, ranges: tuple[GrantedRange, ...]) -> SegmentGrant:
         segment = resolved.metadata
         return SegmentGrant(
             segment_id=segment.remote_log_segment_id.id,
@@ -388,7 +415,6 @@ class GrantingBroker:
             end_offset=segment.end_offset,
             leader_epochs=segment.segment_leader_epochs,
             next_offset=resolved.next_offset,
-            expires_in_ms=int(url_ttl * 1000),
         )
 
     def _granted(

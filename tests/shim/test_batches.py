@@ -257,6 +257,29 @@ def test_a_decision_longer_than_each_wait_is_delivered_in_the_end() -> None:
     assert tier.looked_up(0) == made.counters["locations_granted"] == 1
 
 
+@pytest.mark.parametrize(("seconds", "left_ms"), [(10, 20_000), (31, 30_000)])
+def test_a_kept_grant_has_the_life_that_is_left_of_its_urls(seconds: float, left_ms: int) -> None:
+    tier = HeldTier(0)
+
+    async def body(made: Batches) -> None:
+        assert await made.told(batched_fetch(0, max_wait_ms=1)) == {0: PENDING}
+        tier.release()
+        while not made.counters["locations_granted"]:
+            await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "time", lambda: now + seconds)
+            (told,) = (await made.response(batched_fetch(0))).responses[0].partitions
+        grant = TaggedDialect().read_grant(told.tags, ["ApacheKafkaV1"])
+        assert grant is not None
+        assert grant.expires_in_ms is not None
+        assert 0 < grant.expires_in_ms <= left_ms
+
+    run(body, tier)
+    assert tier.url_ttls == [30.0] * (1 + (seconds > 30)), "a grant whose URLs have expired is made again"
+
+
 def test_a_later_request_is_bounded_by_its_own_probe() -> None:
     tier = HeldTier(0)
     unauthorized = data(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, high_watermark=-1)

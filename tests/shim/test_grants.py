@@ -85,7 +85,7 @@ def test_grants_have_ranges_and_the_brokers_offsets(granter: Granter, version: i
     assert (grant.segment_id, grant.format) == (SEGMENT.remote_log_segment_id.id, "ApacheKafkaV1")
     assert (grant.segment_size, grant.start_offset, grant.end_offset, grant.next_offset) == (10_000, 100, 199, 160)
     assert grant.leader_epochs == SEGMENT.segment_leader_epochs
-    assert grant.expires_in_ms == 30_000
+    assert 0 < (grant.expires_in_ms or 0) <= 30_000
     (told,) = response.responses[0].partitions
     assert (told.error_code, told.high_watermark, told.last_stable_offset, told.log_start_offset) == (0, 1000, 1000, 50)
     assert (told.aborted_transactions, told.preferred_read_replica, bytes(told.records or b"")) == ((), -1, b"")
@@ -393,9 +393,10 @@ def test_a_topic_with_a_policy_of_no_grants_goes_to_the_broker(granter: Granter,
 def test_a_topics_policy_sets_the_life_and_size_of_grants(granter: Granter, workers: ThreadPoolExecutor) -> None:
     control(granter, workers, {"orders.url_ttl": 7}, {})
     grant, _ = granter.granted(tagged_fetch())
-    assert (grant.expires_in_ms, granter.tier.url_ttls) == (7000, [7])
+    assert 0 < (grant.expires_in_ms or 0) <= 7000
+    assert granter.tier.url_ttls == [7]
     control(granter, workers, {"other.url_ttl": 7}, {})
-    assert granter.granted(tagged_fetch())[0].expires_in_ms == 30_000
+    assert 7000 < (granter.granted(tagged_fetch())[0].expires_in_ms or 0) <= 30_000
 
 
 def test_a_client_above_its_limit_is_not_granted(granter: Granter, workers: ThreadPoolExecutor) -> None:
