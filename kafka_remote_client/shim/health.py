@@ -12,6 +12,10 @@ A fault of the tier stops grants. It never makes ``readyz`` fail, because the br
 
 A check that raises has failed: plugins may raise any exception. The reported problem then has the exception's type and the
 place where it was raised, and not its text, which may hold a signed URL.
+
+A check may hang, as the read of a file system that does not answer does. So checks with a cached result run in a thread of
+their own, one at a time. Probes wait for its end, but not longer than 20 s after its beginning: else the probes of a hung check
+would use up the threads of the management listener, and ``livez`` would fail too.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from functools import partial
 from pathlib import Path
 
 from kafka_remote_client.clock import Clock
+from kafka_remote_client.threads import start_thread
 
 __all__ = ["READY_SECONDS", "TIER_SECONDS", "Check", "Health", "Kept", "unexpected"]
 
@@ -32,6 +37,7 @@ Check = Callable[[], str | None]
 READY_SECONDS = 5.0
 TIER_SECONDS = 10.0
 """The time for which a result is cached."""
+_PATIENCE_SECONDS = 20.0
 
 
 class Kept:
@@ -41,16 +47,31 @@ class Kept:
         self._check = check
         self._clock = clock
         self._seconds = seconds
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._began: float | None = None  # of the check that runs
         self._found: str | None = None
         self._until: float | None = None
 
     def __call__(self) -> str | None:
-        with self._lock:
-            if self._until is None or self._clock.monotonic() >= self._until:
-                self._found = self._check()
-                self._until = self._clock.monotonic() + self._seconds
-            return self._found
+        with self._changed:
+            now = self._clock.monotonic()
+            if self._began is None:
+                if self._until is not None and now < self._until:
+                    return self._found
+                self._began = now
+                if start_thread("kafka-remote-check", self._run) is None:
+                    self._began = None
+                    return "the system gives no thread for the check"
+            ended = self._changed.wait_for(lambda: self._began is None, max(0.0, self._began + _PATIENCE_SECONDS - now))
+            return self._found if ended else f"the check has not ended after {_PATIENCE_SECONDS:g} s"
+
+    def _run(self) -> None:
+        found = _found(self._check)
+        with self._changed:
+            self._found = found
+            self._until = self._clock.monotonic() + self._seconds
+            self._began = None
+            self._changed.notify_all()
 
 
 class Health:
@@ -61,11 +82,11 @@ class Health:
 
     def __init__(self, *, alive: Check, listening: Check, brokers: Check, tier: Check, clock: Clock) -> None:
         self._listening = partial(_found, listening)
-        self._brokers = Kept(partial(_found, brokers), clock, READY_SECONDS)
+        self._brokers = Kept(brokers, clock, READY_SECONDS)
         self.pages: dict[str, Check] = {
             "/livez": partial(_found, alive),
             "/readyz": lambda: self._listening() or self._brokers(),
-            "/tierz": Kept(partial(_found, tier), clock, TIER_SECONDS),
+            "/tierz": Kept(tier, clock, TIER_SECONDS),
         }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from kafka_remote_client.shim.health import Check, Health, Kept
@@ -30,6 +33,24 @@ def test_a_finding_is_kept_for_its_time() -> None:
     clock.now += 0.1
     assert kept() == "broken"
     assert told.asked == 2
+
+
+def test_a_check_that_hangs_holds_up_no_later_probe() -> None:
+    clock, begun, ends = ManualClock(), threading.Event(), threading.Event()
+
+    def hangs() -> str | None:
+        begun.set()
+        ends.wait(60)
+        return "broken"
+
+    kept = Kept(hangs, clock, 5.0)
+    with ThreadPoolExecutor(1) as probes:
+        first = probes.submit(kept)
+        assert begun.wait(60)
+        clock.now += 20.0
+        assert kept() == "the check has not ended after 20 s"
+        ends.set()
+        assert first.result() == kept() == "broken"
 
 
 def test_brokers_are_asked_each_5_s_and_the_tier_each_10_s() -> None:
