@@ -5,7 +5,8 @@
     KEY=VALUE        a setting; refused where KEY names a secret
     KEY=@FILE        a secret, read from a file; its last line end is left out
     KEY=env:NAME     a secret, read from an environment variable
-    @FILE            settings from a file, secrets included: lines KEY=VALUE; blank lines and # lines are left out
+    @FILE            settings from a file, secrets included: lines KEY=VALUE, with or without blanks around the equals sign;
+                     blank lines and # lines are left out
 
 ``@FILE`` and ``env:NAME`` as values have this meaning only for secrets. Any other setting has its literal value.
 """
@@ -19,7 +20,15 @@ from pathlib import Path
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["check_consumer_settings", "is_secret", "parse_settings", "read_secret", "read_text", "resolve_secret"]
+__all__ = [
+    "check_consumer_settings",
+    "is_secret",
+    "parse_line",
+    "parse_settings",
+    "read_secret",
+    "read_text",
+    "resolve_secret",
+]
 
 _SECRET = re.compile(
     r"(?:^|[._])(?:password|passphrase|secret)$"
@@ -45,7 +54,7 @@ def parse_settings(given: Sequence[str], option: str = "--metadata-consumer") ->
     settings: dict[str, str] = {}
     for argument in given:
         if argument.startswith("@"):
-            settings.update(_pair(line, f"{option}: {argument[1:]}") for line in _lines(argument[1:]))
+            settings.update(parse_line(line, f"{option}: {argument[1:]}") for line in _lines(argument[1:]))
         else:
             name, value = _pair(argument, option)
             settings[name] = _secret(name, value, option) if is_secret(name) else value
@@ -95,6 +104,12 @@ def resolve_secret(name: str, value: str, where: str) -> str:
             raise ConfigurationError(f"{where}: {name}: the environment variable is not set")
         return found
     return value
+
+
+def parse_line(line: str, where: str) -> tuple[str, str]:
+    """Key and value of a line ``KEY=VALUE``; blanks around both do not count. Raises ConfigurationError without the line."""
+    name, value = _pair(line, where)
+    return name, value.strip()
 
 
 def _secret(name: str, value: str, option: str) -> str:

@@ -163,4 +163,4 @@ def _pair(line: str, where: str, *, by_pattern: bool) -> tuple[str, str]:
     key, separator, value = line.rpartition("=") if by_pattern else line.partition("=")
     if not separator or not key:
         raise ConfigurationError(f"{where} must have the form KEY=VALUE")
-    return key.strip(), value
+    return key.strip(), value.strip()

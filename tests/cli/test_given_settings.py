@@ -30,6 +30,14 @@ def test_a_file_of_settings_may_hold_secrets(tmp_path: Path) -> None:
     assert parse_settings(["sasl.username=you", f"@{file}"]) == {"sasl.password": CANARY, "sasl.username": "me"}
 
 
+def test_blanks_around_the_equals_sign_of_a_line_do_not_count(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol = SASL_SSL\nsasl.username\t=\tme \nclient.id =\n")
+    found = {"security.protocol": "SASL_SSL", "sasl.username": "me", "client.id": ""}
+    assert parse_settings([f"@{file}"]) == found
+    assert parse_settings(["client.id= me"]) == {"client.id": " me"}, "an argument is literal"
+
+
 @pytest.mark.fault("S15")
 @pytest.mark.parametrize(
     "name",

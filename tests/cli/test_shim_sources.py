@@ -70,6 +70,17 @@ def test_flags_precede_environment_and_file() -> None:
     )
 
 
+def test_blanks_around_the_equals_sign_of_a_line_do_not_count(secret: str) -> None:
+    lines = {
+        "METADATA_CONSUMER": f" sasl.username = me\nsasl.password = @{secret}\n",
+        "TOPIC_POLICIES": "audit-*.grant = never",
+    }
+    assert read_environment({f"KAFKA_REMOTE_SHIM_{name}": text for name, text in lines.items()}) == {
+        "metadata_consumer": {"sasl.username": "me", "sasl.password": KEY},
+        "topic_policies": {"audit-*.grant": "never"},
+    }
+
+
 def test_secrets_are_read_from_files(tmp_path: Path, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "hush")
     assert toml(tmp_path, f'signing_key_file = "{secret}"') == {"signing_key": KEY.encode()}
