@@ -45,7 +45,7 @@ class VerbOption:
 def read_options(path: str) -> dict[str, Any]:
     """The content of a file in TOML. Raises ConfigurationError for one that cannot be read or is not TOML."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"--config: {path} cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

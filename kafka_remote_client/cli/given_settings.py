@@ -76,9 +76,12 @@ def check_consumer_settings(settings: Mapping[str, object]) -> None:
 
 
 def read_text(path: str) -> str:
-    """The text of a file. Raises ConfigurationError, which names it and shows nothing of it, if it cannot be read."""
+    """The text of a file, without a byte order mark.
+
+    Raises ConfigurationError, which names the file and shows nothing of it, if it cannot be read.
+    """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigurationError(f"{path} cannot be read: {reason}") from None

@@ -45,7 +45,7 @@ def _from_file(file: str | None) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        read = json.loads(Path(file).read_text(encoding="utf-8"))
+        read = json.loads(Path(file).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"--options-file: {file} cannot be read: {error.strerror}") from None
     except ValueError:

@@ -126,7 +126,7 @@ def load_prices(path: str | None) -> PriceTable:
     if path is None:
         return parse_prices({})
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
         given = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
     except OSError as error:
         raise ConfigurationError(f"--prices: {path} cannot be read: {error.strerror}") from None

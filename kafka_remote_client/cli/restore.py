@@ -127,7 +127,7 @@ def read_assignment(path: str) -> ReplicaAssignment:
 
 def _text_of(path: str, where: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigurationError(f"{where} cannot be read: {error.strerror}") from None
     except ValueError:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kafka_remote_client.cli.configuration import read_options
 from kafka_remote_client.cli.given_settings import is_secret, parse_settings, read_secret
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.errors import ConfigurationError
 
 CANARY = "canary-of-a-secret"
@@ -28,6 +31,22 @@ def test_a_file_of_settings_may_hold_secrets(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"# for the shim\nsasl.password={CANARY}\n\n  sasl.username=me\n")
     assert parse_settings(["sasl.username=you", f"@{file}"]) == {"sasl.password": CANARY, "sasl.username": "me"}
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "windows"
+    file.write_bytes(b"\xef\xbb\xbfsasl.username=me\r\nclient.id=app\r\n")
+    assert parse_settings([f"@{file}"]) == {"sasl.username": "me", "client.id": "app"}
+    file.write_bytes(b"\xef\xbb\xbfcanary\r\n")
+    assert parse_settings([f"sasl.password=@{file}"]) == {"sasl.password": "canary"}
+    assert read_secret(str(file)) == "canary"
+
+
+@pytest.mark.parametrize("read", [read_options, read_config_file])
+def test_a_toml_file_may_begin_with_a_byte_order_mark(tmp_path: Path, read: Callable[[str], object]) -> None:
+    file = tmp_path / "windows.toml"
+    file.write_bytes(b"\xef\xbb\xbflayout = 'aiven'\r\n")
+    assert read(str(file)) == {"layout": "aiven"}
 
 
 def test_blanks_around_the_equals_sign_of_a_line_do_not_count(tmp_path: Path) -> None:
