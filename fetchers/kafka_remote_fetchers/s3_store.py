@@ -36,7 +36,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.plugin import ObjectInfo, ReadableStream
 from kafka_remote_client.settings import FETCHER_PREFIX
 from kafka_remote_fetchers._byte_range import WantedRange, bytes_between
-from kafka_remote_fetchers._range_client import RangeClient
+from kafka_remote_fetchers._range_client import RangeClient, range_header
 from kafka_remote_fetchers._s3_client import CONNECT_SECONDS, S3_SETTINGS, S3Client, S3Clients, S3Settings
 from kafka_remote_fetchers._s3_errors import s3_guarded
 from kafka_remote_fetchers._s3_ranges import S3Ranges
@@ -49,6 +49,7 @@ _READ_SECONDS = 60.0
 _CONNECT_TIMEOUT = "fetch.remote.connect.timeout.ms"
 _PIECE = 256 * 1024
 _CONTENT_RANGE = re.compile(r"bytes 0-0/([0-9]{1,18})", re.ASCII)
+_RANGE_OF_OBJECT = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})", re.ASCII)
 
 
 class S3Store:
@@ -66,10 +67,10 @@ class S3Store:
         self._ranges: S3Ranges | None = None  # made when it is needed: look-ups alone need none
 
     def get(self, key: str) -> bytes:
-        return self._object(key, None)
+        return self._object(key)
 
     def get_range(self, key: str, start: int, end: int) -> bytes:
-        return bytes_between(start, end, lambda: self._object(key, f"bytes={start}-{end - 1}"))
+        return bytes_between(start, end, lambda: self._object(key, WantedRange(start, end)))
 
     def open_range(self, key: str, start: int, end: int) -> ReadableStream:
         wanted, deadline = WantedRange.of(start, end), Deadline(self._clock, _READ_SECONDS)
@@ -135,12 +136,15 @@ class S3Store:
         answer["Body"].close()
         return answer
 
-    def _object(self, key: str, byte_range: str | None) -> bytes:
+    def _object(self, key: str, wanted: WantedRange | None = None) -> bytes:
         deadline = Deadline(self._clock, _READ_SECONDS)
 
         def read(client: S3Client, name: str) -> bytes:
-            body = self._get(client, name, byte_range)["Body"]
+            answer = self._get(client, name, None if wanted is None else range_header(wanted))
+            body = answer["Body"]
             try:
+                if wanted is not None:
+                    _check_range(answer.get("ContentRange", ""), wanted)
                 return s3_guarded(client.host, _read_all, body, deadline)
             finally:
                 body.close()
@@ -175,6 +179,16 @@ class S3Store:
         return s3_guarded(
             client.host, client.boto.list_objects_v2, Bucket=self._location.bucket, Prefix=self._location.prefix + prefix, **at
         )
+
+
+def _check_range(told: str, wanted: WantedRange) -> None:
+    """Raises InvalidStorageResponseError unless the answer has the range, cut at the end of the object."""
+    found = _RANGE_OF_OBJECT.fullmatch(told)
+    if found is None:
+        raise InvalidStorageResponseError("the store answered a range request without a single Content-Range")
+    start, last, size = map(int, found.groups())
+    if start != wanted.start or wanted.end is None or last + 1 != min(wanted.end, size):
+        raise InvalidStorageResponseError(f"the store returned bytes {start}-{last} instead of {wanted}")
 
 
 def _read_all(body: Any, deadline: Deadline) -> bytes:

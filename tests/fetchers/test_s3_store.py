@@ -22,7 +22,7 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.plugin import ObjectInfo, StreamingObjectStore, VersionedObjectStore
 from kafka_remote_client.registry import load_store
-from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, read_all, texts_of
+from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, multipart, read_all, texts_of, whole_object
 from tests.support.clocks import TickingClock
 from tests.support.locations import ManualClock
 from tests.support.s3_server import S3Server
@@ -219,6 +219,25 @@ def test_a_truncated_answer_is_unavailable(credentials: None) -> None:
         store = scripted(origin)
         with pytest.raises(RemoteStorageUnavailableError):
             store.get_range("a.log", 0, 1000)
+        store.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        whole_object(DATA),
+        multipart(),
+        Answer(headers={"Content-Range": None}),
+        Answer(headers={"Content-Range": f"bytes 10-19/{len(DATA)}"}),
+        Answer(headers={"Content-Range": f"bytes 5-20/{len(DATA)}"}),
+    ],
+)
+def test_an_answer_with_another_range_is_invalid(credentials: None, answer: Answer) -> None:
+    with ScriptedOrigin(otherwise=answer) as origin:
+        origin.objects["bucket/a.log"] = DATA
+        store = scripted(origin)
+        with pytest.raises(InvalidStorageResponseError):
+            store.get_range("a.log", 5, 15)
         store.close()
 
 
