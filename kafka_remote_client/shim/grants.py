@@ -321,7 +321,7 @@ class GrantingBroker:
         nbytes = sum(one.range.size for one in ranges)
         self._clients.charge(visit.client, nbytes)
         self._counters.granted.add(visit.client, topic, ranges=len(ranges), nbytes=nbytes)
-        _tell(resolved, tagged, visit)
+        _tell(resolved, tagged, visit, ranges=len(ranges), nbytes=nbytes)
         return _Decided(granted, expires_at)
 
     async def _list(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> _Decided:
@@ -443,7 +443,7 @@ def _is_the_answer(data: PartitionData) -> bool:
     return bool(data.error_code) or fetch.DIVERGING_EPOCH_TAG in data.tags
 
 
-def _tell(resolved: ResolvedSegment, tagged: TaggedPartition, visit: _Visit) -> None:
+def _tell(resolved: ResolvedSegment, tagged: TaggedPartition, visit: _Visit, *, ranges: int, nbytes: int) -> None:
     segment = resolved.metadata.remote_log_segment_id
     audit(
         Granted(
@@ -454,8 +454,8 @@ def _tell(resolved: ResolvedSegment, tagged: TaggedPartition, visit: _Visit) -> 
             partition=segment.topic_id_partition.partition,
             offset=tagged.offset,
             next_offset=resolved.next_offset,
-            ranges=len(resolved.ranges),
-            bytes=sum(one.size for one in resolved.ranges),
+            ranges=ranges,
+            bytes=nbytes,
             segment=segment.id,
         )
     )

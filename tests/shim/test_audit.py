@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 import pytest
 
+from kafka_remote_client.remote_log.layout import LocatedSegment
+from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim.audit import AUDIT_FIELDS
 from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.grant_limits import GrantLimits
@@ -38,6 +40,23 @@ def test_grants_are_logged_and_add_up_to_the_counters(caplog: pytest.LogCaptureF
     assert (first["topic"], first["partition"], first["offset"], first["next_offset"]) == ("orders", 3, 120, 160)
     assert f"segment={json.dumps(first['segment'])}" in lines[0].getMessage()
     assert "http" not in caplog.text
+
+
+class JoiningTier(FakeTier):
+    """A layout with chunks that span several ranges of the window."""
+
+    def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
+        return super().locate(attrs.evolve(resolved, ranges=(resolved.span,), range_offsets=resolved.range_offsets[:1]))
+
+
+def test_ranges_that_a_layout_joins_are_logged_as_they_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+    counters = Counters()
+    with caplog.at_level(logging.INFO, LOGGER), ThreadPoolExecutor(2) as workers:
+        broker = GrantingBroker(JoiningTier(), GrantLimits(3000, 5000, 30.0), counters, workers)
+        assert asyncio.run(broker.answer(client_request(tagged_fetch()), FakeAsk()))
+    (line,) = caplog.records
+    told = getattr(line, "audit_ranges"), getattr(line, "audit_bytes")  # noqa: B009 - not attributes of all records
+    assert told == (counters["ranges_granted"], counters["bytes_granted"]) == (1, 3500)
 
 
 def test_nothing_is_logged_below_the_audit_level(caplog: pytest.LogCaptureFixture) -> None:
