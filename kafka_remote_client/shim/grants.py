@@ -54,11 +54,7 @@ from kafka_remote_client.errors import DirectFetchError, ProtocolError
 from kafka_remote_client.location.leader_check import LeaderCheck, only_partition, readable_end
 from kafka_remote_client.location.probes import NotGrantedError, Probe, ProbeKind, Probes
 from kafka_remote_client.location_question import LocationQuestion
-from kafka_remote_client.model import (
-    AbortedTransaction,
-    GrantedRange,
-    NotRemote,
-)
+from kafka_remote_client.model import AbortedTransaction, GrantedRange, NotRemote
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.dialect import SegmentGrant, may_request_location, needs_large_positions
@@ -351,14 +347,17 @@ class GrantingBroker:
     ) -> tuple[ResolvedSegment, LocatedSegment]:
         end = readable_end(data, tagged.offset, tagged.isolation_level)
         topic_id = await visit.topic_ids.of(tagged)
-        found = await self._lookups.answer(visit.connection, self._question(tagged, topic_id, data.log_start_offset, end))
+        question = self._question(tagged, topic_id, data.log_start_offset, end, visit.partitions)
+        found = await self._lookups.answer(visit.connection, question)
         if isinstance(found, NotRemote):
             raise NotGrantedError(found.reason)
         return found
 
-    def _question(self, tagged: TaggedPartition, topic_id: UUID, log_start: int, end: int) -> LocationQuestion:
+    def _question(
+        self, tagged: TaggedPartition, topic_id: UUID, log_start: int, end: int, partitions: int
+    ) -> LocationQuestion:
         """Returns a client's question within the broker's bounds. The topic's name may be empty."""
-        max_bytes, range_bytes = self._limits.window(tagged.wanted.max_bytes, tagged.wanted.range_bytes)
+        max_bytes, range_bytes = self._limits.window(tagged.wanted.max_bytes, tagged.wanted.range_bytes, partitions)
         return LocationQuestion(
             topic=tagged.topic.topic,
             topic_id=topic_id,

@@ -19,14 +19,14 @@ from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import IsolationLevel, NotRemote
 from kafka_remote_client.protocol import fetch
 from kafka_remote_client.protocol.api_keys import ApiKey
-from kafka_remote_client.protocol.dialect import TaggedDialect
+from kafka_remote_client.protocol.dialect import MOST_PARTITIONS, TaggedDialect
 from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.headers import encode_response_header
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim import grants
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
-from kafka_remote_client.shim.grant_limits import GrantLimits
+from kafka_remote_client.shim.grant_limits import MOST_RANGES, GrantLimits
 from kafka_remote_client.shim.grants import GrantingBroker
 from kafka_remote_client.shim.server import Shim
 from tests.shim.test_client_connection import echo, heartbeat
@@ -320,6 +320,20 @@ def test_without_a_wait_only_known_locations_are_answered(wait: int) -> None:
         assert told == {0: PENDING, 1: PENDING, 2: refused[0], 3: refused[1]}
 
     run(body, HeldTier(0, 1))
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_batch_gets_no_more_ranges_than_one_partition() -> None:
+    tier = HeldTier()
+    wanted = {"batched": True, "range_bytes": 1}
+
+    async def body(made: Batches) -> None:
+        made.broker.reload(GrantLimits(), {})
+        await made.response(batched_fetch(*range(MOST_PARTITIONS), max_bytes=1 << 40, wanted=wanted))
+
+    run(body, tier)
+    assert len(tier.calls) == MOST_PARTITIONS
+    assert sum(question.max_bytes // question.range_bytes for question in tier.calls) == MOST_RANGES
 
 
 def test_a_batch_of_the_maximum_size_is_answered() -> None:

@@ -32,6 +32,14 @@ def test_a_window_has_the_requested_size_within_the_limits(wanted: tuple[int, in
     assert GrantLimits(3000, 5000).window(*wanted) == window
 
 
+@pytest.mark.parametrize(("partitions", "ranges"), [(1, 4096), (2, 2048), (128, 32)])
+def test_partitions_of_a_batch_share_the_ranges_of_an_answer(partitions: int, ranges: int) -> None:
+    limits = GrantLimits()
+    assert limits.window(1 << 40, 1, partitions) == (64 * KIB * ranges, 64 * KIB)
+    assert limits.window(2048 * KIB, 64 * KIB, partitions) == (2048 * KIB, 64 * KIB), "windows of 32 ranges are never cut"
+    assert limits.window(1 << 40, 0, partitions) == (limits.max_grant_bytes, limits.range_bytes)
+
+
 def test_a_policy_makes_windows_smaller_and_never_larger() -> None:
     limits = GrantLimits(topics=topic_policies({"small.max_grant_bytes": 64 * KIB, "large.max_grant_bytes": 2048 * KIB}))
     assert limits.within(QUESTION, "small") == attrs.evolve(QUESTION, topic="small", max_bytes=64 * KIB, range_bytes=64 * KIB)
