@@ -68,9 +68,10 @@ def check_consumer_settings(settings: Mapping[str, object]) -> None:
     """
     from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 - shells complete options without librdkafka
 
-    local = {name: value for name, value in settings.items() if name != "bootstrap.servers"}
+    local = {name: value for name, value in settings.items() if name not in ("bootstrap.servers", "group.id")}
     try:
-        Consumer({"group.id": "kafka-remote", **local}).close()
+        # confluent_kafka ends the process for an empty group id.
+        Consumer({**local, "group.id": "kafka-remote"}).close()
     except KafkaException as error:
         raise ConfigurationError(f"librdkafka rejects the settings of the consumer: {error.args[0].str()}") from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_remote_client.cli.configuration import read_options
-from kafka_remote_client.cli.given_settings import is_secret, parse_settings, read_secret
+from kafka_remote_client.cli.given_settings import check_consumer_settings, is_secret, parse_settings, read_secret
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.errors import ConfigurationError
@@ -55,6 +55,12 @@ def test_blanks_around_the_equals_sign_of_a_line_do_not_count(tmp_path: Path) ->
     found = {"security.protocol": "SASL_SSL", "sasl.username": "me", "client.id": ""}
     assert parse_settings([f"@{file}"]) == found
     assert parse_settings(["client.id= me"]) == {"client.id": " me"}, "an argument is literal"
+
+
+def test_an_empty_group_id_does_not_end_the_process() -> None:
+    check_consumer_settings({"group.id": "", "client.id": "app"})
+    with pytest.raises(ConfigurationError, match="librdkafka rejects"):
+        check_consumer_settings({"group.id": "", "client.di": "app"})
 
 
 @pytest.mark.fault("S15")
