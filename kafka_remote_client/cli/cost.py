@@ -270,11 +270,18 @@ def _cost(
     write_megabytes_per_second: Annotated[
         float | None,
         typer.Option(
-            "--write-megabytes-per-second", min=0, help="Show what a topic costs a month that is written at this rate."
+            "--write-megabytes-per-second",
+            min=0,
+            max=options.LONGEST,
+            help="Show what a topic costs a month that is written at this rate.",
         ),
     ] = None,
-    retention_days: Annotated[float, typer.Option("--retention-days", min=0, help="Days that the topic is kept.")] = 30.0,
-    local_days: Annotated[float, typer.Option("--local-days", min=0, help="Days of them on brokers' disks.")] = 1.0,
+    retention_days: Annotated[
+        float, typer.Option("--retention-days", min=0, max=options.LONGEST, help="Days that the topic is kept.")
+    ] = 30.0,
+    local_days: Annotated[
+        float, typer.Option("--local-days", min=0, max=options.LONGEST, help="Days of them on brokers' disks.")
+    ] = 1.0,
     print_prices: Annotated[bool, typer.Option("--print-prices", help="Print the default price table, to edit it.")] = False,
     output: options.Output = OutputFormat.TEXT,
 ) -> None:

@@ -179,6 +179,9 @@ def test_bill_of_the_worked_example_is_a_table(capsys: pytest.CaptureFixture[str
         (["delrec", "--store", "{store}", "--storage-class", "cold"], "unknown storage class 'cold'"),
         (["delrec", "--store", "{store}", "--reader", "moon"], "'moon' is not one of"),
         (["--write-megabytes-per-second", "1", "--prices", "{store}"], "cannot be read"),
+        (["--write-megabytes-per-second", "inf"], "Invalid value for '--write-megabytes-per-second'"),
+        (["--write-megabytes-per-second", "1", "--retention-days", "inf"], "Invalid value for '--retention-days'"),
+        (["--write-megabytes-per-second", "1", "--local-days", "1e300"], "Invalid value for '--local-days'"),
     ],
 )
 def test_wrong_use_of_cost_has_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], text: str) -> None:
