@@ -388,7 +388,7 @@ class ClientConnection(asyncio.Protocol):
             try:
                 async with asyncio.timeout(context.config.connect_timeout):
                     await loop.create_connection(lambda: self._broker, host, port, ssl=context.broker_tls)
-            except OSError as error:  # also TimeoutError
+            except (OSError, UnicodeError, OverflowError) as error:  # also TimeoutError; a name or port that cannot exist
                 # A TLS error does not go away by itself, and no client causes it.
                 level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
                 _LOG.log(level, "broker %s:%d cannot be reached: %s", host, port, error)

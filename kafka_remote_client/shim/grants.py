@@ -353,9 +353,7 @@ class GrantingBroker:
             raise NotGrantedError(found.reason)
         return found
 
-    def _question(
-        self, tagged: TaggedPartition, topic_id: UUID, log_start: int, end: int, partitions: int
-    ) -> LocationQuestion:
+    def _question(self, tagged: TaggedPartition, topic_id: UUID, log_start: int, end: int, partitions: int) -> LocationQuestion:
         """Returns a client's question within the broker's bounds. The topic's name may be empty."""
         max_bytes, range_bytes = self._limits.window(tagged.wanted.max_bytes, tagged.wanted.range_bytes, partitions)
         return LocationQuestion(

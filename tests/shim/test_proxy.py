@@ -439,3 +439,15 @@ def test_a_client_accepted_during_the_stop_is_disconnected(turns: int) -> None:
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(1) == b""
     assert [str(warning.message) for warning in told] == []
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64])
+def test_a_name_that_no_host_can_have_is_an_unreachable_broker(host: str) -> None:
+    with ScriptedBroker(echo) as broker:
+        with Shim(ShimConfig(f"{host}:9092,{broker.address}")) as shim, RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1, b"hello"))
+            assert client.read().endswith(b"hello")
+        with Shim(ShimConfig(f"{host}:9092")) as shim, RawClient(shim.bootstrap_servers) as client:
+            client.send(heartbeat(1))
+            assert client.closed()
+            assert shim.metrics()["connections_dropped.upstream"] == 1
