@@ -25,6 +25,7 @@ class ClientRequest:
 
     ``secure``: whether it came over an encrypted connection, so that the answer may hold secrets. ``client``: the address and
     port that the client connected from. ``principal``: the subject of the certificate that it showed to the shim, "" = none.
+    ``connection``: with ``client`` it tells connections apart; behind NAT several clients may have one address and port.
     """
 
     header: RequestHeader
@@ -32,6 +33,7 @@ class ClientRequest:
     secure: bool = False
     client: str = ""
     principal: str = ""
+    connection: int = 0
 
 
 class Ask(Protocol):

@@ -413,8 +413,8 @@ class ClientConnection(asyncio.Protocol):
 
     async def _work(self, claim: ClaimedRequest) -> None:
         try:
-            secure = self._context.listener_tls is not None
-            known = attrs.evolve(claim.request, secure=secure, client=self._client_address, principal=self._principal())
+            secure, client = self._context.listener_tls is not None, self._client_address
+            known = attrs.evolve(claim.request, secure=secure, client=client, principal=self._principal(), connection=id(self))
             result = await self._context.strategy.answer(known, partial(self._ask, claim))
         except DirectFetchError as error:
             _LOG.info("closing the connection of %s: %s", self.peer, error)

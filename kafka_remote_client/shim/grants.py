@@ -125,7 +125,7 @@ class _Visit:
     ``lineage`` asks the broker on behalf of all partitions of the request.
     """
 
-    connection: str
+    connection: tuple[str, int]
     client_id: str
     principal: str
     client: str
@@ -228,7 +228,7 @@ class GrantingBroker:
         lineage = JoinedProbes(partial(self._fetch, ask))
         client_id = request.header.client_id or ""
         visit = _Visit(
-            request.client,
+            (request.client, request.connection),
             client_id,
             request.principal,
             client_name(request.principal, client_id, request.client),
@@ -446,7 +446,7 @@ def _tell(resolved: ResolvedSegment, tagged: TaggedPartition, visit: _Visit, *, 
         Granted(
             principal=visit.principal,
             client_id=visit.client_id,
-            client=visit.connection,
+            client=visit.connection[0],
             topic=segment.topic_id_partition.topic,
             partition=segment.topic_id_partition.partition,
             offset=tagged.offset,

@@ -60,7 +60,7 @@ class Lookups(Generic[_T]):
         self._timeout = timeout
         self._running: dict[Hashable, tuple[LocationQuestion, _Work[_T]]] = {}
 
-    async def answer(self, connection: str, question: LocationQuestion) -> _T:
+    async def answer(self, connection: Hashable, question: LocationQuestion) -> _T:
         """Returns the look-up's result. Raises its errors, and NotGrantedError past the deadline.
 
         Cancellation leaves the look-up running. ``connection``: the name of the client's connection.

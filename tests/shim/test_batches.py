@@ -280,6 +280,29 @@ def test_a_kept_grant_has_the_life_that_is_left_of_its_urls(seconds: float, left
     assert tier.url_ttls == [30.0] * (1 + (seconds > 30)), "a grant whose URLs have expired is made again"
 
 
+def test_connections_from_one_port_share_no_decision() -> None:
+    """Two clients behind NAT may have one address and port, on listeners of different brokers."""
+    tier, broker = HeldTier(), FakeAsk()
+
+    async def silent(api_key: int, version: int, body: Any) -> memoryview:
+        if broker.fetches:
+            await asyncio.Event().wait()
+        return await broker(api_key, version, body)
+
+    async def body(made: Batches) -> None:
+        async def told(connection: int, ask: Any, wait: int) -> str | fetch.PartitionData:
+            request = client_request(batched_fetch(0, max_wait_ms=wait))
+            known = attrs.evolve(request, client="192.0.2.1:5", connection=connection)
+            answer = await made.broker.answer(known, ask)
+            assert answer is not None
+            return kind(fetch.decode_response(answer, 13).responses[0].partitions[0])
+
+        assert await told(1, silent, 1) == PENDING
+        assert await told(2, FakeAsk(), 20_000) == GRANTED
+
+    run(body, tier)
+
+
 def test_a_later_request_is_bounded_by_its_own_probe() -> None:
     tier = HeldTier(0)
     unauthorized = data(partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, high_watermark=-1)
