@@ -16,7 +16,9 @@ References: docs/cli.md; the last two are what shells show for SIGINT and SIGPIP
 
 from __future__ import annotations
 
+import codecs
 import errno
+import io
 import os
 import sys
 
@@ -31,6 +33,7 @@ def run(arguments: list[str] | None = None) -> None:
     """Runs the command and exits with its status."""
     output_closed = sys.stdout is None
     _open_closed_streams()
+    _write_utf_8()
     try:
         status = _status(arguments)
         if status != _INTERRUPTED:
@@ -65,6 +68,13 @@ def _open_closed_streams() -> None:
                 os.close(nowhere)
     sys.stdout = sys.stdout or open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 - until the process ends
     sys.stderr = sys.stderr or open(2, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 - as above
+
+
+def _write_utf_8() -> None:
+    """Makes standard output UTF-8, as JSON is, in every locale: records have any characters, and so do their headers."""
+    output = sys.stdout
+    if isinstance(output, io.TextIOWrapper) and codecs.lookup(output.encoding).name != "utf-8":
+        output.reconfigure(encoding="utf-8")
 
 
 def _status(arguments: list[str] | None) -> int:

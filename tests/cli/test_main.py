@@ -1,3 +1,4 @@
+import io
 import os
 import signal
 import subprocess
@@ -223,3 +224,14 @@ def test_shell_completes_verbs_and_values(typed: str, completed: str) -> None:
     command = [str(Path(sys.executable).with_name("kafka-remote"))]
     done = subprocess.run(command, env={**os.environ, **words}, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.split(), done.stderr, done.returncode) == ([completed], "", 0)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_standard_output_is_utf_8_in_every_locale(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="iso-8859-1"))
+    store = (golden_local() / "remote").as_uri()
+    with pytest.raises(SystemExit) as ended:
+        run(["dump", "epochs", "--store", store, "--value-format", "string", "--on-error", "column", "--output", output])
+    assert ended.value.code == 0
+    assert not written.getvalue().decode("utf-8").isascii()
