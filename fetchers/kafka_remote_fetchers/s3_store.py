@@ -48,8 +48,8 @@ _T = TypeVar("_T")
 _READ_SECONDS = 60.0
 _CONNECT_TIMEOUT = "fetch.remote.connect.timeout.ms"
 _PIECE = 256 * 1024
-_CONTENT_RANGE = re.compile(r"bytes 0-0/([0-9]{1,18})", re.ASCII)
-_RANGE_OF_OBJECT = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})", re.ASCII)
+_FIRST_BYTE = WantedRange(0, 1)
+_CONTENT_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})", re.ASCII)
 
 
 class S3Store:
@@ -86,10 +86,7 @@ class S3Store:
         answer = self._first_byte(key)
         if answer is None:
             return 0
-        found = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
-        if found is None:
-            raise InvalidStorageResponseError("the store answered without a single Content-Range")
-        return int(found[1])
+        return _object_size(answer, _FIRST_BYTE)
 
     def etag(self, key: str) -> str | None:
         answer = self._first_byte(key)
@@ -130,7 +127,7 @@ class S3Store:
     def _first_byte(self, key: str) -> Any:
         """The answer to a GET of it; None for an object without bytes."""
         try:
-            answer = self._asked(key, lambda client, name: self._get(client, name, "bytes=0-0"))
+            answer = self._asked(key, lambda client, name: self._get(client, name, _FIRST_BYTE))
         except RangeNotSatisfiableError:
             return None
         answer["Body"].close()
@@ -140,11 +137,11 @@ class S3Store:
         deadline = Deadline(self._clock, _READ_SECONDS)
 
         def read(client: S3Client, name: str) -> bytes:
-            answer = self._get(client, name, None if wanted is None else range_header(wanted))
+            answer = self._get(client, name, wanted)
             body = answer["Body"]
             try:
                 if wanted is not None:
-                    _check_range(answer.get("ContentRange", ""), wanted)
+                    _object_size(answer, wanted)
                 return s3_guarded(client.host, _read_all, body, deadline)
             finally:
                 body.close()
@@ -170,9 +167,9 @@ class S3Store:
                 raise
         return ask(renewed)
 
-    def _get(self, client: S3Client, name: str, byte_range: str | None) -> Any:
-        wanted = {} if byte_range is None else {"Range": byte_range}
-        return s3_guarded(client.host, client.boto.get_object, Bucket=self._location.bucket, Key=name, **wanted)
+    def _get(self, client: S3Client, name: str, wanted: WantedRange | None) -> Any:
+        ranged = {} if wanted is None else {"Range": range_header(wanted)}
+        return s3_guarded(client.host, client.boto.get_object, Bucket=self._location.bucket, Key=name, **ranged)
 
     def _page(self, client: S3Client, prefix: str, token: str | None) -> Any:
         at = {} if token is None else {"ContinuationToken": token}
@@ -181,14 +178,15 @@ class S3Store:
         )
 
 
-def _check_range(told: str, wanted: WantedRange) -> None:
-    """Raises InvalidStorageResponseError unless the answer has the range, cut at the end of the object."""
-    found = _RANGE_OF_OBJECT.fullmatch(told)
+def _object_size(answer: Mapping[str, Any], wanted: WantedRange) -> int:
+    """The size of the object. Raises InvalidStorageResponseError unless the answer has the range, cut at the object's end."""
+    found = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
     if found is None:
-        raise InvalidStorageResponseError("the store answered a range request without a single Content-Range")
+        raise InvalidStorageResponseError("the store answered without a single Content-Range")
     start, last, size = map(int, found.groups())
-    if start != wanted.start or wanted.end is None or last + 1 != min(wanted.end, size):
+    if (start, last + 1) != (wanted.start, size if wanted.end is None else min(wanted.end, size)):
         raise InvalidStorageResponseError(f"the store returned bytes {start}-{last} instead of {wanted}")
+    return size
 
 
 def _read_all(body: Any, deadline: Deadline) -> bytes:
