@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka_remote_client import arguments
-from kafka_remote_client.cli.given_settings import parse_settings, read_secret, read_text, resolve_secret
+from kafka_remote_client.cli.given_settings import parse_line, parse_settings, read_secret, read_text, resolve_secret
 from kafka_remote_client.cli.store_arguments import parse_encryption_keys
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.config import ShimConfig
@@ -119,7 +119,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _of_text(setting: ShimSetting, value: str, where: str) -> Any:
     if setting.type is dict:
         lines = (line.strip() for line in value.splitlines() if line.strip())
-        pairs = dict(_pair(line, where, by_pattern=setting.by_pattern) for line in lines)
+        pairs = dict((_pattern_pair if setting.by_pattern else parse_line)(line, where) for line in lines)
         return {key: resolve_secret(key, one, where) for key, one in pairs.items()}
     if setting.type is bytes:
         return value.encode()
@@ -142,7 +142,7 @@ def _of_flag(setting: ShimSetting, value: Any) -> Any:
     if setting.name == "encryption_keys":
         return parse_encryption_keys(value)
     if setting.by_pattern:
-        return dict(_pair(one, str(setting.flag), by_pattern=True) for one in value)
+        return dict(_pattern_pair(one, str(setting.flag)) for one in value)
     if setting.type is dict:
         return parse_settings(value, str(setting.flag))
     return _of_text(setting, value, str(setting.flag)) if setting.type is tuple else value
@@ -158,9 +158,9 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(one) for one in text.split(",") if one.strip())
 
 
-def _pair(line: str, where: str, *, by_pattern: bool) -> tuple[str, str]:
+def _pattern_pair(line: str, where: str) -> tuple[str, str]:
     """Patterns may contain ``=``, as the subject of a certificate does; values of their fields never do."""
-    key, separator, value = line.rpartition("=") if by_pattern else line.partition("=")
+    key, separator, value = line.rpartition("=")
     if not separator or not key:
         raise ConfigurationError(f"{where} must have the form KEY=VALUE")
     return key.strip(), value.strip()

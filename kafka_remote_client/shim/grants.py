@@ -40,6 +40,7 @@ References: KIP-1248, KIP-1254, docs/wire-format.md.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
@@ -138,24 +139,21 @@ class _Visit:
 
 @attrs.frozen
 class _Decided:
-    """The answer on a partition. ``expires_at``: when the URLs of a grant expire, in the loop's time; ``None`` = no grant."""
+    """The answer on a partition. ``expires_at``: when the URLs of a grant expire, in the loop's time; never without a grant."""
 
     data: PartitionData
-    expires_at: float | None = None
+    expires_at: float = math.inf
 
     @property
-    def is_expired(self) -> bool:
-        return self.expires_at is not None and self._seconds_left <= 0
+    def seconds_left(self) -> float:
+        return self.expires_at - asyncio.get_running_loop().time()
 
     def told(self) -> PartitionData:
         """The answer, written now: with the life that is left of the URLs."""
-        if self.expires_at is None:
+        left = self.seconds_left
+        if left == math.inf:
             return self.data
-        return attrs.evolve(self.data, tags=DIALECT.expiring(self.data.tags, max(0, int(self._seconds_left * 1000))))
-
-    @property
-    def _seconds_left(self) -> float:
-        return (self.expires_at or 0) - asyncio.get_running_loop().time()
+        return attrs.evolve(self.data, tags=DIALECT.expiring(self.data.tags, max(0, int(left * 1000))))
 
 
 class GrantingBroker:
@@ -285,7 +283,7 @@ class GrantingBroker:
             return self._unless_refused(answer(one, data, visit))
 
         decided = await self._decisions.of(key, question, data, decide)
-        if decided is not None and decided.is_expired:  # the client asked again too late
+        if decided is not None and decided.seconds_left <= 0:  # the client asked again too late
             decided = await self._decisions.of(key, question, data, decide)
         return data if decided is None else _within(decided.told(), data)
 

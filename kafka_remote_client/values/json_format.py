@@ -32,6 +32,9 @@ MAX_DEPTH = 100
 _FIELD = "v"
 _BEFORE, _AFTER, _NOTHING = (binary_scalar(text) for text in (b'{"v":[', b"]}\n", b""))
 _IN_OBJECT, _AFTER_OBJECT = (binary_scalar(text) for text in (b'{"v":{"w":', b"}}\n"))
+_ANY_OBJECT = pyarrow.json.ParseOptions(
+    explicit_schema=pa.schema([(_FIELD, pa.struct([]))]), newlines_in_values=True, unexpected_field_behavior="ignore"
+)
 _TWO_LISTS = r"(?s)\]\s*,.*:\s*\["
 """In each value that ends our list and begins another one."""
 _ONE = int_scalar(1)
@@ -70,11 +73,6 @@ def json_parser(kind: pa.DataType | None = None) -> Parse:
         return values
 
     return parse
-
-
-_ANY_OBJECT = pyarrow.json.ParseOptions(
-    explicit_schema=pa.schema([(_FIELD, pa.struct([]))]), newlines_in_values=True, unexpected_field_behavior="ignore"
-)
 
 
 def _read(text: pa.Array, options: pyarrow.json.ParseOptions) -> pa.Table:

@@ -119,11 +119,11 @@ class OddHeaders:
 
 def test_only_the_chosen_columns_of_messages_are_read() -> None:
     names = ("value", "key", "offset", "timestampType")
-    found = from_messages([OddHeaders()], TP, names)  # type: ignore[list-item]
+    found = from_messages([OddHeaders()], TP, names)  # type: ignore[list-item] # a stand-in
     assert found.schema.names == list(names)
     assert found.to_pylist() == [{"value": None, "key": b"k", "offset": 7, "timestampType": 0}]
 
 
 def test_a_header_name_that_cannot_be_read_is_refused_with_its_place() -> None:
     with pytest.raises(UnsupportedFormatError, match=r"t-3 at offset 7: .* header .* not UTF-8"):
-        from_messages([OddHeaders()], TP, ("key", "headers"))  # type: ignore[list-item]
+        from_messages([OddHeaders()], TP, ("key", "headers"))  # type: ignore[list-item] # a stand-in
