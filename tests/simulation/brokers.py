@@ -2,8 +2,7 @@
 
 Logs, tasks and answers are those of ``tiered_cluster`` and ``tiered_kafka``. Here is what happens to them, at random times:
 producers append and end transactions, segments are copied and expire, records are deleted, leaders change, cleanly or not,
-leaders crash in the middle of a copy, the topic is deleted and created again. In worlds with consumers a log is never replaced
-after the start, because the invariants know one log.
+leaders crash in the middle of a copy, the topic is deleted and created again.
 """
 
 from __future__ import annotations
@@ -67,11 +66,12 @@ class StoredObjects:
 
 
 class Brokers:
-    """See the module. ``changed`` is called after logs have changed."""
+    """See the module. ``changed`` is called after logs have changed, ``deleted`` after the topic was deleted."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.changed: Callable[[], None] = lambda: None
+        self.deleted: Callable[[], None] = lambda: None
         self._chance = world.chance
         self._calm = False
         scenario, chance = world.scenario, world.chance
@@ -154,14 +154,14 @@ class Brokers:
                 world.tell("%d segments reach the tier", copied)
         if world.happens(scenario.elections):
             self._elect(partition)
-        if world.happens(scenario.unclean_elections) and not scenario.consumers:
+        if world.happens(scenario.unclean_elections):
             self._elect_uncleanly(partition)
         if world.happens(scenario.leader_crashes):
             self._crash(partition)
         if world.happens(scenario.segments_deleted * 2):
             log = self._logs.topic.partitions[partition.number].log
             self._delete_records(partition, chance.randint(log.log_start, log.high_watermark))
-        if world.happens(scenario.recreations / 4) and not scenario.consumers:
+        if world.happens(scenario.recreations / 4):
             self._recreate()
         for client in self.clients:
             self._permit(client)
@@ -224,7 +224,8 @@ class Brokers:
     def _recreate(self) -> None:
         self.world.seen.saw("topic-recreated")
         self.world.tell("the topic is deleted and created again")
-        self.topics.delete(TOPIC)
         for partition in self.partitions:
             partition.replace(ProducedLog())
+        self.topics.delete(TOPIC)
+        self.deleted()
         self._logs.create()

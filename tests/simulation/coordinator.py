@@ -83,6 +83,10 @@ class Coordinator:
             self._offsets[tp.partition] = tp.offset, UNKNOWN_EPOCH if tp.leader_epoch is None else tp.leader_epoch
         return None
 
+    def forget(self) -> None:
+        """The topic was deleted, and with it its committed offsets."""
+        self._offsets.clear()
+
     # -- members -----------------------------------------------------------------------------------------------------------
 
     def join(

@@ -20,11 +20,13 @@ stored offsets            only of assigned partitions; committed if they are pas
 assignments               giving up a partition commits its stored offset, with ``enable.auto.commit``
 out of range              the partition begins again where ``auto.offset.reset`` says
 log start                 as the last answered fetch told it, also in a later assignment; asked for without one
+leader epochs             where another log begins, a position with an epoch is validated: reading goes back to the
+                          epoch's end, or begins again as out of range; without an epoch it goes on where it is
 no READ                   a fetch brings nothing until the client may read again; librdkafka reports that as well
 ========================  ===========================================================================================
 
 References: ``rd_kafka_toppar_pause_resume``, ``rd_kafka_toppar_seek``, ``rd_kafka_q_serve_rkmessages``,
-``rd_kafka_purge_outdated_messages``, ``rd_kafka_commit``.
+``rd_kafka_purge_outdated_messages``, ``rd_kafka_commit``, ``rd_kafka_toppar_handle_OffsetForLeaderEpoch``.
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ def failure(code: int) -> KafkaException:
 class _State(Enum):
     STARTING = auto()
     LOOKING = auto()
+    VALIDATING = auto()
     ACTIVE = auto()
 
 
@@ -80,14 +83,16 @@ class _State(Enum):
 class _Toppar:
     """An assigned partition. ``start``: where a resume continues without a position. ``fetched``: the next offset to fetch.
 
-    ``held``: a rebalance waits for its callback.
+    ``held``: a rebalance waits for its callback. ``known_log``: the log that was the leader's when something happened last.
     """
 
     partition: LedPartition
     start: int
+    start_epoch: int = UNKNOWN_EPOCH
     state: _State = _State.STARTING
     version: int = 0
     fetched: int = OFFSET_INVALID
+    fetched_epoch: int = UNKNOWN_EPOCH
     position: int = OFFSET_INVALID
     position_epoch: int = UNKNOWN_EPOCH
     stored: tuple[int, int] = (OFFSET_INVALID, UNKNOWN_EPOCH)
@@ -95,6 +100,10 @@ class _Toppar:
     fetching: bool = False
     held: bool = False
     end_told_at: int = OFFSET_INVALID
+    known_log: ProducedLog = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.known_log = self.log
 
     @property
     def number(self) -> int:
@@ -203,12 +212,13 @@ class InnerModel(Consumer):
 
     def _start(self, partitions: list[TopicPartition]) -> None:
         for tp in partitions:
-            toppar = self._toppars[tp.partition] = _Toppar(self._world.brokers.partitions[tp.partition], tp.offset)
+            partition = self._world.brokers.partitions[tp.partition]
+            toppar = self._toppars[tp.partition] = _Toppar(partition, tp.offset, _epoch_of(tp))
             self._world.after(self._world.some(_START_SECONDS), partial(self._started, toppar))
 
     def _started(self, toppar: _Toppar) -> None:
         if self._has(toppar) and toppar.state is _State.STARTING:
-            self._begin_at(toppar, toppar.start)
+            self._begin_at(toppar, toppar.start, toppar.start_epoch)
 
     def _has(self, toppar: _Toppar) -> bool:
         return self._toppars.get(toppar.number) is toppar and not self._closed
@@ -262,29 +272,57 @@ class InnerModel(Consumer):
 
     # -- where partitions are read -----------------------------------------------------------------------------------------
 
-    def _begin_at(self, toppar: _Toppar, offset: int) -> None:
-        """The next fetch is at ``offset``; a logical one is looked up first."""
+    def _begin_at(self, toppar: _Toppar, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """The next fetch is at ``offset``, whose ``epoch`` is validated if it is known; a logical one is looked up first."""
+        toppar.start, toppar.start_epoch = offset, epoch
         if offset >= 0:
-            toppar.start = toppar.fetched = offset
+            toppar.fetched, toppar.fetched_epoch = offset, epoch
             toppar.state = _State.ACTIVE
+            self._validate(toppar)
             self._fetch(toppar)
             return
-        toppar.state, toppar.start = _State.LOOKING, offset
+        toppar.state = _State.LOOKING
         self._world.after(self._delay(), partial(self._looked_up, toppar, toppar.version))
 
     def _looked_up(self, toppar: _Toppar, version: int) -> None:
         if not self._has(toppar) or toppar.version != version or toppar.state is not _State.LOOKING:
             return
-        offset = toppar.start
+        offset, epoch = toppar.start, UNKNOWN_EPOCH
         if offset in (OFFSET_STORED, OFFSET_INVALID):
-            committed, _ = self._coordinator.committed(toppar.number)
+            committed, epoch = self._coordinator.committed(toppar.number)
             self._committed[toppar.number] = committed
             offset = committed if committed >= 0 else self._reset
         if offset == OFFSET_BEGINNING:
             offset = self._log_starts.get(toppar.number, toppar.partition.log_start)
+            toppar.log.gone_on_at.add(offset)
         elif offset < 0:
             offset = self._end(toppar)
-        self._begin_at(toppar, offset)
+        self._begin_at(toppar, offset, epoch)
+
+    def _validate(self, toppar: _Toppar) -> None:
+        """Asks the leader where the epoch of the position ends, if it may have another log. Until then nothing is fetched."""
+        if self._world.scenario.replaces_logs and toppar.state is _State.ACTIVE and toppar.fetched_epoch != UNKNOWN_EPOCH:
+            toppar.state = _State.VALIDATING
+            self._world.after(self._delay(), partial(self._validated, toppar, toppar.version))
+
+    def _validated(self, toppar: _Toppar, version: int) -> None:
+        if not self._has(toppar) or toppar.version != version or toppar.state is not _State.VALIDATING:
+            return
+        end = toppar.partition.end_of_epoch(toppar.fetched_epoch)
+        if end < 0:
+            self._world.seen.saw("broker-out-of-range")
+            self._begin_at(toppar, self._reset)
+        elif end < toppar.fetched:
+            self._world.seen.saw("broker-went-back")
+            toppar.log.gone_on_at.add(end)
+            start = toppar.start, toppar.start_epoch
+            self._drop_from(toppar, end)
+            self._begin_at(toppar, end)
+            if toppar.position < 0 and start[0] <= end:
+                toppar.start, toppar.start_epoch = start
+        else:
+            toppar.state = _State.ACTIVE
+            self._fetch(toppar)
 
     def seek(self, partition: TopicPartition) -> None:
         self._check_open()
@@ -294,7 +332,7 @@ class InnerModel(Consumer):
             raise failure(KafkaError._STATE)
         self._drop(toppar)
         toppar.position, toppar.position_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
-        self._begin_at(toppar, partition.offset)
+        self._begin_at(toppar, partition.offset, _epoch_of(partition))
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
@@ -316,18 +354,26 @@ class InnerModel(Consumer):
     def _stop_at_position(self, toppar: _Toppar) -> None:
         self._drop(toppar)
         if toppar.position >= 0:
-            toppar.start = toppar.position
+            toppar.start, toppar.start_epoch = toppar.position, toppar.position_epoch
 
     def _go_on(self, toppar: _Toppar) -> None:
         if toppar.state is not _State.STARTING:
             self._drop(toppar)
-            self._begin_at(toppar, toppar.start if toppar.position < 0 else toppar.position)
+            known = toppar.position, toppar.position_epoch
+            self._begin_at(toppar, *((toppar.start, toppar.start_epoch) if toppar.position < 0 else known))
 
     def _drop(self, toppar: _Toppar) -> None:
         toppar.version += 1
         toppar.queued = 0
         toppar.fetching = False
         toppar.end_told_at = OFFSET_INVALID
+
+    def _drop_from(self, toppar: _Toppar, offset: int) -> None:
+        """What is queued stays, if it is below ``offset``. librdkafka drops it, and then its records never come."""
+        kept = [op for op in self._ops if op.toppar is not toppar or 0 <= op.offset < offset]
+        toppar.queued -= len(self._ops) - len(kept)
+        toppar.end_told_at = OFFSET_INVALID
+        self._ops = deque(kept)
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         self._check_open()
@@ -342,8 +388,11 @@ class InnerModel(Consumer):
     # -- fetching ----------------------------------------------------------------------------------------------------------
 
     def log_changed(self) -> None:
-        """Called after logs have grown: fetches that waited at an end are answered."""
+        """Called after logs have grown or were replaced: fetches that waited at an end are answered."""
         for toppar in self._toppars.values():
+            if toppar.known_log is not toppar.log:
+                toppar.known_log = toppar.log
+                self._validate(toppar)
             self._fetch(toppar)
 
     def _end(self, toppar: _Toppar) -> int:
@@ -370,6 +419,8 @@ class InnerModel(Consumer):
             self._world.after(self._delay(), partial(self._arrived, toppar, version))
             return
         toppar.fetching = False
+        if toppar.state is _State.VALIDATING:  # the leader refused its epoch
+            return
         if not toppar.partition.log_start <= toppar.fetched <= toppar.log.end:
             self._world.seen.saw("broker-out-of-range")
             self._log_starts.pop(toppar.number, None)
@@ -384,6 +435,8 @@ class InnerModel(Consumer):
                 stamp, epoch = (TIMESTAMP_CREATE_TIME, entry.time_ms), entry.epoch
                 message = Message("orders", toppar.number, offset, None, entry.value, None, None, stamp, leader_epoch=epoch)
             self._queue(_Op(toppar, toppar.version, offset, entry.epoch, message))
+        if end > toppar.fetched:
+            toppar.fetched_epoch = toppar.log.epoch_before(end)
         toppar.fetched = end
         if end == log_end and self._announces_ends and toppar.end_told_at != end:
             toppar.end_told_at = end
@@ -451,7 +504,7 @@ class InnerModel(Consumer):
         if places and not known:
             raise failure(KafkaError._STATE)
         for toppar, tp in known:
-            toppar.stored = tp.offset, UNKNOWN_EPOCH if tp.leader_epoch is None else tp.leader_epoch
+            toppar.stored = tp.offset, _epoch_of(tp)
 
     def commit(
         self,
@@ -542,6 +595,10 @@ class InnerModel(Consumer):
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("Consumer closed")
+
+
+def _epoch_of(place: TopicPartition) -> int:
+    return UNKNOWN_EPOCH if place.leader_epoch is None else int(place.leader_epoch)
 
 
 def _at(number: int, offset: int, epoch: int) -> TopicPartition:

@@ -33,10 +33,12 @@ from tests.simulation.coordinator import Coordinator, Rebalance
 from tests.simulation.delivery_judge import DeliveryJudge
 from tests.simulation.inner_model import InnerModel
 from tests.simulation.judge import ViolationError
+from tests.simulation.replaced_log_judge import ReplacedLogJudge
 from tests.support.group_judgement import shared_badly
 from tests.support.history import History, Moved, Outcome, Produced, Record, Revoked
 from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
+from tests.support.invariants.violation import Violation
 from tests.support.recorder import RecordedConsumer
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ _STORE_SECONDS, _DUE_SECONDS = 0.01, 0.1
 """How often the thread of the delivery queue stores offsets, and asks for a poll of librdkafka."""
 _QUIET_SECONDS = 35.0
 """A world ends when no record has come for so long."""
+_OF_ONE_LOG = frozenset({"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I12"})
+"""The invariants that know one log for each partition. replaced_log_judge.py has their rules where it is replaced."""
 _LONGEST_WAIT_SECONDS = 30.0
 """The limit of I9: longer than all time-outs and pauses before the broker takes over."""
 
@@ -155,7 +159,9 @@ class Members:
             "auto.commit.interval.ms": chance.choice((50, 1_000, 5_000)),
             "partition.assignment.strategy": "cooperative-sticky" if world.scenario.cooperative else "range",
         }
-        self._deliveries = DeliveryJudge(world.brokers.partitions, self._level)
+        self._deliveries: DeliveryJudge | ReplacedLogJudge = DeliveryJudge(world.brokers.partitions, self._level)
+        if world.scenario.replaces_logs:
+            self._deliveries = ReplacedLogJudge(world.brokers.partitions, self._level, world.seen)
         self._calls: tuple[Callable[[_Application], None], ...] = (
             self._pause,
             self._resume,
@@ -170,6 +176,7 @@ class Members:
     def start(self) -> None:
         """Starts all applications."""
         self._world.brokers.changed = self._log_changed
+        self._world.brokers.deleted = self._deleted
         self._log_changed()
         for slot in range(self._world.scenario.consumers):
             if slot and self._world.scenario.grouped:
@@ -187,6 +194,7 @@ class Members:
                 self._resume_all(application)
         if self._world.clock.now - self._delivered_at < _QUIET_SECONDS:
             return False
+        self._deliveries.judge_ends()
         for application in self._running:
             self._close(application)
         return True
@@ -194,15 +202,22 @@ class Members:
     def judge_end(self) -> None:
         """Compares the whole history with the log. Raises ViolationError."""
         partitions = self._world.brokers.partitions
+        if self._world.scenario.replaces_logs:
+            found = violations(self._history, Oracle({}), without=_OF_ONE_LOG, seconds=_LONGEST_WAIT_SECONDS)
+            self._raise(found)
+            return
         records = {("orders", one.number): _records(one, self._level) for one in partitions}
         oracle = Oracle(records, {("orders", one.number): one.log.end for one in partitions})
-        found = violations(self._history, oracle, seconds=_LONGEST_WAIT_SECONDS)
-        if found:
-            raise ViolationError(found[0].invariant, "\n".join(map(str, found[:10])))
+        self._raise(violations(self._history, oracle, seconds=_LONGEST_WAIT_SECONDS))
         if self._world.scenario.grouped:
             wrong = shared_badly(self._history, oracle, {application.consumer.name for application in self._applications})
             if wrong:
                 raise ViolationError("group", "\n".join(wrong[:10]))
+
+    @staticmethod
+    def _raise(found: list[Violation]) -> None:
+        if found:
+            raise ViolationError(found[0].invariant, "\n".join(map(str, found[:10])))
 
     @property
     def _running(self) -> list[_Application]:
@@ -348,8 +363,19 @@ class Members:
 
     # -- the log -----------------------------------------------------------------------------------------------------------
 
+    def _deleted(self) -> None:
+        self._group.forget()
+        for group in self._groups.values():
+            group.forget()
+
     def _log_changed(self) -> None:
-        """Adds to the history what can be read from now on, and where the logs begin. Waiting fetches are answered."""
+        """Notes what can be read from now on, and where the logs begin. Waiting fetches are answered."""
+        if not self._world.scenario.replaces_logs:
+            self._note_logs()
+        for application in self._running:
+            application.direct.log_changed()
+
+    def _note_logs(self) -> None:
         for partition in self._world.brokers.partitions:
             start, log = self._noted[partition.number], partition.log
             end = self._noted[partition.number] = log.stable_end(self._level)
@@ -368,5 +394,3 @@ class Members:
             if partition.log_start > self._starts[partition.number]:
                 self._starts[partition.number] = partition.log_start
                 self._history.add(Moved, key=("orders", partition.number), log_start=partition.log_start)
-        for application in self._running:
-            application.direct.log_changed()

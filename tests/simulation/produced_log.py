@@ -37,7 +37,11 @@ class Entry:
 
 
 class ProducedLog:
-    """One version of a partition's log. The offset of an entry is its place. ``replaced_at``: when it ended to be the log."""
+    """One version of a partition's log. The offset of an entry is its place.
+
+    ``replaced_at``: when it ended to be the log, ``start``: its first offset then. ``shared``: how many entries it has in
+    common with the version before. ``gone_on_at``: where a model of librdkafka went on in it by itself.
+    """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries: list[Entry] = []
@@ -48,6 +52,9 @@ class ProducedLog:
         self.open: dict[int, int] = {}
         """First offsets of the transactions that have no outcome, by producer."""
         self.replaced_at = math.inf
+        self.start = 0
+        self.shared = 0
+        self.gone_on_at: set[int] = set()
         for entry in entries:
             self.add(entry)
 

@@ -115,6 +115,11 @@ class Scenario:
     follower_fails: float = 0.0
 
     @property
+    def replaces_logs(self) -> bool:
+        """Whether a leader may have another log than the one before."""
+        return bool(self.unclean_elections or self.recreations)
+
+    @property
     def config(self) -> RemoteFetchConfig:
         """The consumer's settings."""
         return RemoteFetchConfig(

@@ -16,6 +16,7 @@ from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.partition_read import Locate, PartitionRead
+from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.model import ByteRange
 from kafka_remote_client.shim.signing import SignatureRefusedError, SignedRequest, UrlSigner
 from tests.simulation import bugs
@@ -228,6 +229,15 @@ def loses_a_record(original: Callable[..., None]) -> Callable[..., None]:
     return wrong
 
 
+def skips_a_record(original: Callable[..., None]) -> Callable[..., None]:
+    """A bug: the broker continues one offset too late."""
+
+    def wrong(flow: PartitionFlow, end: ReadEnd) -> None:
+        original(flow, attrs.evolve(end, next_offset=end.next_offset + 1))
+
+    return wrong
+
+
 def reads_on_locally(original: Callable[..., Any]) -> Callable[..., Any]:
     """A bug: a read asks for a location wherever the local log begins."""
 
@@ -394,6 +404,27 @@ def test_a_bug_of_the_consumer_breaks_an_invariant(grouped: bool) -> None:
     assert failure.rule in {"I1", "I4"}
     calls = " pauses ", " seeks ", " assigns itself "
     assert any(call in text for _, text, _ in failure.story for call in calls)
+
+
+REPLACED = [
+    Scenario(seed, partitions=2, consumers=2, grouped=seed % 2 == 0, calls=0.1, unclean_elections=0.2, recreations=0.2)
+    for seed in range(7)
+]
+"""Scenarios of consumers whose logs are cut, and whose topic is created again."""
+
+
+def test_consumers_go_on_in_a_log_that_replaces_theirs() -> None:
+    seen = Occurrences()
+    for scenario in REPLACED:
+        World(scenario, seen).run()
+    assert all(seen[name] > 0 for name in ("broker-went-back", "consumer-changed-log", "topic-recreated", "tier-diverged"))
+
+
+def test_a_record_that_is_lost_where_a_log_is_replaced_is_found() -> None:
+    with planted("kafka_remote_client.consumer.partition_flow:PartitionFlow.ended", skips_a_record) as plant:
+        failure = next(found for scenario in REPLACED if (found := failure_of(scenario)) is not None)
+    assert plant.ran
+    assert failure.rule in {"I4", "I8"}
 
 
 def test_an_unknown_occurrence_is_an_error() -> None:

@@ -18,6 +18,7 @@ import attrs
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
 from kafka_remote_client.tiered_cluster import offset_lookup
 from kafka_remote_client.tiered_cluster.batches import Batch, Codec, Marker, Producer, Record, new_batch, new_marker
+from kafka_remote_client.tiered_cluster.epochs import end_offset_of
 from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 from kafka_remote_client.tiered_cluster.partition import Partition
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
@@ -149,9 +150,17 @@ class LedPartition:
         return ProducedJudge(name, self.log, level, position, end, versions=self.versions, opened_at=opened_at)
 
     def replace(self, log: ProducedLog) -> None:
-        """A leader has another log than the one before."""
-        self.log.replaced_at = self.logs.clock.now
+        """A leader has another log than the one before: the first entries of that, or none of a topic that is created again."""
+        self.log.replaced_at, self.log.start, log.shared = self.logs.clock.now, self.log_start, log.end
         self.versions.append(log)
+
+    def start_of(self, version: ProducedLog) -> int:
+        """The first offset of a version, at last."""
+        return self.log_start if version is self.log else version.start
+
+    def end_of_epoch(self, epoch: int) -> int:
+        """The leader's answer to OffsetForLeaderEpoch: where the epoch, or the last one before it, ends. -1: not known."""
+        return end_offset_of(self._led.lineage, epoch, self._led.end_offset)[1]
 
 
 class TopicLogs:
