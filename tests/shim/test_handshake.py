@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from asyncio.sslproto import SSLProtocol
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,9 @@ def test_the_time_out_covers_both_steps(tls: dict[str, Any]) -> None:
             halting.send(client_hello()[:-1])
             mute.send(client_hello())
             assert halting.closed()
-            while mute.socket.recv(1 << 14):
-                pass
+            with suppress(ConnectionResetError):  # the shim may not have read the hello when its time is over
+                while mute.socket.recv(1 << 14):
+                    pass
         wait_until(lambda: shim.metrics().get("connections_closed") == 2, "both to be closed")
         assert shim.metrics()["connections_dropped.tls"] == 2
 
