@@ -194,13 +194,17 @@ class DirectConsumer(Consumer):
         for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
             if callback is not None and not callable(callback):
                 raise TypeError(f"{name} expects a callable")
-        self._assignment.in_group = True
-        super().subscribe(
-            topics,
-            on_assign=self._assignment.assigning(on_assign),
-            on_revoke=self._assignment.revoking(on_revoke),
-            on_lost=self._assignment.revoking(on_lost or on_revoke, lost=True),
-        )
+        was_in_group, self._assignment.in_group = self._assignment.in_group, True
+        try:
+            super().subscribe(
+                topics,
+                on_assign=self._assignment.assigning(on_assign),
+                on_revoke=self._assignment.revoking(on_revoke),
+                on_lost=self._assignment.revoking(on_lost or on_revoke, lost=True),
+            )
+        except BaseException:
+            self._assignment.in_group = was_in_group
+            raise
         self._deliveries.serve_first()
 
     def unsubscribe(self) -> None:

@@ -88,6 +88,24 @@ def test_auto_commit_at_close_commits_only_what_was_handed_out(cluster: Embedded
     assert committed(cluster, group) == 7
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_refused_subscription_leaves_the_commit_at_close(cluster: EmbeddedCluster, group: str, plain: bool) -> None:
+    """The consumer has gone back before its committed offset, which only its end commits."""
+    settings = (plain_settings if plain else direct_settings)(cluster, group_id=group, enable_auto_commit=True)
+    consumer = confluent_kafka.Consumer(settings) if plain else Consumer(settings)
+    try:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 50)], asynchronous=False)
+        consumer.assign([WHOLE])
+        take(consumer, 1, by_poll)
+        consumer.seek(TopicPartition(TOPIC, 0, 0))
+        take(consumer, 7, by_poll)
+        with pytest.raises(KafkaException):
+            consumer.subscribe([""])
+    finally:
+        consumer.close()
+    assert committed(cluster, group) == 7
+
+
 def test_auto_commit_commits_while_a_partition_is_read_directly(cluster: EmbeddedCluster, group: str) -> None:
     settings = direct_settings(cluster, group_id=group, enable_auto_commit=True, auto_commit_interval_ms=50)
     with Consumer(settings) as consumer:
