@@ -419,7 +419,7 @@ class InnerModel(Consumer):
             self._world.after(self._delay(), partial(self._arrived, toppar, version))
             return
         toppar.fetching = False
-        if toppar.state is _State.VALIDATING:  # the leader refused its epoch
+        if toppar.state is not _State.ACTIVE:  # the leader refused its epoch
             return
         if not toppar.partition.log_start <= toppar.fetched <= toppar.log.end:
             self._world.seen.saw("broker-out-of-range")
