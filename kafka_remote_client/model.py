@@ -189,7 +189,8 @@ class RemoteLogSegmentMetadata:
     """What ``__remote_log_metadata`` says about a segment; also the argument of a fetcher.
 
     ``end_offset`` is inclusive. ``segment_leader_epochs`` is never empty and rises in both fields; its first entry starts
-    at ``start_offset``. ``custom_metadata`` is opaque and may hold a signed URL: its ``repr`` is redacted.
+    at ``start_offset``, or later if DeleteRecords moved the log's start into the segment before its upload.
+    ``custom_metadata`` is opaque and may hold a signed URL: its ``repr`` is redacted.
     ``broker_leader_epoch``: the epoch of the leader that copies it (KIP-1266); UNKNOWN_EPOCH in today's records.
     """
 

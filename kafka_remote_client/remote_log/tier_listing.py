@@ -239,7 +239,7 @@ class TierListing:
         lineages[segment.remote_log_segment_id] = lineage
         epochs = _cut(lineage, segment.start_offset, end_offset)
         if not epochs:
-            raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} ends before the segment")
+            raise CorruptIndexError(f"leader epoch checkpoint of {segment.remote_log_segment_id} begins after the segment")
         return _metadata(segment, end_offset, epochs, max_timestamp.result()), lineage.entries[-1].epoch
 
     def _end_offset(self, segment: ListedSegment, draft: RemoteLogSegmentMetadata) -> int:
@@ -327,8 +327,10 @@ def _metadata(
 
 
 def _cut(lineage: LeaderEpochLineage, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
-    """The lineage within ``[start_offset, end_offset]``, whose first entry begins there; empty if the lineage begins later."""
+    """The lineage within ``[start_offset, end_offset]``; empty if the lineage begins after it.
+
+    After DeleteRecords a leader knows no epoch below the log's start, which may lie inside the segments that it uploads next.
+    """
     first = lineage.epoch_for_offset(start_offset)
-    if first == UNKNOWN_EPOCH:
-        return ()
-    return (EpochEntry(first, start_offset), *(e for e in lineage if start_offset < e.start_offset <= end_offset))
+    later = tuple(e for e in lineage if start_offset < e.start_offset <= end_offset)
+    return later if first == UNKNOWN_EPOCH else (EpochEntry(first, start_offset), *later)

@@ -114,11 +114,17 @@ def check_segment(
         end = _walk(opened, opened.log, stored, best, indexes, claims, allow_offset_gaps=allow_offset_gaps)
     else:
         _compare_without_log(opened, indexes, best)
+    whole = end is not None and end.whole and end.batches > 0
+    last = _last_offset(stored, indexes, end if whole else None) if best is None else best.end_offset
+    # It may begin inside the segment: DeleteRecords moved the log's start there before the upload.
+    if indexes.lineage is not None and indexes.lineage.epoch_for_offset(last) == UNKNOWN_EPOCH:
+        words = f"{indexes.lineage} has no epoch for the segment's last offset {last}"
+        opened.report(opened.roles[ObjectKind.LEADER_EPOCH], FindingKind.LEADER_EPOCHS_MISMATCH, words)
+        indexes.lineage = None
     findings = tuple(finding_of(stored, role, problem) for role, problem in opened.problems)
     suspect = {FindingKind.LEADER_EPOCHS_MISMATCH, FindingKind.LEADER_EPOCHS_UNREADABLE}
     sound = indexes.lineage if suspect.isdisjoint(finding.kind for finding in findings) else None
-    whole = end is not None and end.whole and end.batches > 0
-    described = opened.described or _derived(stored, indexes, end if whole else None)
+    described = opened.described or _derived(stored, indexes, last)
     open_end = opened.described is None and not whole
     return SegmentReport(stored, findings, sound, opened.closed, described, indexes.lineage if open_end else None)
 
@@ -159,13 +165,6 @@ def _parse(opened: OpenSegment, stored: StoredSegment, best: RemoteLogSegmentMet
             opened.report(opened.roles[kind], UNREADABLE[kind], str(error))
     if ObjectKind.TRANSACTION_INDEX not in opened.indexes and not opened.problems:
         found.transactions = TransactionIndex()  # Kafka writes none that would be empty
-    lineage = found.lineage
-    if lineage is not None and lineage.epoch_for_offset(start) == UNKNOWN_EPOCH:
-        role = opened.roles[ObjectKind.LEADER_EPOCH]
-        opened.report(
-            role, FindingKind.LEADER_EPOCHS_MISMATCH, f"{lineage} has no epoch for the segment's first offset {start}"
-        )
-        found.lineage = None
     return found
 
 
@@ -270,17 +269,21 @@ def _compare_without_log(opened: OpenSegment, indexes: _Indexes, best: RemoteLog
             opened.report(opened.roles[ObjectKind.LEADER_EPOCH], FindingKind.LEADER_EPOCHS_MISMATCH, words)
 
 
-def _derived(stored: StoredSegment, indexes: _Indexes, end: LogEnd | None) -> RemoteLogSegmentMetadata | None:
-    """Returns metadata from the files, if no object describes the segment. Without ``end`` the indexes give a lower bound."""
+def _last_offset(stored: StoredSegment, indexes: _Indexes, end: LogEnd | None) -> int:
+    """Returns the segment's last offset by its files. Without ``end`` the indexes give a lower bound."""
+    if end is not None:
+        return end.next_offset - 1
+    last = stored.listed.start_offset
+    for index in (indexes.offsets, indexes.times):
+        last = max(last, index.last_entry().offset if index is not None else last)
+    return last
+
+
+def _derived(stored: StoredSegment, indexes: _Indexes, last: int) -> RemoteLogSegmentMetadata | None:
+    """Returns metadata from the files, if no object describes the segment, which ends at the offset ``last``."""
     if indexes.lineage is None:
         return None
     draft = draft_metadata(stored.listed, stored.sizes.get(LOG, 0))
-    last = draft.start_offset
-    if end is not None:
-        last = end.next_offset - 1
-    else:
-        for index in (indexes.offsets, indexes.times):
-            last = max(last, index.last_entry().offset if index is not None else last)
     epochs = tuple(_within(indexes.lineage, draft.start_offset, last))
     copying = RemoteLogSegmentState.COPY_SEGMENT_STARTED
     return attrs.evolve(draft, end_offset=last, segment_leader_epochs=epochs, state=copying)
@@ -288,7 +291,9 @@ def _derived(stored: StoredSegment, indexes: _Indexes, end: LogEnd | None) -> Re
 
 def _within(lineage: LeaderEpochLineage, start: int, end: int) -> Iterator[EpochEntry]:
     """Returns the lineage cut to a segment."""
-    yield EpochEntry(lineage.epoch_for_offset(start), start)
+    first = lineage.epoch_for_offset(start)
+    if first != UNKNOWN_EPOCH:
+        yield EpochEntry(first, start)
     for entry in lineage:
         if start < entry.start_offset <= end:
             yield entry

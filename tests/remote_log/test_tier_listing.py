@@ -11,6 +11,7 @@ from kafka_remote_client.model import EpochEntry, RemoteLogSegmentId, TopicIdPar
 from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
+from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.tier_listing import TierListing
 from tests.support.golden_metadata import golden_metadata, golden_store, live_partitions
 from tests.support.round_store import RoundStore
@@ -111,7 +112,7 @@ def test_a_segment_without_producer_snapshot_is_used(tier):
         (ObjectKind.LEADER_EPOCH, b"nonsense"),
         (ObjectKind.LEADER_EPOCH, checkpoint()),
         (ObjectKind.LEADER_EPOCH, checkpoint((2**31, 10))),
-        (ObjectKind.LEADER_EPOCH, checkpoint((0, 11))),
+        (ObjectKind.LEADER_EPOCH, checkpoint((0, 20))),
     ],
 )
 def test_a_damaged_segment_is_left_out_and_the_others_stay(tier, kind, data):
@@ -125,6 +126,16 @@ def test_a_damaged_segment_is_left_out_and_the_others_stay(tier, kind, data):
     ((listed, why),) = listing.damaged(TIP)
     assert listed.remote_log_segment_id == damaged.remote_log_segment_id
     assert why == listing.unreadable(TIP)[damaged.remote_log_segment_id]
+
+
+def test_a_segment_into_which_the_log_start_moved_is_used(tier):
+    tier.add([batch(0, 10), batch(10, 10)], number=1, epochs=[(2, 13)])
+    tier.add([batch(20, 10)], number=2, epochs=[(2, 20)], lineage=[(2, 13)])
+    one, two = TierListing(tier.store, LAYOUT).cache(TIP).list_all_remote_log_segments()
+    assert (one.start_offset, one.end_offset, one.segment_leader_epochs) == (0, 19, (EpochEntry(2, 13),))
+    assert two.segment_leader_epochs == (EpochEntry(2, 20),)
+    resolver = RemoteSegmentResolver(tier.store, LAYOUT)
+    assert [(s.start, s.end) for s in resolver.all_segments(TierListing(tier.store, LAYOUT).cache(TIP))] == [(13, 20), (20, 30)]
 
 
 def test_without_time_index_entries_the_highest_timestamp_is_unknown(tier):

@@ -231,8 +231,15 @@ DEFECTS = [
         "a checkpoint that begins too late",
         LOCAL,
         "epochs",
-        on(EPOCHS, "leader epoch checkpoint", lambda d: b"0\n1\n2 600\n"),
+        on(EPOCHS, "leader epoch checkpoint", lambda d: b"0\n1\n2 60000\n"),
         {K.LEADER_EPOCHS_MISMATCH: 1},
+    ),
+    Defect(
+        "a checkpoint that begins inside its segment, which is not the first",
+        LOCAL,
+        "epochs",
+        on(EPOCHS, "leader epoch checkpoint", lambda d: b"0\n1\n2 600\n"),
+        {K.OFFSET_GAP: 1},
     ),
     Defect(
         "a checkpoint, quick",

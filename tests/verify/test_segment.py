@@ -6,14 +6,16 @@ import pytest
 from kafka_remote_client.model import EpochEntry, RemoteLogSegmentMetadata
 from kafka_remote_client.remote_log.layout import ListedSegment, ObjectKind
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
+from kafka_remote_client.remote_log.local_tiered_storage import LocalTieredStorageLayout
 from kafka_remote_client.remote_log.offset_index import OffsetIndex
 from kafka_remote_client.remote_log.time_index import NO_TIMESTAMP, TimeIndex
 from kafka_remote_client.verify import segment as checker
 from kafka_remote_client.verify.finding import FindingKind, Problem
+from kafka_remote_client.verify.layout_inspectors import PlainInspector
 from kafka_remote_client.verify.log_walk import LogEnd
-from kafka_remote_client.verify.segment import SegmentReport, finding_of
+from kafka_remote_client.verify.segment import SegmentReport, check_segment, finding_of
 from kafka_remote_client.verify.stored_segment import LOG, OpenSegment, StoredSegment
-from tests.support.tier import metadata, offset_entries, time_entries
+from tests.support.tier import Tier, batch, checkpoint, metadata, offset_entries, time_entries
 
 TOLD = metadata(100, 199, epochs=[(1, 100), (4, 150)])
 LISTED = ListedSegment(TOLD.remote_log_segment_id, 100, {})
@@ -131,17 +133,35 @@ def test_without_metadata_the_files_describe_the_segment() -> None:
     indexes = checker._Indexes(
         OffsetIndex(offset_entries((50, 500)), 100), TimeIndex(time_entries((5000, 60)), 100), lineage=LINEAGE
     )
-    assert checker._derived(STORED, checker._Indexes(), None) is None
-    open_ended = checker._derived(STORED, indexes, None)
+    assert checker._derived(STORED, checker._Indexes(), 100) is None
+    assert checker._last_offset(STORED, indexes, None) == 160
+    open_ended = checker._derived(STORED, indexes, 160)
     assert open_ended is not None
     assert (open_ended.start_offset, open_ended.end_offset, open_ended.segment_size_in_bytes) == (100, 160, 1000)
     assert epochs(open_ended) == [(1, 100), (4, 150)]
-    walked = checker._derived(STORED, indexes, LogEnd(whole=True, next_offset=251, batches=3))
+    assert checker._last_offset(STORED, indexes, LogEnd(whole=True, next_offset=251, batches=3)) == 250
+    walked = checker._derived(STORED, indexes, 250)
     assert walked is not None
     assert (walked.end_offset, epochs(walked)) == (250, [(1, 100), (4, 150), (6, 250)])
-    bare = checker._derived(STORED, checker._Indexes(lineage=LINEAGE), None)
-    assert bare is not None
-    assert (bare.end_offset, epochs(bare)) == (100, [(1, 100)])
+    assert checker._last_offset(STORED, checker._Indexes(lineage=LINEAGE), None) == 100
+    assert epochs(checker._derived(STORED, checker._Indexes(lineage=LINEAGE), 100)) == [(1, 100)]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("told", [False, True])
+def test_a_lineage_may_begin_inside_a_segment(quick: bool, told: bool) -> None:
+    tier = Tier()
+    deleted_to = [(0, 13)]
+    claim = tier.add([batch(0, 10), batch(10, 10)], number=1, indexed=[1], epochs=deleted_to, lineage=deleted_to)
+    form = PlainInspector(LocalTieredStorageLayout())
+    (stored,) = form.segments(tier.store)
+    report = check_segment(form, tier.store, stored, claim if told else None, quick=quick)
+    assert report.findings == ()
+    assert epochs(report.described) == deleted_to
+    tier.put(claim, ObjectKind.LEADER_EPOCH, checkpoint((0, 20)))
+    late = check_segment(form, tier.store, stored, claim if told else None, quick=quick)
+    assert FindingKind.LEADER_EPOCHS_MISMATCH in {finding.kind for finding in late.findings}
+    assert late.described is None
 
 
 def test_claims_of_epochs_are_in_the_order_of_their_sources() -> None:

@@ -91,7 +91,8 @@ class SegmentManifest:
         fields = _object(self.described, "remoteLogSegmentMetadata")
         start, end = _integer(fields, "startOffset", _MAX_INT64), _integer(fields, "endOffset", _MAX_INT64)
         epochs = _epochs(_object(fields.get("segmentLeaderEpochs"), "segmentLeaderEpochs"))
-        if end < start or not epochs or epochs[0].start_offset != start or epochs[-1].start_offset > end:
+        # The first epoch begins inside the segment if DeleteRecords moved the log's start there before the upload.
+        if end < start or not epochs or epochs[0].start_offset < start or epochs[-1].start_offset > end:
             raise RemoteLogMetadataError(f"a manifest has the invalid leader epochs {epochs} for offsets {start} to {end}")
         transactions = self.indexes.get(ObjectKind.TRANSACTION_INDEX)
         return RemoteLogSegmentMetadata(

@@ -127,6 +127,11 @@ def test_a_manifest_has_the_segments_metadata():
     assert parse(empty).segment_metadata().txn_index_empty
 
 
+def test_the_first_leader_epoch_may_begin_inside_the_segment():
+    manifest = parse(changed("remoteLogSegmentMetadata.startOffset", 1000))
+    assert manifest.segment_metadata().segment_leader_epochs == (EpochEntry(3, 1234), EpochEntry(10, 5000))
+
+
 def test_unknown_fields_are_skipped():
     value = changed("remoteLogSegmentMetadata.txnIdxEmpty", True)
     value["more"] = [1, {"x": None}]
