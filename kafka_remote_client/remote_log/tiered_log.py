@@ -55,7 +55,9 @@ class TieredLog:
         metadata = self.cache.remote_log_segment_metadata(self.lineage.epoch_for_offset(offset), offset)
         if metadata is None:
             return None
-        return TieredSegment(metadata, offset, self.lineage.agreed_end(metadata, offset))
+        end = self.lineage.agreed_end(metadata, offset)
+        # A record may have epochs outside of its segment. Without offsets, a walk along the log would not end.
+        return TieredSegment(metadata, offset, end) if end > offset else None
 
     def segments_from(self, offset: int) -> Iterator[TieredSegment]:
         """The segments from the one that holds ``offset`` up to the first missing offset."""

@@ -53,6 +53,16 @@ def test_segments_from_stops_at_a_gap_and_all_segments_continues(cache):
     assert (log.start_offset(), log.end_offset()) == (5, 50)
 
 
+@pytest.mark.parametrize("epochs", [[(0, 100), (1, 300)], [(0, 0), (1, 100)]], ids=["behind", "before"])
+def test_epochs_outside_of_their_segment_hold_no_offset(cache, epochs):
+    finish(cache, metadata(100, 199, number=1, epochs=epochs))
+    finish(cache, metadata(400, 499, number=2, epochs=[(1, 400)]))
+    log = log_of(cache, *epochs)
+    assert spans(islice(log.all_segments(), 3)) == [(1, 100, 200), (2, 400, 500)]
+    assert log.segment_for_offset(50) is None
+    assert log.segment_for_offset(250) is None
+
+
 def test_truncated_records_are_not_part_of_the_log(cache):
     finish(cache, metadata(0, 99, number=1))
     finish(cache, metadata(60, 89, number=2, epochs=[(1, 60)]))
