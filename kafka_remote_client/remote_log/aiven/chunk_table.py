@@ -25,7 +25,7 @@ from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, Chun
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
 from kafka_remote_client.wire import Reader, Writer
 
-__all__ = ["CHUNKED_FORMAT", "MAX_CHUNK_BYTES", "ChunkTable"]
+__all__ = ["CHUNKED_FORMAT", "MAX_CHUNK_BYTES", "ChunkTable", "check_chunk_bytes"]
 
 CHUNKED_FORMAT = "AivenTieredStorageV1"
 """The storage format of a log whose chunks have to be restored, with the chunk table of its location."""
@@ -34,6 +34,13 @@ MAX_CHUNK_BYTES = 64 * 1024 * 1024
 """The most original bytes of a chunk: a reader needs memory for whole chunks. The plugin's authors recommend 4 MiB."""
 
 _COMPRESSED, _ENCRYPTED = 1, 2
+
+
+def check_chunk_bytes(chunks: ChunkIndex) -> None:
+    """Raises RemoteLogMetadataError for chunks of more than MAX_CHUNK_BYTES."""
+    largest = min(chunks.chunk_size, chunks.original_end - chunks.original_start)
+    if largest > MAX_CHUNK_BYTES:
+        raise RemoteLogMetadataError(f"a segment has chunks of {largest} bytes, more than {MAX_CHUNK_BYTES}")
 
 
 @attrs.frozen
@@ -48,9 +55,7 @@ class ChunkTable:
     aad: bytes | None = None
 
     def __attrs_post_init__(self) -> None:
-        largest = min(self.chunks.chunk_size, self.chunks.original_end - self.chunks.original_start)
-        if largest > MAX_CHUNK_BYTES:
-            raise RemoteLogMetadataError(f"a segment has chunks of {largest} bytes, more than {MAX_CHUNK_BYTES}")
+        check_chunk_bytes(self.chunks)
 
     def encode(self) -> bytes:
         """The bytes of the module's table."""

@@ -30,7 +30,7 @@ from kafka_remote_client.model import ByteRange, RemoteLogSegmentMetadata
 from kafka_remote_client.plugin import RemoteObjectStore
 from kafka_remote_client.remote_log.aiven import keys
 from kafka_remote_client.remote_log.aiven.chunk_index import aligned
-from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT
+from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT, check_chunk_bytes
 from kafka_remote_client.remote_log.aiven.chunked_logs import ChunkedLogs
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.aiven.key_ring import KeyRing
@@ -109,8 +109,14 @@ class AivenLayout:
         return described
 
     def read_index(self, store: RemoteObjectStore, metadata: RemoteLogSegmentMetadata, kind: ObjectKind) -> bytes:
-        """Also raises DataKeyError, if the segment is encrypted and its key is not available."""
+        """Also raises DataKeyError, if the segment is encrypted and its key is not available.
+
+        The offset index raises RemoteLogMetadataError if the chunks are too large for a location: a look-up would read batch
+        headers at its positions, and restore a whole chunk for each.
+        """
         stored = self._stored_log(store, metadata)
+        if kind is ObjectKind.OFFSET_INDEX and not stored.manifest.encoding.is_plain:
+            check_chunk_bytes(stored.manifest.chunks)
         piece = stored.manifest.indexes.get(kind)
         if piece is None or not piece.size:
             return b""

@@ -14,6 +14,7 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.location_metadata import LocationMetadata
 from kafka_remote_client.model import ByteRange, IsolationLevel, RemoteLogSegmentId, TopicIdPartition
+from kafka_remote_client.remote_log.aiven import chunk_table
 from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT, ChunkTable
 from kafka_remote_client.remote_log.aiven.custom_metadata import AivenCustomMetadata
 from kafka_remote_client.remote_log.aiven.layout import AivenLayout
@@ -329,6 +330,20 @@ def test_the_plugins_segments_are_found_by_metadata_and_by_listing_alike(mode):
             assert isinstance(answers[0], ResolvedSegment)
             assert answers[0].object_key == answers[1].object_key
             assert (answers[0].ranges, answers[0].aborted) == (answers[1].ranges, answers[1].aborted)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_too_large_chunks_are_refused_before_one_is_restored(monkeypatch, compressed):
+    monkeypatch.setattr(chunk_table, "MAX_CHUNK_BYTES", 500)
+    laid = Laid(AivenWriter("p/", 501, compressed=compressed))
+    resolver = RemoteSegmentResolver(laid.store, laid.layout)
+    question = tier_question(TIP, 25, max_bytes=100, range_bytes=100)
+    if not compressed:  # as Kafka wrote it, so no chunk has to be restored
+        assert resolver.resolve(laid.tier.cache, question).next_offset == 30
+        return
+    with pytest.raises(RemoteLogMetadataError, match="chunks of 501 bytes, more than 500"):
+        resolver.resolve(laid.tier.cache, question)
+    assert laid.store.reads(".log") == 0
 
 
 def test_each_index_in_one_object_is_parsed_by_its_kind():
