@@ -83,7 +83,8 @@ class TierListing:
     """One listing of a store, or of one topic in it. Thread safe; :meth:`cache` reads a partition at its first use.
 
     Several segments are read in parallel, and partitions do not wait for each other. ``previous``: an earlier listing of the
-    same store, whose segments are not read again unless they have changed.
+    same store, whose segments are not read again unless they have changed. A segment that is not used is logged once for each
+    reason.
     """
 
     def __init__(
@@ -103,12 +104,16 @@ class TierListing:
         self._layout = layout
         self._indexes = indexes or RemoteIndexCache(store, layout)
         read_before = {} if previous is None else previous.read_segments()
+        logged_before = {} if previous is None else previous.logged_reasons()
         self._read_before: dict[RemoteLogSegmentId, _ReadSegment] = {}
+        self._logged: dict[RemoteLogSegmentId, str] = {}
         self._segments: dict[TopicIdPartition, list[ListedSegment]] = {}
         for segment in layout.list_segments(store, topic):
             self._segments.setdefault(segment.topic_id_partition, []).append(segment)
             if segment.remote_log_segment_id in read_before:
                 self._read_before[segment.remote_log_segment_id] = read_before[segment.remote_log_segment_id]
+            if segment.remote_log_segment_id in logged_before:
+                self._logged[segment.remote_log_segment_id] = logged_before[segment.remote_log_segment_id]
         self._loaded: dict[TopicIdPartition, _Partition] = {}
         self._loading: dict[TopicIdPartition, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -154,6 +159,18 @@ class TierListing:
         with self._lock:
             return dict(self._read_before)
 
+    def logged_reasons(self) -> dict[RemoteLogSegmentId, str]:
+        """Why segments are not used, as the log says so far, for the next listing."""
+        with self._lock:
+            return dict(self._logged)
+
+    def _log_ignored(self, reasons: dict[RemoteLogSegmentId, str]) -> None:
+        with self._lock:
+            new = {segment_id: why for segment_id, why in reasons.items() if self._logged.get(segment_id) != why}
+            self._logged |= new
+        for segment_id, why in new.items():
+            _log.warning("ignored segment %s: %s", segment_id, why)
+
     def _partition(self, tip: TopicIdPartition) -> _Partition:
         known = self._loaded.get(tip)
         if known is not None:
@@ -180,7 +197,6 @@ class TierListing:
         for segment, result in zip(segments, results, strict=True):
             if isinstance(result, RemoteLogError):
                 damaged[segment.remote_log_segment_id] = str(result)
-                _log.warning("ignored segment %s: %s", segment.remote_log_segment_id, result)
         found = [result for result in results if isinstance(result, _ReadSegment)]
         with self._lock:
             self._read_before |= {one.listed.remote_log_segment_id: one for one in found}
@@ -189,8 +205,7 @@ class TierListing:
         if newest is not None and newest.remote_log_segment_id in lineages:
             self._indexes.keep_leader_epochs(newest, lineages[newest.remote_log_segment_id])
         superseded = self._superseded(cache)
-        for segment_id, why in superseded.items():
-            _log.warning("ignored segment %s: %s", segment_id, why)
+        self._log_ignored(damaged | superseded)
         return _Partition(cache, damaged, superseded)
 
     def _superseded(self, cache: RemoteLogMetadataCache) -> dict[RemoteLogSegmentId, str]:

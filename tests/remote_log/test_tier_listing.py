@@ -195,6 +195,22 @@ def test_unused_copies_are_logged_once_with_the_reason(tier, caplog):
     assert "ignored segment" in caplog.text
 
 
+def test_a_second_listing_logs_only_what_is_new(tier, caplog):
+    tier.add([batch(0, 50)], number=2, lineage=[(0, 0)])
+    tier.add([batch(0, 50)], number=1, lineage=[(0, 0), (1, 50)])
+    half = tier.add([batch(50, 10)], number=3)
+    tier.remove(half, ObjectKind.LEADER_EPOCH)
+    first = TierListing(tier.store, LAYOUT)
+    first.cache(TIP)
+    assert len(caplog.records) == 2
+    second = TierListing(tier.store, LAYOUT, previous=first)
+    second.cache(TIP)
+    assert len(caplog.records) == 2
+    tier.put(half, ObjectKind.LEADER_EPOCH, b"nonsense")
+    TierListing(tier.store, LAYOUT, previous=second).cache(TIP)
+    assert [str(half.remote_log_segment_id) in record.getMessage() for record in caplog.records[2:]] == [True]
+
+
 def test_a_segment_truncated_by_an_election_has_that_reason(tier):
     tier.add([batch(0, 30)], number=1, lineage=[(0, 0)])
     tier.add([batch(30, 20)], number=2, lineage=[(0, 0)])
