@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import attrs
 
+from kafka_remote_client.errors import CorruptIndexError
 from kafka_remote_client.model import UNKNOWN_OFFSET
 from kafka_remote_client.records.batch import BatchHeader
 from kafka_remote_client.records.reader import read_batches
@@ -64,7 +65,10 @@ def _search_segment(indexes: RemoteIndexCache, segment: TieredSegment, timestamp
 
 
 def _search_batch(log: SegmentLog, header: BatchHeader, start_offset: int, timestamp_ms: int) -> TimestampAndOffset | None:
-    block = read_batches(log.store.get_range(log.key, header.position, header.end), fetch_offset=start_offset)
+    data = log.store.get_range(log.key, header.position, header.end)
+    if len(data) < header.size:  # a batch that is cut off would have no records, and the search would go past them
+        raise CorruptIndexError(f"{log.key}: the log ends inside the batch at {header.position}")
+    block = read_batches(data, fetch_offset=start_offset)
     if header.is_control:
         # No record is delivered, but the marker has an offset and a timestamp.
         return TimestampAndOffset(header.base_offset, header.max_timestamp, header.leader_epoch, is_marker=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_remote_client.errors import CorruptRecordError
+from kafka_remote_client.errors import CorruptIndexError, CorruptRecordError
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver
 from kafka_remote_client.remote_log.time_lookup import TimestampAndOffset
@@ -108,3 +108,12 @@ def test_the_maximum_timestamp_itself_is_found(tier):
     assert look(tier, 30) == (1, 30, 0)
     assert look(tier, 40) == (3, 40, 0)
     assert look(tier, 90) == (4, 90, 0)
+
+
+def test_a_log_that_ends_inside_the_batch_is_an_error(tier):
+    segment = tier.add([batch(0, 3, timestamps=[10, 20, 30], payload=200)], number=1)
+    tier.add([batch(3, 2, timestamps=[40, 50])], number=2)
+    key = LAYOUT.object_key(segment, ObjectKind.LOG)
+    tier.put(segment, ObjectKind.LOG, tier.store.get(key)[:-100])
+    with pytest.raises(CorruptIndexError, match="ends inside the batch at 0"):
+        look(tier, 15)
