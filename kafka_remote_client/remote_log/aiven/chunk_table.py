@@ -25,13 +25,16 @@ from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, Chun
 from kafka_remote_client.remote_log.aiven.transforms import ChunkCipher, ChunkTransform
 from kafka_remote_client.wire import Reader, Writer
 
-__all__ = ["CHUNKED_FORMAT", "MAX_CHUNK_BYTES", "ChunkTable", "check_chunk_bytes"]
+__all__ = ["CHUNKED_FORMAT", "MAX_CHUNKS", "MAX_CHUNK_BYTES", "ChunkTable", "check_chunk_bytes"]
 
 CHUNKED_FORMAT = "AivenTieredStorageV1"
 """The storage format of a log whose chunks have to be restored, with the chunk table of its location."""
 
 MAX_CHUNK_BYTES = 64 * 1024 * 1024
 """The most original bytes of a chunk: a reader needs memory for whole chunks. The plugin's authors recommend 4 MiB."""
+
+MAX_CHUNKS = 1 << 17
+"""The most chunks of a table: 128 MiB in chunks of 1 KiB. A manifest of a few bytes can describe billions of chunks."""
 
 _COMPRESSED, _ENCRYPTED = 1, 2
 
@@ -47,7 +50,7 @@ def check_chunk_bytes(chunks: ChunkIndex) -> None:
 class ChunkTable:
     """Chunks and how to restore them, without the data key.
 
-    Raises RemoteLogMetadataError for chunks of more than MAX_CHUNK_BYTES.
+    Raises RemoteLogMetadataError for chunks of more than MAX_CHUNK_BYTES, and for more than MAX_CHUNKS.
     """
 
     chunks: ChunkIndex
@@ -56,6 +59,8 @@ class ChunkTable:
 
     def __attrs_post_init__(self) -> None:
         check_chunk_bytes(self.chunks)
+        if len(self.chunks) > MAX_CHUNKS:
+            raise RemoteLogMetadataError(f"a location needs {len(self.chunks)} chunks, more than {MAX_CHUNKS}")
 
     def encode(self) -> bytes:
         """The bytes of the module's table."""

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_remote_client.errors import DataKeyError, RemoteLogMetadataError
 from kafka_remote_client.remote_log.aiven.chunk_index import ChunkEncoding, ChunkIndex
-from kafka_remote_client.remote_log.aiven.chunk_table import MAX_CHUNK_BYTES, ChunkTable
+from kafka_remote_client.remote_log.aiven.chunk_table import MAX_CHUNK_BYTES, MAX_CHUNKS, ChunkTable
 from tests.support.aiven import AAD, DATA_KEY, stored_chunks
 
 BOTH = ChunkEncoding(compressed=True, encrypted=True)
@@ -107,3 +107,12 @@ def test_chunks_larger_than_the_limit_are_refused():
     assert table(2**31 - 1, MAX_CHUNK_BYTES).chunks.chunk_size == 2**31 - 1
     with pytest.raises(RemoteLogMetadataError, match="has chunks of 67108865 bytes"):
         table(MAX_CHUNK_BYTES + 1, 2 * MAX_CHUNK_BYTES)
+
+
+def test_a_location_with_too_many_chunks_is_refused():
+    chunks = ChunkIndex.fixed(
+        ChunkEncoding(encrypted=True), chunk_size=1, file_size=2**31 - 1, stored_size=29, last_stored_size=29
+    )
+    ChunkTable(chunks.select(5, 5 + MAX_CHUNKS), ChunkEncoding(encrypted=True), AAD)
+    with pytest.raises(RemoteLogMetadataError, match="needs 131073 chunks"):
+        ChunkTable(chunks.select(5, 6 + MAX_CHUNKS), ChunkEncoding(encrypted=True), AAD)
