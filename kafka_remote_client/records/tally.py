@@ -16,8 +16,6 @@ from kafka_remote_client.records.faults import BatchFault, Fault
 
 __all__ = ["Tally", "TallyBlock", "TallyBuilder"]
 
-_ANY_SIZE = 2**62
-
 
 @attrs.frozen
 class Tally:
@@ -112,7 +110,7 @@ class TallyBuilder:
             fetch_offset=self._fetch_offset,
             end_offset=self._end_offset,
             max_decompressed_bytes=self._limit,
-            block_bytes=_ANY_SIZE,
+            block_bytes=self._limit,  # bounds what the kernel reserves by the ratio of other blocks; one batch always fits
             aborted=None,
         )
         _, fault = builder.append(index, index + 1)

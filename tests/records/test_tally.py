@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -188,3 +189,10 @@ def test_both_decoders_tally_headers_alike(partition: str) -> None:
                         begins = told[0] + 1
                     found.append(each)
                 assert found[0] == found[1]
+
+
+def test_a_batch_at_a_bound_reserves_no_more_than_its_limit() -> None:
+    """The kernel reserves memory by the ratio of the last block, here 30,000: without a limit, hundreds of gigabytes."""
+    assert len(read(batch(0, [Rec(0, value=bytes(60 << 20))], codec=4), 0, END, None, None)[0]) == 1
+    large = batch(0, [Rec(n, value=random.Random(n).randbytes(1 << 20)) for n in range(20)], codec=1)
+    assert told(read(large, 5, END, None, False)).records == 15
