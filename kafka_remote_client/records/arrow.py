@@ -29,6 +29,8 @@ _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", _BINARY)])
 _HEADERS = pa.list_(pa.field("element", _HEADER))
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
+_MOST_TEXT = 2**31 - 1
+"""The most bytes of all texts of a column, because their offsets have 32 bits."""
 
 SPARK_KAFKA_SCHEMA = pa.schema(
     [
@@ -65,15 +67,15 @@ def record_batch(
 ) -> pa.RecordBatch:
     """All records of ``columns``, as the Arrow columns ``names``. The headers of a record without headers are an empty list.
 
-    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits, if ``names`` has ``timestamp``, and
-    KeyError for a name that is not in the schema.
+    Raises UnsupportedFormatError for a timestamp whose microseconds do not fit 64 bits, if ``names`` has ``timestamp``, and for
+    a column ``topic`` of 2 GiB or more; KeyError for a name that is not in the schema.
     """
     length = len(columns)
     bits = _bits(length)
     arrays: Mapping[str, Callable[[], pa.Array]] = {
         "key": lambda: _binary(columns.binary_column(False, 0, length), length),
         "value": lambda: _binary(columns.binary_column(True, 0, length), length),
-        "topic": lambda: _topics(topic, bits).slice(0, length),
+        "topic": lambda: _topic_column(topic, length),
         "partition": lambda: _partitions(partition, bits).slice(0, length),
         "offset": lambda: pa.Array.from_buffers(pa.int64(), length, [None, pa.py_buffer(columns.offsets_buffer())]),
         "timestamp": lambda: pa.Array.from_buffers(_TIMESTAMP, length, [None, pa.py_buffer(_microseconds(columns))]),
@@ -110,7 +112,7 @@ def slice_batch(columns: Columns, topic: str, partition: int, start: int, stop: 
     timestamps = _numbers(columns.timestamps_buffer(), _MILLISECONDS, start, length)
     epochs = _numbers(columns.leader_epochs_buffer(), pa.int32(), start, length)
     arrays = [
-        _topics(topic, bits).slice(0, length),
+        _topic_column(topic, length),
         _partitions(partition, bits).slice(0, length),
         _numbers(columns.offsets_buffer(), pa.int64(), start, length),
         _null_where_negative(timestamps, types),
@@ -192,13 +194,25 @@ def _bits(length: int) -> int:
     return max(length - 1, 0).bit_length()
 
 
+def _topic_column(topic: str, length: int) -> pa.Array:
+    """The column of the topic, with as many values. Raises UnsupportedFormatError for 2 GiB or more."""
+    size, bits = len(topic.encode()), _bits(length)
+    if size << bits <= _MOST_TEXT:
+        return _topics(topic, bits).slice(0, length)
+    if size * length > _MOST_TEXT:
+        raise UnsupportedFormatError(f"the topic's name, {length} times, is too large for a column of Arrow's")
+    return _repeated(topic, length)
+
+
 @lru_cache(maxsize=8)
 def _topics(topic: str, bits: int) -> pa.Array:
-    """The column of the topic with ``2 ** bits`` values, which its blocks share.
+    """The column of the topic with ``2 ** bits`` values, which its blocks share."""
+    return _repeated(topic, 1 << bits)
 
-    It is made of buffers, because ``pyarrow.scalar`` and ``pyarrow.array`` import pandas if it is installed: 0.4 s.
-    """
-    name, count = topic.encode(), 1 << bits
+
+def _repeated(topic: str, count: int) -> pa.Array:
+    """It is made of buffers, because ``pyarrow.scalar`` and ``pyarrow.array`` import pandas if it is installed: 0.4 s."""
+    name = topic.encode()
     ends = array("i", range(0, len(name) * count + 1, len(name)))
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(name * count)])
 

@@ -90,7 +90,8 @@ class RecordBlock:
 
         ``names``: its columns and their order, of RECORD_COLUMNS. Only these are built.
 
-        Raises ImportError without pyarrow (extra ``arrow``), and KeyError for a name that is not in RECORD_COLUMNS.
+        Raises ImportError without pyarrow (extra ``arrow``), KeyError for a name that is not in RECORD_COLUMNS, and
+        UnsupportedFormatError for a timestamp or a column that Arrow cannot hold.
         """
         from kafka_remote_client.records.arrow import record_batch  # noqa: PLC0415 - pyarrow is an extra
 
@@ -99,7 +100,7 @@ class RecordBlock:
     def slice_to_arrow(self, topic: str, partition: int, start: int = 0, stop: int | None = None) -> pa.RecordBatch:
         """The records ``[start, stop)`` with ``records.arrow.RECORD_SCHEMA``; indexes outside of the block are ignored.
 
-        Raises ImportError without pyarrow (extra ``arrow``).
+        Raises ImportError without pyarrow (extra ``arrow``), and UnsupportedFormatError for a column that Arrow cannot hold.
         """
         from kafka_remote_client.records.arrow import slice_batch  # noqa: PLC0415 - pyarrow is an extra
 

@@ -163,6 +163,17 @@ def test_arrow_has_sparks_kafka_schema() -> None:
     table.validate(full=True)
 
 
+def test_a_topic_column_has_at_most_two_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = read_batches(batch(0, [Rec(n) for n in range(3)]))
+    monkeypatch.setattr(arrow, "_MOST_TEXT", 15)
+    for table in (three.to_arrow("topic", 7), three.slice_to_arrow("topic", 7)):
+        assert table["topic"].to_pylist() == ["topic"] * 3
+    monkeypatch.setattr(arrow, "_MOST_TEXT", 14)
+    for convert in (three.to_arrow, three.slice_to_arrow):
+        with pytest.raises(UnsupportedFormatError, match="topic's name, 3 times"):
+            convert("topic", 7)
+
+
 def as_arrow(row: tuple[Any, ...]) -> dict[str, Any]:
     offset, timestamp, kind, _, key, value, headers = row
     return {
