@@ -127,7 +127,7 @@ def test_nothing_is_granted_at_or_after_the_end_that_the_caller_sets(tier, resol
 def test_a_segment_without_a_batch_below_the_callers_end_is_not_remote(tier, resolver):
     tier.add([batch(0, 10), batch(50, 10)], number=1, indexed=[1])
     assert resolve(resolver, tier.cache, 20, end_offset=50).next_offset == 50
-    tier.add([batch(70, 10)], number=2, epochs=[(0, 60)])
+    tier.add([batch(70, 10)], number=2, start_offset=60, epochs=[(0, 60)])
     assert resolve(resolver, tier.cache, 60, end_offset=70).reason == "no-batch"
 
 
