@@ -63,6 +63,8 @@ def _declared(name: str, **more: Any) -> Any:
 def _node_ids(_config: object, _attribute: object, value: tuple[int, ...]) -> None:
     for node_id in value:
         arguments.whole(node_id, "node_ids", 0, _MAX_NODE_ID)
+    if len(set(value)) < len(value):
+        raise ConfigurationError(f"node_ids must name each node once, not {', '.join(map(str, value))}")
 
 
 def _addresses(_config: object, _attribute: object, value: str) -> None:

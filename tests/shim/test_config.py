@@ -105,6 +105,11 @@ def test_the_highest_node_id_and_the_shortest_key_are_accepted() -> None:
         ShimConfig("broker:1", signing_key=b"k" * 15)
 
 
+def test_a_node_id_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="node_ids must name each node once, not 1, 2, 1"):
+        ShimConfig("broker:1", node_ids=(1, 2, 1))
+
+
 @pytest.mark.parametrize("node_id", [-1, 1 << 31, "1"])
 def test_a_node_id_that_no_broker_can_have_is_refused(node_id: Any) -> None:
     with pytest.raises(ConfigurationError, match="node_ids"):
