@@ -25,9 +25,11 @@ PATIENCE_SECONDS = 30.0
 async def report(topic: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Reads a topic from its start to its end. Raises KafkaException."""
     async with AIOConsumer(settings) as consumer:
-        partitions = (await consumer.list_topics(topic, timeout=PATIENCE_SECONDS)).topics[topic].partitions
-        await consumer.assign([TopicPartition(topic, partition) for partition in partitions])
-        left, records, nbytes = set(partitions), 0, 0
+        found = (await consumer.list_topics(topic, timeout=PATIENCE_SECONDS)).topics[topic]
+        if found.error is not None:  # no such topic, or no permission: it has no partitions
+            raise KafkaException(found.error)
+        await consumer.assign([TopicPartition(topic, partition) for partition in found.partitions])
+        left, records, nbytes = set(found.partitions), 0, 0
         while left:
             for message in await consumer.consume(500, 0.5):
                 error = message.error()

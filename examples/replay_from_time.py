@@ -46,9 +46,11 @@ def shown(message: Message, tier: str) -> str:
 
 def replay(consumer: Consumer, topic: str, since: datetime) -> Counter[str]:
     """Prints the records. Returns the number of records by tier. Raises KafkaException."""
-    partitions = consumer.list_topics(topic, PATIENCE_SECONDS).topics[topic].partitions
+    found = consumer.list_topics(topic, PATIENCE_SECONDS).topics[topic]
+    if found.error is not None:  # no such topic, or no permission: it has no partitions
+        raise KafkaException(found.error)
     since_ms = int(since.timestamp() * 1000)
-    asked = [TopicPartition(topic, partition, since_ms) for partition in partitions]
+    asked = [TopicPartition(topic, partition, since_ms) for partition in found.partitions]
     starts = [start for start in consumer.offsets_for_times(asked, PATIENCE_SECONDS) if start.offset >= 0]
     consumer.assign(starts)
     left = {start.partition for start in starts}
