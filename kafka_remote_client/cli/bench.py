@@ -57,7 +57,20 @@ COLUMNS = {
 """From heading to field."""
 _BATCH = 500
 _POLL_SECONDS = 0.2
-_CLIENT = {"group.id": "kafka-remote-bench", "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0}
+_CLIENT = {
+    "group.id": "kafka-remote-bench",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "topic.metadata.propagation.max.ms": 0,  # a tiered topic is not new, so an unknown one is an error at once
+    "log_level": 0,
+}
+_REFUSED = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""Errors of a topic that brokers repeat until somebody changes something."""
 _RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
 _DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
 _DEFAULT_CONCURRENCY = (1, 8)
@@ -188,8 +201,8 @@ def bench_broker(
 ) -> BenchLine:
     """Reads tiered offsets through the broker for about ``seconds``. ``spans``: partition, start, end exclusive.
 
-    Raises ConfigurationError for settings that librdkafka refuses, LocationError if no broker can be reached, or no record
-    arrives within ``patience`` seconds.
+    Raises ConfigurationError for settings that librdkafka refuses, LocationError if no broker can be reached, if brokers refuse
+    the topic, or if no record arrives within ``patience`` seconds.
     """
     errors: list[KafkaError] = []
     try:
@@ -206,9 +219,13 @@ def bench_broker(
             messages = consumer.consume(_BATCH, _POLL_SECONDS)
             if first is None and any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in errors):
                 raise LocationError(f"cannot read from the brokers: {_reason(errors)}")
+            if refused := [error for error in errors if error.code() in _REFUSED]:
+                raise LocationError(f"cannot read {topic} from the brokers: {refused[0].str()}")
             for message in messages:
-                partition, offset = message.partition(), message.offset()
-                if message.error() is not None or offset is None or partition not in left:
+                partition, offset, failed = message.partition(), message.offset(), message.error()
+                if failed is not None:
+                    errors.append(failed)
+                if failed is not None or offset is None or partition not in left:
                     continue
                 last = clock.monotonic() - began
                 first = last if first is None else first

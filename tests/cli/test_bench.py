@@ -132,6 +132,13 @@ def test_brokers_that_refuse_connections_are_named_before_the_deadline() -> None
         bench_broker({"bootstrap.servers": servers}, "orders", [(0, 0, 9)], 5.0, clock, 600.0)
 
 
+@pytest.mark.embedded
+def test_topic_that_brokers_do_not_have_is_named_before_the_deadline(cluster: EmbeddedCluster) -> None:
+    settings = {"bootstrap.servers": cluster.broker_bootstrap_servers}
+    with pytest.raises(LocationError, match=r"cannot read gone from the brokers: .*Unknown topic or partition"):
+        bench_broker(settings, "gone", [(0, 0, 9)], 5.0, SystemClock(), 600.0)
+
+
 def test_setting_that_librdkafka_refuses_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"invalid broker settings: .*no\.such"):
         bench_broker({"no.such": "1"}, "orders", [(0, 0, 9)], 1.0, SystemClock(), 1.0)
