@@ -1,7 +1,7 @@
 """``kafka-remote lag``: how far the copy to the tier is behind the log, and segments whose copy or deletion did not finish.
 
-``copied`` is the offset after the last tiered one, or the log's start if nothing is tiered; ``lag`` the records from there to
-the log's end. Brokers never copy the active segment, so a lag within one segment is normal. The metadata topic knows segments
+``copied`` is the offset after the last tiered one, or the log's start if that is later: nothing is tiered, or records were
+deleted that were not. ``lag`` is the number of records from there to the log's end. Brokers never copy the active segment, so a lag within one segment is normal. The metadata topic knows segments
 that are being copied or deleted (``busy``); those whose last event is older than a grace are ``dangling``: a broker died, or
 its retries go on.
 
@@ -63,7 +63,8 @@ def lag_lines(bounds: Sequence[OffsetsLine], known: KnownMetadata | None, now_ms
     """``known`` is the metadata topic, ``None`` if it was not read. Pure."""
     lines = []
     for one in bounds:
-        copied = one.start_offset if one.latest_tiered is None else one.latest_tiered + 1
+        ends = [one.start_offset, None if one.latest_tiered is None else one.latest_tiered + 1]
+        copied = max((offset for offset in ends if offset is not None), default=None)
         lag = None if copied is None or one.end_offset is None else max(0, one.end_offset - copied)
         busy = dangling = None
         if known is not None:

@@ -8,6 +8,8 @@ from uuid import uuid4
 import attrs
 import pytest
 
+from kafka_remote_client.cli.lag import lag_lines
+from kafka_remote_client.cli.offsets import OffsetsLine
 from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.model import RemoteLogSegmentId, RemoteLogSegmentMetadata
@@ -65,6 +67,22 @@ def test_grace_decides_what_dangles(cluster: EmbeddedCluster, capsys: pytest.Cap
         "busy_segments": 3,
         "dangling_segments": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("start", "tiered", "copied", "lag"),
+    [
+        (0, 99, 100, 200),
+        (200, 99, 200, 100),
+        (300, 99, 300, 0),
+        (7, None, 7, 293),
+        (None, 99, 100, 200),
+        (None, None, None, None),
+    ],
+)
+def test_deleted_records_are_no_lag(start: int | None, tiered: int | None, copied: int | None, lag: int | None) -> None:
+    (line,) = lag_lines([OffsetsLine("orders", 0, start, None, tiered, 300)], None, 0, 0)
+    assert (line.copied_offset, line.lag_records) == (copied, lag)
 
 
 def test_segments_are_not_counted_without_metadata(cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str]) -> None:
