@@ -102,7 +102,10 @@ class PathCost:
 
 @attrs.frozen
 class StorageBill:
-    """A month of a topic on disks alone and with a tier. Bytes, and dollars a month. One copy; replicas multiply disks."""
+    """A month of a topic on disks alone and with a tier. Bytes, and dollars a month. One copy; replicas multiply disks.
+
+    What is on disks with a tier is in the store as well.
+    """
 
     all_bytes: int
     local_bytes: int
@@ -182,17 +185,19 @@ def advice(costs: tuple[PathCost, PathCost], plan: ReadPlan, prices: PriceTable)
 def storage_bill(
     bytes_per_second: float, retention_days: float, local_days: float, prices: PriceTable, storage: StorageClass
 ) -> StorageBill:
-    """A steady topic, written at a rate. ``local_days`` are on disks, the rest of ``retention_days`` in the store."""
+    """A steady topic, written at a rate. ``local_days`` are on disks, all of ``retention_days`` in the store.
+
+    Brokers copy a segment as soon as it is full, and keep it on disk for the local days. References: KIP-405.
+    """
     per_day = bytes_per_second * _DAY_SECONDS
     kept, local = per_day * retention_days, per_day * min(local_days, retention_days)
-    remote = kept - local
     return StorageBill(
         round(kept),
         round(local),
-        round(remote),
+        round(kept),
         kept / GB * prices.disk_per_gb_month,
         local / GB * prices.disk_per_gb_month,
-        remote / GB * storage.per_gb_month,
+        kept / GB * storage.per_gb_month,
     )
 
 
