@@ -26,7 +26,7 @@ import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.cli import options
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import parse_settings, utf_8
 from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.cli.progress import spinner, steps_bar
 from kafka_remote_client.cli.store_arguments import open_listing, parse_topic_id
@@ -251,7 +251,7 @@ def _reason(errors: Sequence[KafkaError]) -> str:
 
 
 def _bench(
-    topic: Annotated[str, typer.Argument(help="Topic whose segments are read.", metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(help="Topic whose segments are read.", metavar="TOPIC", callback=utf_8)],
     store: options.Store,
     store_option: options.StoreOptions = None,
     layout: options.Layout = options.DEFAULT_LAYOUT,
@@ -259,7 +259,12 @@ def _bench(
     topic_id: options.TopicId = None,
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option("--bootstrap-servers", help="Brokers to read the same offsets from, to compare.", metavar="HOST:PORT,…"),
+        typer.Option(
+            "--bootstrap-servers",
+            help="Brokers to read the same offsets from, to compare.",
+            metavar="HOST:PORT,…",
+            callback=utf_8,
+        ),
     ] = None,
     consumer: options.ConsumerSettings = None,
     range_bytes: Annotated[

@@ -17,6 +17,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import typer
 
 from kafka_remote_client.errors import ConfigurationError
 
@@ -28,8 +31,10 @@ __all__ = [
     "read_secret",
     "read_text",
     "resolve_secret",
+    "utf_8",
 ]
 
+_Given = TypeVar("_Given", str, list[str], str | None, list[str] | None)
 _SECRET = re.compile(
     r"(?:^|[._])(?:password|passphrase|secret)$"
     r"|jaas\.config$|oauthbearer\.config$"
@@ -49,7 +54,7 @@ def parse_settings(given: Sequence[str], option: str = "--metadata-consumer") ->
     """The settings of a repeated option; later ones win.
 
     Raises ConfigurationError for an argument or line without ``=`` (and does not show it: it may be a secret), for a secret in
-    an argument, and for a file or variable that cannot be read.
+    an argument, for a file or variable that cannot be read, and for what is not UTF-8 (confluent_kafka raises SystemError).
     """
     settings: dict[str, str] = {}
     for argument in given:
@@ -58,7 +63,26 @@ def parse_settings(given: Sequence[str], option: str = "--metadata-consumer") ->
         else:
             name, value = _pair(argument, option)
             settings[name] = _secret(name, value, option) if is_secret(name) else value
+    for name, value in settings.items():
+        if not (_is_utf_8(name) and _is_utf_8(value)):
+            raise ConfigurationError(f"{option}: {name.encode(errors='replace').decode()} is not UTF-8")
     return settings
+
+
+def utf_8(given: _Given) -> _Given:
+    """The callback of an option or argument for brokers: Kafka's texts are UTF-8. Raises BadParameter."""
+    if not all(map(_is_utf_8, [given] if isinstance(given, str) else given or [])):
+        raise typer.BadParameter("is not UTF-8")
+    return given
+
+
+def _is_utf_8(text: str) -> bool:
+    """Whether there are no surrogates, which Python has for other bytes of a command line or variable."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_consumer_settings(settings: Mapping[str, object]) -> None:

@@ -1,9 +1,9 @@
 """``kafka-remote lag``: how far the copy to the tier is behind the log, and segments whose copy or deletion did not finish.
 
 ``copied`` is the offset after the last tiered one, or the log's start if that is later: nothing is tiered, or records were
-deleted that were not. ``lag`` is the number of records from there to the log's end. Brokers never copy the active segment, so a lag within one segment is normal. The metadata topic knows segments
-that are being copied or deleted (``busy``); those whose last event is older than a grace are ``dangling``: a broker died, or
-its retries go on.
+deleted. ``lag`` is the number of records from there to the log's end. Brokers never copy the active segment, so a lag within
+one segment is normal. The metadata topic knows segments that are being copied or deleted (``busy``); those whose last event is
+older than a grace are ``dangling``: a broker died, or its retries go on.
 
 References: KIP-405, RemoteLogSegmentState.
 """
@@ -18,7 +18,7 @@ import attrs
 import typer
 
 from kafka_remote_client.cli import options
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import parse_settings, utf_8
 from kafka_remote_client.cli.offsets import OffsetsLine, open_cluster, partition_lines, read_metadata
 from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import SystemClock
@@ -87,7 +87,7 @@ def _unfinished(known: KnownMetadata, topic: str, partition: int) -> list[Remote
 
 
 def _lag(
-    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC")],
+    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC", callback=utf_8)],
     bootstrap_servers: options.BootstrapServers,
     consumer: options.ConsumerSettings = None,
     metadata_topic: options.MetadataTopicName = METADATA_TOPIC,

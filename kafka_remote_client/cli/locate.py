@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand
 
 from kafka_remote_client.cli import options
-from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings
+from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings, utf_8
 from kafka_remote_client.cli.offsets import log_offset_at, parse_brokers_time, parse_time, tiered_offset_at
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
@@ -189,12 +189,17 @@ class _LocateCommand(TyperCommand):
 
 
 def _locate(
-    topic: Annotated[str, typer.Argument(help="Topic.", metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(help="Topic.", metavar="TOPIC", callback=utf_8)],
     partition: Annotated[int, typer.Argument(min=0, help="Partition.", metavar="PARTITION")],
     place: Annotated[str, typer.Argument(help="Offset, or a time: ISO 8601, or @MILLISECONDS.", metavar="OFFSET|TIME")],
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option("--bootstrap-servers", help="The shim, or the cluster for other location sources.", metavar="HOST:PORT,…"),
+        typer.Option(
+            "--bootstrap-servers",
+            help="The shim, or the cluster for other location sources.",
+            metavar="HOST:PORT,…",
+            callback=utf_8,
+        ),
     ] = None,
     consumer: options.ConsumerSettings = None,
     store: Annotated[

@@ -10,7 +10,7 @@ from uuid import uuid4
 import typer
 
 from kafka_remote_client.cli import options
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import parse_settings, utf_8
 from kafka_remote_client.cli.offsets import open_cluster, partition_lines, read_metadata
 from kafka_remote_client.cli.output import OutputFormat, show_lines, show_text
 from kafka_remote_client.cli.prices import load_prices
@@ -35,7 +35,7 @@ def add_verb(app: typer.Typer) -> None:
 
 
 def _map(
-    topic: Annotated[str, typer.Argument(help="Topic to map.", metavar="TOPIC")],
+    topic: Annotated[str, typer.Argument(help="Topic to map.", metavar="TOPIC", callback=utf_8)],
     store: options.Store,
     store_option: options.StoreOptions = None,
     layout: options.Layout = options.DEFAULT_LAYOUT,
@@ -45,7 +45,10 @@ def _map(
     bootstrap_servers: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap-servers", help="Cluster to ask for log start, local part and metadata.", metavar="HOST:PORT,…"
+            "--bootstrap-servers",
+            help="Cluster to ask for log start, local part and metadata.",
+            metavar="HOST:PORT,…",
+            callback=utf_8,
         ),
     ] = None,
     consumer: options.ConsumerSettings = None,

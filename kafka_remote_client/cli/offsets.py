@@ -24,7 +24,7 @@ import attrs
 import typer
 
 from kafka_remote_client.arguments import MAX_OFFSET
-from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings
+from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings, utf_8
 from kafka_remote_client.cli.options import DEFAULT_TIMEOUT, BootstrapServers, ConsumerSettings, Output, Timeout
 from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
@@ -190,7 +190,7 @@ def _known(offset: int) -> int | None:
 
 
 def _offsets(
-    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC")],
+    topics: Annotated[list[str], typer.Argument(help="Topics to show.", metavar="TOPIC", callback=utf_8)],
     bootstrap_servers: BootstrapServers,
     consumer: ConsumerSettings = None,
     time: Annotated[

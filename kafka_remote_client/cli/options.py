@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_remote_client.cli.given_settings import utf_8
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.settings import default_of
 
@@ -67,7 +68,8 @@ Topics = Annotated[list[str] | None, typer.Argument(help="Topics to include; all
 Output = Annotated[OutputFormat, typer.Option("--output", help="Format: text, or json (one object per line).")]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Partition to include.")]
 BootstrapServers = Annotated[
-    str, typer.Option("--bootstrap-servers", help="Bootstrap servers of the Kafka cluster.", metavar="HOST:PORT,…")
+    str,
+    typer.Option("--bootstrap-servers", help="Bootstrap servers of the Kafka cluster.", metavar="HOST:PORT,…", callback=utf_8),
 ]
 ConsumerSettings = Annotated[
     list[str] | None,
@@ -76,7 +78,7 @@ ConsumerSettings = Annotated[
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, max=LONGEST, help="Seconds that brokers and store get for all answers.")
 ]
-MetadataTopicName = Annotated[str, typer.Option("--metadata-topic", help="Name of the metadata topic.")]
+MetadataTopicName = Annotated[str, typer.Option("--metadata-topic", help="Name of the metadata topic.", callback=utf_8)]
 NoMetadata = Annotated[
     bool, typer.Option("--no-metadata", help="Do not read the metadata topic; leave out what only it knows.")
 ]

@@ -11,7 +11,7 @@ import attrs
 import typer
 
 from kafka_remote_client.cli import options
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import parse_settings, utf_8
 from kafka_remote_client.cli.old_spellings import topics_of
 from kafka_remote_client.cli.output import OutputFormat, show_json
 from kafka_remote_client.cli.prices import PriceTable, ReaderPlace, load_prices
@@ -94,6 +94,7 @@ def _plan(
             "--bootstrap-servers",
             help="Bootstrap servers of the Kafka cluster (kafka.bootstrap.servers).",
             metavar="HOST:PORT,…",
+            callback=utf_8,
         ),
     ] = None,
     topics: Annotated[list[str] | None, typer.Argument(help="Topics to read (subscribe).", metavar="TOPIC")] = None,

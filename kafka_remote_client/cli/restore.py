@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from kafka_remote_client.cli import options
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import parse_settings, utf_8
 from kafka_remote_client.cli.offsets import read_metadata
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_json, show_text
 from kafka_remote_client.cli.remarks import remark
@@ -275,7 +275,10 @@ def _restore(
     metadata_servers: Annotated[
         str | None,
         typer.Option(
-            "--metadata-servers", help="Cluster whose metadata topic says which segments are live.", metavar="HOST:PORT,…"
+            "--metadata-servers",
+            help="Cluster whose metadata topic says which segments are live.",
+            metavar="HOST:PORT,…",
+            callback=utf_8,
         ),
     ] = None,
     metadata_topic: options.MetadataTopicName = METADATA_TOPIC,

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from kafka_remote_client.cli import options
-from kafka_remote_client.cli.given_settings import parse_settings
+from kafka_remote_client.cli.given_settings import parse_settings, utf_8
 from kafka_remote_client.cli.old_spellings import output_of
 from kafka_remote_client.cli.output import OutputFormat, output_console, show_facts, show_json, show_text
 from kafka_remote_client.cli.progress import bytes_bar
@@ -192,6 +192,7 @@ def _verify(
             "--bootstrap-servers",
             help="Bootstrap servers of the cluster whose metadata topic is compared with the store.",
             metavar="HOST:PORT,…",
+            callback=utf_8,
         ),
     ] = None,
     metadata_topic: options.MetadataTopicName = METADATA_TOPIC,

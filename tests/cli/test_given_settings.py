@@ -12,6 +12,7 @@ from kafka_remote_client.cli.given_settings import check_consumer_settings, is_s
 from kafka_remote_client.cli.main import run
 from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.errors import ConfigurationError
+from tests.support.cli_run import failed
 
 CANARY = "canary-of-a-secret"
 
@@ -152,3 +153,37 @@ def test_no_verb_accepts_a_secret_in_an_argument(arguments: list[str], capsys: p
     printed = capsys.readouterr()
     assert f"{arguments[-1]}: sasl.password is a secret" in printed.err
     assert CANARY not in printed.out + printed.err
+
+
+@pytest.mark.parametrize("given", ["sasl.username=me\udcff", "sasl.user\udcffname=me"])
+def test_setting_that_is_not_utf_8_is_an_error(given: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--consumer: sasl\.user.?name is not UTF-8"):
+        parse_settings([given], "--consumer")
+
+
+def test_secret_of_the_environment_that_is_not_utf_8_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_TEST", "canary\udcff")
+    with pytest.raises(ConfigurationError) as refused:
+        parse_settings(["sasl.password=env:SECRET_OF_TEST"], "--consumer")
+    assert str(refused.value) == "--consumer: sasl.password is not UTF-8"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["offsets", "or\udcff", "--bootstrap-servers", "localhost:1"],
+        ["lag", "orders", "--bootstrap-servers", "localhost:1\udcff"],
+        ["lag", "orders", "--bootstrap-servers", "localhost:1", "--metadata-topic", "m\udcff"],
+        ["bench", "orders", "--store", "file:///", "--bootstrap-servers", "localhost:1\udcff"],
+        ["verify", "--store", "file:///", "--bootstrap-servers", "localhost:1\udcff"],
+        ["map", "orders", "--store", "file:///", "--bootstrap-servers", "localhost:1\udcff"],
+        ["locate", "orders", "0", "1", "--bootstrap-servers", "localhost:1\udcff"],
+        ["plan", "orders", "--bootstrap-servers", "localhost:1\udcff"],
+        ["restore", "--dry-run", "--store", "file:///", "--metadata-servers", "localhost:1\udcff"],
+    ],
+    ids=" ".join,
+)
+def test_argument_for_brokers_that_is_not_utf_8_is_wrong_use(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    text, status = failed(capsys, *arguments)
+    assert "is not UTF-8" in text
+    assert status == 2
