@@ -20,6 +20,7 @@ import attrs
 import typer
 from typer.core import TyperCommand
 
+from kafka_remote_client.arguments import MAX_OFFSET
 from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import check_consumer_settings, parse_settings, utf_8
 from kafka_remote_client.cli.offsets import log_offset_at, parse_brokers_time, parse_time, tiered_offset_at
@@ -27,6 +28,7 @@ from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.store_arguments import open_listing, parse_encryption_keys
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import split_config
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.fetch.location_sources import build_source, configured_store, reads_the_store
 from kafka_remote_client.fetch.storage_formats import installed_formats, readable_formats
 from kafka_remote_client.location.leaders import open_leaders
@@ -51,6 +53,8 @@ _REASONS: Mapping[str, str] = {
     "undecided": "a transaction at or before the offset has no commit or abort marker in the tier",
     "unknown-partition": "the store has no segment of this partition",
 }
+_MOST_DIGITS = 4_000
+"""Python converts no number with more than 4,300."""
 _NEGATIVE = re.compile(r"-\d+")
 _USAGE_ERROR: Any = typer.BadParameter.__base__
 """Typer does not export it."""
@@ -218,6 +222,8 @@ def _locate(
         raise typer.BadParameter("give either --bootstrap-servers or --store", param_hint="--store")
     clock, is_offset = SystemClock(), place.isascii() and place.isdecimal()
     parse = parse_time if bootstrap_servers is None else parse_brokers_time
+    if is_offset and len(place) > _MOST_DIGITS:
+        raise ConfigurationError(f"OFFSET has {len(place)} digits; the highest offset is {MAX_OFFSET}")
     time_ms = 0 if is_offset else parse(place, "OFFSET|TIME")
     level = IsolationLevel[isolation_level.name]
 

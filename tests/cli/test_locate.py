@@ -141,3 +141,10 @@ def test_wrong_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: l
     told, status = failed(capsys, "locate", "orders", *arguments)
     assert text in told
     assert status == 2
+
+
+def test_offset_with_thousands_of_digits_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    store = (golden_local() / "remote").as_uri()
+    text, status = failed(capsys, "locate", "epochs", "0", "9" * 5_000, "--store", store)
+    assert text == "kafka-remote: OFFSET has 5000 digits; the highest offset is 9223372036854775807\n"
+    assert status == 2
