@@ -26,12 +26,16 @@ from kafka_remote_client.cli.locate import open_source
 from kafka_remote_client.cli.old_spellings import topics_of
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
 from kafka_remote_client.cli.remarks import remark
+from kafka_remote_client.cli.store_arguments import parse_encryption_keys
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.config import RemoteFetchConfig, split_config
 from kafka_remote_client.errors import (
     BrokerResponseError,
     ConfigurationError,
+    CorruptChunkError,
+    CorruptIndexError,
     CorruptRecordError,
+    DataKeyError,
     DirectFetchError,
     ForbiddenLocationError,
     InvalidStorageResponseError,
@@ -89,6 +93,7 @@ _TOPICS = {
 }
 """The remedies where brokers refuse a topic."""
 _REACH_THE_STORE = "Start the store, open the network to it, or correct its address or bucket."
+_VERIFY = "Check the tier with kafka-remote verify."
 _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (NotAnnouncedError, "Let fetch.remote.bootstrap.servers name the shim."),
     (SaslAuthenticationError, "Correct the SASL settings."),
@@ -105,7 +110,10 @@ _REMEDIES: tuple[tuple[type[DirectFetchError], str], ...] = (
     (RemoteStorageTimeoutError, _REACH_THE_STORE),
     (RemoteStorageUnavailableError, _REACH_THE_STORE),
     (RemoteStorageError, "Correct the store's settings: see the reason."),
-    (CorruptRecordError, "Check the tier with kafka-remote verify."),
+    (CorruptRecordError, _VERIFY),
+    (CorruptIndexError, _VERIFY),
+    (CorruptChunkError, _VERIFY),
+    (DataKeyError, "Name the private key that the reason names: remote.storage.store.encryption.keys (--encryption-key)."),
     (ConfigurationError, "Correct the setting that the reason names."),
     (RemoteLogError, "Correct remote.storage.store.url or remote.storage.store.layout (--layout)."),
 )
@@ -335,6 +343,7 @@ def _doctor(
     store_option: options.StoreOptions = None,
     layout: options.Layout = options.DEFAULT_LAYOUT,
     key_prefix: options.KeyPrefix = "",
+    encryption_key: options.EncryptionKeys = None,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
     output: options.Output = OutputFormat.TEXT,
     old_topic: options.OldTopic = None,
@@ -343,6 +352,7 @@ def _doctor(
     named = topics_of([] if topic is None else [topic], old_topic, remark)
     if "://" in place:
         store_options = parse_settings(store_option or [], "--store-option")
+        keys = parse_encryption_keys(encryption_key or [])
         settings: dict[str, object] = {
             "fetch.remote.enabled": True,
             "fetch.remote.location.source": "listing",
@@ -350,6 +360,11 @@ def _doctor(
             "remote.storage.store.url": place,
             "remote.storage.store.layout": layout,
             "remote.storage.store.key.prefix": key_prefix,
+            **(
+                {"remote.storage.store.encryption.keys": ",".join(f"{name}={path}" for name, path in keys.items())}
+                if keys
+                else {}
+            ),
             **{f"remote.storage.fetcher.{name}": value for name, value in store_options.items()},
         }
     else:

@@ -24,6 +24,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.model import NotRemote
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import direct_settings
+from tests.support.golden import golden_aiven
 from tests.support.mistakes import MISTAKES, Mistake, World, world
 
 pytestmark = pytest.mark.embedded
@@ -334,3 +335,13 @@ def test_tls_on_a_plain_port_names_the_security_protocol(made: World) -> None:
         "broker",
         "Correct security.protocol or the port, or raise the limits of the shim. Its log has the reason.",
     )
+
+
+def test_encrypted_store_needs_the_private_key_and_is_checked_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    tier = golden_aiven("aiven-zstd-aes")
+    asked = ["doctor", (tier / "remote").as_uri(), "txn", "--layout", "aiven", "--key-prefix", "some-prefix/"]
+    told = " ".join(printed(capsys, *asked, status=1).split())
+    assert "whose private key is not configured" in told
+    assert told.endswith("Name the private key that the reason names: remote.storage.store.encryption.keys (--encryption-key).")
+    key = f"key1={tier / 'keys' / 'key1.private.der'}"
+    assert "checksums are right" in printed(capsys, *asked, "--encryption-key", key)
