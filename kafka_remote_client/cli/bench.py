@@ -70,7 +70,7 @@ _REFUSED = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
     }
 )
-"""Errors of a topic that brokers repeat until somebody changes something."""
+"""Errors of a topic that brokers repeat: no such topic, or no permission."""
 _RANGE_BYTES: int = default_of("fetch.remote.range.bytes")
 _DEFAULT_RANGES = (64 << 10, 1 << 20, _RANGE_BYTES)
 _DEFAULT_CONCURRENCY = (1, 8)
