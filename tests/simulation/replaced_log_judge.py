@@ -126,13 +126,13 @@ class ReplacedLogJudge(HistoryJudge):
                     here.add(first)
             if any(offset > version.end for offset in here):
                 here.add(first)
-            before = here | {self._passes_to(version, max(offset, first), end) for offset in here if offset < end}
+            before = here | {self._passes_to(version, offset, first, end) for offset in here if offset < end}
         return starts
 
-    def _passes_to(self, version: ProducedLog, offset: int, end: int) -> int:
-        """Returns up to where a read passes markers and aborted records, at most up to ``end``."""
+    def _passes_to(self, version: ProducedLog, offset: int, first: int, end: int) -> int:
+        """Returns up to where a read passes what was deleted, markers and aborted records, at most up to ``end``."""
         end = max(offset, min(end, version.stable_end(self._level)))
-        return next((at for at in range(offset, end) if version.records(self._level, at, at + 1)), end)
+        return next((at for at in range(max(offset, first), end) if version.records(self._level, at, at + 1)), end)
 
     def _nothing(self, partition: LedPartition, version: ProducedLog, start: int, end: int) -> bool:
         """Whether a consumer gets no record in ``[start, end)``."""

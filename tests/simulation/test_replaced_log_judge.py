@@ -121,6 +121,14 @@ def test_a_place_to_which_librdkafka_went_breaks_no_rule() -> None:
     assert consumer.seen["consumer-changed-log"] == 1
 
 
+def test_what_was_deleted_before_a_new_topic_is_passed() -> None:
+    logs = versions()
+    logs[0].start = 9
+    consumer = Consumed(logs[0], logs[2])
+    consumer.gets(0, 0, 1, 2)
+    consumer.gets(1, 6)
+
+
 def test_a_record_of_no_log_is_found() -> None:
     consumer = Consumed(*versions())
     strange = record(consumer.logs[0], 0)._replace(value=b"other")
