@@ -106,8 +106,10 @@ class ChunkedFetcher:
         self._inner.discard(remote_log_segment_metadata, wanted.start, wanted.end)
 
     def close(self) -> None:
-        self._buffers.restorers.shutdown()
-        self._inner.close()
+        try:
+            self._buffers.restorers.shutdown()
+        finally:
+            self._inner.close()
 
 
 def _restoring(chunk_table: bytes, data_key: bytes | None) -> tuple[ChunkTable, ChunkTransform]:

@@ -28,6 +28,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 
 from kafka_remote_client import arguments
@@ -178,20 +179,31 @@ class FetchEngine:
             return item
 
     def close(self, timeout: float = 2.0) -> None:
-        """Stops all readers and threads, closes source and fetcher. A thread that hangs in a plugin is left behind (daemon)."""
-        with self.lock:
-            if self._closed:
-                return
-            self._closed = True
-            for read in list(self._scheduler.reads):
-                self.stop(read)
-            self._work.notify_all()
-            self._ready.notify_all()
+        """Stops all readers and threads, closes source and fetcher. A thread that hangs in a plugin is left behind (daemon).
+
+        An interrupt (KeyboardInterrupt) skips only the step that it arrives in.
+        """
+        with ExitStack() as steps:  # it runs the last one first
+            steps.callback(self._join, timeout)
+            steps.callback(self._source.close)
+            steps.callback(self._close_fetcher)
+            with self.lock:
+                if self._closed:
+                    steps.pop_all()
+                    return
+                self._closed = True
+                for read in list(self._scheduler.reads):
+                    self.stop(read)
+                self._work.notify_all()
+                self._ready.notify_all()
+
+    def _close_fetcher(self) -> None:
         try:
             self._fetcher.close()
         except Exception:  # noqa: BLE001 - a plugin may raise anything, and the rest must still be closed
             _log.exception("closing the fetcher failed")
-        self._source.close()
+
+    def _join(self, timeout: float) -> None:
         deadline = Deadline(self._clock, timeout)
         self.watch.close(deadline.remaining())
         for thread in self._threads:

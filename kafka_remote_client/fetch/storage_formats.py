@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from kafka_remote_client.model import RemoteLogSegmentMetadata, SegmentLocation
 from kafka_remote_client.plugin import ReadableStream, RemoteStorageFetcher, StorageFormat
@@ -60,9 +61,10 @@ class RestoringFetcher:
         return self._inner.fetch_log_segment(remote_log_segment_metadata, start_position, end_position)
 
     def close(self) -> None:
-        for restoring in self._restoring.values():
-            restoring.close()
-        self._inner.close()
+        with ExitStack() as steps:  # a plugin may raise anything, and the others must still be closed
+            steps.callback(self._inner.close)
+            for restoring in self._restoring.values():
+                steps.callback(restoring.close)
 
 
 def fetcher_for(fetcher: RemoteStorageFetcher, location: SegmentLocation) -> RemoteStorageFetcher:

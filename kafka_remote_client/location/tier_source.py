@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from functools import partial
 from typing import Protocol
 
@@ -134,12 +135,13 @@ class TierLocationSource(BoundsByLeaders):
         return self._tier.cache_statistics()
 
     def close(self) -> None:
-        self._look_ups.close()
-        self._leaders.close()
-        self._tier.close()
-        if self._reads is not None:
-            self._reads.shutdown(wait=False, cancel_futures=True)
-        self._store.close()
+        with ExitStack() as steps:  # the end of the tier's thread may take seconds, in which an interrupt may arrive
+            steps.callback(self._store.close)
+            if self._reads is not None:
+                steps.callback(self._reads.shutdown, wait=False, cancel_futures=True)
+            steps.callback(self._tier.close)
+            steps.callback(self._leaders.close)
+            self._look_ups.close()
 
     def _locate(self, fetches: _LeaderFetches, deadline: Deadline) -> SegmentLocation | NotRemote:
         question = fetches.question

@@ -293,6 +293,19 @@ def test_settings_and_close_reach_the_inner_fetcher():
     assert CHUNKED_FORMATS == ("ApacheKafkaV1", "AivenTieredStorageV1")
 
 
+def test_an_interrupted_close_reaches_the_inner_fetcher(monkeypatch: pytest.MonkeyPatch):
+    inner = RecordingFetcher({})
+    fetcher = ChunkedFetcher(inner)
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fetcher._buffers.restorers, "shutdown", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetcher.close()
+    assert inner.closed
+
+
 def test_a_closed_stream_gives_no_bytes():
     stored, table = in_chunks(DATA, 100, ZSTD)
     stream = ChunkedFetcher(RecordingFetcher({"a.log": stored})).fetch_log_segment(

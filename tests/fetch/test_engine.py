@@ -193,6 +193,33 @@ def test_a_fetcher_that_fails_to_close_leaves_nothing_else_open(caplog: pytest.L
     assert "closing the fetcher failed" in caplog.text
 
 
+def test_an_interrupted_close_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    class Interrupted(ScriptedFetcher):
+        def close(self) -> None:
+            closed.append("fetcher")
+            raise KeyboardInterrupt
+
+    def interrupted(*_: object) -> None:
+        closed.append("read")
+        raise KeyboardInterrupt
+
+    clock, source = SystemClock(), GoldenTierSource()
+    made = FetchEngine(source, Interrupted(), PATIENT_ENGINE, clock=clock, metrics=FetchMetrics(clock))
+    made.reader(ReadRequest(TOPIC, 0, 0, isolation_level=IsolationLevel.READ_UNCOMMITTED))
+    threads = list(made._threads)
+    with monkeypatch.context() as first:
+        first.setattr(made, "stop", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            made.close(60.0)
+    made.close()
+    assert closed == ["read", "fetcher"]
+    assert source.closed == 1
+    assert threads
+    assert not any(thread.is_alive() for thread in threads)
+
+
 class HeldFetcher(ScriptedFetcher):
     """Gives no range until it is released."""
 

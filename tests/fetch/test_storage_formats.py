@@ -54,3 +54,31 @@ def test_each_format_has_its_own_fetcher_and_others_the_plain_one() -> None:
         plain.fetch_log_segment(found, 0, 1)
     with pytest.raises(RuntimeError, match="after shutdown"):
         chunked._buffers.restorers.submit(len, "")
+
+
+def test_a_format_that_fails_to_close_leaves_no_other_one_open() -> None:
+    closed: list[str] = []
+
+    class Recorded(MemoryFetcher):
+        def __init__(self, name: str) -> None:
+            super().__init__({})
+            self.name = name
+
+        def close(self) -> None:
+            closed.append(self.name)
+            if self.name != "plain":
+                raise KeyboardInterrupt
+
+    class Format(Reversed):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def restoring(self, inner: RemoteStorageFetcher) -> RemoteStorageFetcher:
+            return Recorded(self.name)
+
+    fetcher = RestoringFetcher(Recorded("plain"), {"a": Format("a"), "b": Format("b")})
+    with pytest.raises(KeyboardInterrupt):
+        fetcher.close()
+    assert sorted(closed) == ["a", "b", "plain"]
+    assert closed[-1] == "plain", "formats may still use it"

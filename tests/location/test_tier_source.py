@@ -283,6 +283,18 @@ def test_close_closes_all_parts(setup: Setup) -> None:
         setup.reads.submit(int)
 
 
+def test_an_interrupted_close_closes_the_other_parts(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(setup.tier, "close", interrupted)  # it may wait for the follower's thread
+    with pytest.raises(KeyboardInterrupt):
+        setup.source.close()
+    assert setup.store.closed
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        setup.reads.submit(int)
+
+
 def test_a_tier_without_a_pool_closes(setup: Setup) -> None:
     leaders = PartitionLeaders("127.0.0.1:1", client_id="me", clock=SystemClock(), connect_timeout=30)
     TierLocationSource(leaders, setup.tier, setup.store, LAYOUT, clock=SystemClock()).close()
