@@ -27,7 +27,7 @@ from botocore.exceptions import BotoCoreError, PartialCredentialsError, ProfileN
 from botocore.loaders import create_loader
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, RemoteStorageAccessError
 from kafka_remote_fetchers._s3_errors import refuse_redirects, s3_guarded
 from kafka_remote_fetchers._settings import bool_setting, fetcher_settings, text_setting
 
@@ -168,7 +168,10 @@ class S3Clients:
             if now - self._renewed_at < _RENEWAL_SECONDS:
                 return None
             self._renewed_at = now
-            self._current = s3_guarded(refused.host, _made, self._settings)
+            try:
+                self._current = s3_guarded(refused.host, _made, self._settings)
+            except ConfigurationError as error:  # a file that is just being written; the next renewal reads it
+                raise RemoteStorageAccessError(f"no usable credentials for {refused.host}: {error}") from None
             return self._current
 
     def to_sign_with(self) -> S3Client:
@@ -198,7 +201,9 @@ def _made(settings: S3Settings) -> S3Client:
         raise ConfigurationError("s3.profile: unknown profile") from None
     except PartialCredentialsError:
         raise ConfigurationError("access key or secret key is missing") from None
-    except BotoCoreError as error:
+    except ConfigurationError:
+        raise
+    except (BotoCoreError, OSError, RuntimeError, ValueError) as error:  # a credential process may print anything
         raise ConfigurationError(f"boto3 rejected the s3 settings ({type(error).__name__})") from None
     client.meta.events.register_first("needs-retry.s3", refuse_redirects)
     endpoint = urlsplit(client.meta.endpoint_url)

@@ -4,7 +4,8 @@
 
     boto3                                                 | error
     an answer of the store (ClientError)                  | by status and code, as every store's (kafka_remote_fetchers._http)
-    no credentials, or the provider fails                 | RemoteStorageAccessError
+    no credentials, or the provider fails; what it gives  | RemoteStorageAccessError
+    has expired, or is invalid (RuntimeError, ValueError) |
     connecting or reading takes too long                  | RemoteStorageTimeoutError
     connection refused, cut, short                        | RemoteStorageUnavailableError
     certificate refused, TLS with a port without it       | RemoteStorageError
@@ -21,6 +22,7 @@ from botocore import exceptions as boto
 from urllib3.exceptions import HTTPError
 
 from kafka_remote_client.errors import (
+    DirectFetchError,
     RemoteStorageAccessError,
     RemoteStorageError,
     RemoteStorageTimeoutError,
@@ -55,7 +57,9 @@ def s3_guarded(host: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwarg
     """
     try:
         return call(*args, **kwargs)
-    except (boto.BotoCoreError, boto.ClientError, HTTPError, OSError) as error:
+    except DirectFetchError:  # also ConfigurationError, which is a ValueError
+        raise
+    except (boto.BotoCoreError, boto.ClientError, HTTPError, OSError, RuntimeError, ValueError) as error:
         failure = s3_error(error, host)
     raise failure
 
@@ -77,9 +81,7 @@ def s3_error(error: Exception, host: str) -> RemoteStorageError:
     if isinstance(error, boto.ClientError):
         return _answered(error, host)
     if isinstance(error, _NO_CREDENTIALS):
-        return RemoteStorageAccessError(
-            f"no usable credentials for {host} ({type(error).__name__}); set them in the environment, a profile or a role"
-        )
+        return _no_credentials(error, host)
     if isinstance(error, _TIMEOUTS):
         return RemoteStorageTimeoutError(f"{host} timed out")
     if isinstance(error, boto.SSLError):
@@ -88,7 +90,15 @@ def s3_error(error: Exception, host: str) -> RemoteStorageError:
         )
     if isinstance(error, _CUT):
         return RemoteStorageUnavailableError(f"cannot reach {host}, or it closed the connection ({type(error).__name__})")
+    if not isinstance(error, boto.BotoCoreError):  # renewed credentials that have expired, or the text of a credential process
+        return _no_credentials(error, host)
     return RemoteStorageError(f"the request to {host} failed ({type(error).__name__})")
+
+
+def _no_credentials(error: Exception, host: str) -> RemoteStorageError:
+    return RemoteStorageAccessError(
+        f"no usable credentials for {host} ({type(error).__name__}); set them in the environment, a profile or a role"
+    )
 
 
 def _answered(error: boto.ClientError, host: str) -> RemoteStorageError:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from botocore.credentials import AssumeRoleCredentialFetcher
 from kafka_remote_fetchers._s3_client import S3Client, S3Clients, S3Settings
+from kafka_remote_fetchers.s3_signer import signed_get
 
 from kafka_remote_client.clock import SystemClock
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import ConfigurationError, RemoteStorageAccessError
 from tests.support.locations import ManualClock
+
+KEYS = {"access_key": "a", "secret_key": "b", "token": "c"}
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +73,41 @@ def test_a_missing_access_or_secret_key_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(ConfigurationError, match="access key or secret key is missing"):
         made()
+
+
+@pytest.mark.parametrize("process", ["/none", "/bin/false", "/bin/echo canary"])
+def test_a_credential_process_that_gives_none_is_refused(
+    environment: Path, monkeypatch: pytest.MonkeyPatch, process: str
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    (environment / "config").write_text(f"[default]\ncredential_process = {process}\n")
+    with pytest.raises(ConfigurationError, match="boto3 rejected the s3 settings") as caught:
+        made(s3_region="eu-west-1")
+    assert "canary" not in str(caught.value)
+
+
+def test_keys_that_cannot_be_read_again_are_an_error_of_the_store(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    keys = environment / "credentials"
+    keys.write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    clock = ManualClock()
+    clients = S3Clients(S3Settings.parse({}), clock)
+    first = clients.current
+    keys.write_text("[default]\naws_access_key_id = half\n")
+    with pytest.raises(RemoteStorageAccessError, match=r"no usable credentials for .*: access key or secret key is missing"):
+        clients.renew(first)
+    assert clients.current is first
+
+
+def test_renewed_keys_that_have_expired_are_an_error_of_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        AssumeRoleCredentialFetcher, "fetch_credentials", lambda _: {**KEYS, "expiry_time": "2020-01-01T00:00Z"}
+    )
+    client = made(s3_role_arn="arn:aws:iam::123456789012:role/reader", s3_region="eu-west-1").current
+    with pytest.raises(RemoteStorageAccessError, match=r"no usable credentials for s3\."):
+        signed_get(client, "bucket", "key", "bytes=0-9", ttl_seconds=120)
 
 
 def test_a_role_needs_credentials_to_assume_it(monkeypatch: pytest.MonkeyPatch) -> None:

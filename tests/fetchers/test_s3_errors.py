@@ -10,6 +10,7 @@ from kafka_remote_fetchers._s3_errors import s3_guarded
 from urllib3.exceptions import SSLError
 
 from kafka_remote_client.errors import (
+    ConfigurationError,
     ForbiddenLocationError,
     LocationExpiredError,
     RemoteStorageAccessError,
@@ -47,6 +48,9 @@ def answered(status: int, code: str, message: str = "canary", **headers: str) ->
         (boto.ClientError({}, "GetObject"), RemoteStorageUnavailableError),
         (boto.NoCredentialsError(), RemoteStorageAccessError),
         (boto.CredentialRetrievalError(provider="canary", error_msg="canary"), RemoteStorageAccessError),
+        (RuntimeError("canary"), RemoteStorageAccessError),
+        (ValueError("canary"), RemoteStorageAccessError),
+        (boto.InvalidRegionError(region_name="canary"), RemoteStorageError),
         (boto.ReadTimeoutError(endpoint_url=URL), RemoteStorageTimeoutError),
         (boto.ConnectTimeoutError(endpoint_url=URL), RemoteStorageTimeoutError),
         (boto.SSLError(endpoint_url=URL, error="canary"), RemoteStorageError),
@@ -97,7 +101,12 @@ def test_retry_after_is_reported() -> None:
     assert caught.value.retry_after == 7
 
 
+def _raise(error: Exception) -> None:
+    raise error
+
+
 def test_other_exceptions_pass() -> None:
     assert s3_guarded("store.example", int, "3") == 3
-    with pytest.raises(ValueError, match="invalid literal"):
-        s3_guarded("store.example", int, "x")
+    for error in (KeyError("x"), ConfigurationError("x")):
+        with pytest.raises(type(error), match="x"):
+            s3_guarded("store.example", _raise, error)
