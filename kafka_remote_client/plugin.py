@@ -149,11 +149,12 @@ def _secret(value: object) -> str:
 class SignedUrl:
     """A URL that opens one object for a while, and the headers that its reader has to send with it, besides Range.
 
-    Both are bearer secrets and never shown.
+    Both are bearer secrets and never shown. ``life_seconds``: how long that while is; ``None`` = as long as was asked for.
     """
 
     url: str = attrs.field(repr=_secret)
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=_secret)
+    life_seconds: float | None = None
 
 
 class ObjectSigner(Protocol):
@@ -169,6 +170,7 @@ class ObjectSigner(Protocol):
     def sign(self, object_key: str, byte_range: ByteRange, ttl_seconds: float, etag: str | None = None) -> SignedUrl:
         """Opens those bytes of that object, of the version ``etag`` where one is given, for ``ttl_seconds``.
 
+        A signer whose credentials end before that says so in ``SignedUrl.life_seconds``: a grant promises no longer life.
         Raises ValueError for what is no object key, RemoteStorageError kinds where nothing can be signed now.
         """
 

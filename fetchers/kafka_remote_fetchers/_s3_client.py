@@ -42,6 +42,7 @@ _ENDPOINT = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]
 _RENEWAL_SECONDS = 10.0
 _SPARE = 60.0
 _SHORTEST_LIFE = 15.0
+_LEAST_LIFE = 1.0
 _SIGNING_SECONDS = 60.0
 _POOL = 128
 """Connections that are kept: as many as reads of small objects may run side by side."""
@@ -128,11 +129,15 @@ class S3Client:
     def life(self, ttl_seconds: float) -> float:
         """How long a URL may live that is signed now: one of credentials that end dies with them, whatever stands in it.
 
-        ``ttl_seconds``, halved until the credentials last a minute longer; they are renewed long before nothing is left.
+        ``ttl_seconds``, halved until the credentials last a minute longer, or only as long for less than 15 s. Credentials that
+        are renewed, or taken for the first time, are so before that: signing uses those. Raises what boto3 raises.
         """
         lasts_less_than = getattr(self.credentials, "refresh_needed", None)
-        while lasts_less_than is not None and ttl_seconds > _SHORTEST_LIFE and lasts_less_than(ttl_seconds + _SPARE):
-            ttl_seconds /= 2
+        if lasts_less_than is None:
+            return ttl_seconds
+        self.credentials.get_frozen_credentials()
+        while ttl_seconds > 0 and lasts_less_than(ttl_seconds + (_SPARE if ttl_seconds > _SHORTEST_LIFE else 0)):
+            ttl_seconds = ttl_seconds / 2 if ttl_seconds > _LEAST_LIFE else 0.0
         return ttl_seconds
 
 

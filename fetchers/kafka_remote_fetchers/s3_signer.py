@@ -38,14 +38,15 @@ def signed_get(
     if etag is not None:
         headers = (("if-match", quoted_etag(etag)),)
         parameters["IfMatch"] = headers[0][1]
+    life = s3_guarded(client.host, client.life, ttl_seconds)
     url = s3_guarded(
         client.host,
         client.boto.generate_presigned_url,
         "get_object",
         Params=parameters,
-        ExpiresIn=max(1, math.ceil(client.life(ttl_seconds))),
+        ExpiresIn=max(1, math.ceil(life)),
     )
-    return SignedUrl(url, headers)
+    return SignedUrl(url, headers, life)
 
 
 class S3Signer:

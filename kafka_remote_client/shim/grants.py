@@ -114,8 +114,13 @@ class LocationTier(SegmentSource, Protocol):
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         """Returns how the store holds its ranges. Raises as :meth:`resolve`."""
 
-    def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
-        """Returns its ranges with the custom metadata for clients, valid for ``url_ttl`` seconds. Raises RemoteStorageError."""
+    def sign(
+        self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None
+    ) -> tuple[tuple[GrantedRange, ...], float]:
+        """Returns its ranges with the custom metadata for clients, and the seconds for which they are valid, up to ``url_ttl``.
+
+        Raises RemoteStorageError.
+        """
 
 
 @attrs.frozen
@@ -306,8 +311,8 @@ class GrantingBroker:
         aborted = await self._answered(tagged, confirm, visit)
         topic = resolved.metadata.remote_log_segment_id.topic_id_partition.topic
         url_ttl = self._limits.topics.of(topic).url_ttl or self._limits.url_ttl
-        expires_at = asyncio.get_running_loop().time() + url_ttl
-        ranges = await self._lookups.run(partial(self._tier.sign, located, resolved.etag, url_ttl))
+        signed_at = asyncio.get_running_loop().time()
+        ranges, life = await self._lookups.run(partial(self._tier.sign, located, resolved.etag, url_ttl))
         if not tagged.wanted.batched:
             ranges = tuple(attrs.evolve(one, first_offset=None) for one in ranges)
         self._check_client(visit)  # other grants to the client may have used up its limit since
@@ -316,7 +321,7 @@ class GrantingBroker:
         self._clients.charge(visit.client, nbytes)
         self._counters.granted.add(visit.client, topic, ranges=len(ranges), nbytes=nbytes)
         _tell(resolved, tagged, visit, ranges=len(ranges), nbytes=nbytes)
-        return _Decided(granted, expires_at)
+        return _Decided(granted, signed_at + life)
 
     async def _list(self, tagged: TaggedPartition, data: PartitionData, visit: _Visit) -> _Decided:
         question = page_question(tagged, await visit.topic_ids.of(tagged), data, visit.partitions)

@@ -15,7 +15,7 @@ from kafka_remote_client.remote_log.index_cache import DEFAULT_MAX_BYTES
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT, LocatedRange, LocatedSegment, ObjectLayout
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, ResolvedSegment
-from kafka_remote_client.shim.signing import ObjectSigner
+from kafka_remote_client.shim.signing import ObjectSigner, SignedUrl
 
 __all__ = ["ResolvingTier"]
 
@@ -57,9 +57,17 @@ class ResolvingTier(FollowedTier):
     def locate(self, resolved: ResolvedSegment) -> LocatedSegment:
         return resolved.located(self._objects, self._layout)
 
-    def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
-        ttl = url_ttl or self._url_ttl
-        return tuple(GrantedRange(one.range, self._signed(one, etag, ttl), one.first_offset) for one in located.ranges)
+    def sign(
+        self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None
+    ) -> tuple[tuple[GrantedRange, ...], float]:
+        life = ttl = url_ttl or self._url_ttl
+        ranges = []
+        for one in located.ranges:
+            signed = self._signed(one, etag, ttl)
+            life = min(life, ttl if signed.life_seconds is None else signed.life_seconds)
+            found = attrs.evolve(one.location, url=signed.url, signed_headers=signed.headers, etag=etag)
+            ranges.append(GrantedRange(one.range, found.encode(), one.first_offset))
+        return tuple(ranges), life
 
     def metrics(self) -> dict[str, int]:
         """Counters of the caches of indexes and manifests, under the names of Counters."""
@@ -71,8 +79,7 @@ class ResolvingTier(FollowedTier):
             numbers[f"{cache}_cache_bytes"] = told.nbytes
         return numbers
 
-    def _signed(self, located: LocatedRange, etag: str | None, url_ttl: float) -> bytes:
+    def _signed(self, located: LocatedRange, etag: str | None, url_ttl: float) -> SignedUrl:
         key = located.location.object_key
         assert key is not None  # every layout names the object
-        signed = self._signer.sign(key, located.object_range, url_ttl, etag)
-        return attrs.evolve(located.location, url=signed.url, signed_headers=signed.headers, etag=etag).encode()
+        return self._signer.sign(key, located.object_range, url_ttl, etag)

@@ -175,16 +175,37 @@ class Ending:
     def __init__(self, left: float) -> None:
         self._left = left
 
+    def get_frozen_credentials(self) -> None:
+        """They are not renewed."""
+
     def refresh_needed(self, refresh_in: float = 900.0) -> bool:
         return self._left < refresh_in
 
 
 @pytest.mark.parametrize(
     ("left", "asked", "life"),
-    [(3600, 120, 120), (1000, 900, 900), (900, 900, 450), (200, 120, 120), (100, 120, 30), (5, 120, 15)],
+    [(3600, 120, 120), (1000, 900, 900), (900, 900, 450), (200, 120, 120), (100, 120, 30), (5, 120, 3.75), (0.5, 120, 0)],
 )
 def test_a_url_ends_before_the_credentials_that_signed_it(left: float, asked: float, life: float) -> None:
     assert S3Client(None, Ending(left), "store").life(asked) == life
+
+
+def test_a_role_is_taken_before_the_life_of_a_url_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        AssumeRoleCredentialFetcher, "fetch_credentials", lambda _: {**KEYS, "expiry_time": "2999-01-01T00:00Z"}
+    )
+    client = made(s3_role_arn="arn:aws:iam::123456789012:role/reader", s3_region="eu-west-1").current
+    signed = signed_get(client, "bucket", "key", "bytes=0-9", ttl_seconds=120)
+    assert signed.life_seconds == 120
+    assert "X-Amz-Expires=120" in signed.url
+
+
+def test_a_signed_url_tells_how_long_it_lives() -> None:
+    clients = made(s3_region="eu-west-1")
+    client = S3Client(clients.current.boto, Ending(100), "store")
+    signed = signed_get(client, "bucket", "key", "bytes=0-9", ttl_seconds=120)
+    assert signed.life_seconds == 30
+    assert "X-Amz-Expires=30" in signed.url
 
 
 def test_permanent_credentials_do_not_shorten_a_urls_life() -> None:

@@ -399,6 +399,12 @@ def test_a_topics_policy_sets_the_life_and_size_of_grants(granter: Granter, work
     assert 7000 < (granter.granted(tagged_fetch())[0].expires_in_ms or 0) <= 30_000
 
 
+def test_a_grant_promises_no_longer_life_than_its_urls_have(granter: Granter) -> None:
+    granter.tier.life = 7.0
+    grant, _ = granter.granted(tagged_fetch())
+    assert 0 < (grant.expires_in_ms or 0) <= 7000
+
+
 def test_a_client_above_its_limit_is_not_granted(granter: Granter, workers: ThreadPoolExecutor) -> None:
     control(granter, workers, {}, {"me@*.bytes_per_second": 0})
     assert granter.refused(tagged_fetch()) == "client-limit"

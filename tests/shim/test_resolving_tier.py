@@ -18,7 +18,7 @@ from kafka_remote_client.remote_log.layout import located_as_they_are
 from kafka_remote_client.remote_log.metadata_store import RemoteLogMetadataStore
 from kafka_remote_client.remote_log.resolver import ResolvedSegment
 from kafka_remote_client.shim.resolving_tier import ResolvingTier
-from kafka_remote_client.shim.signing import SignedRequest, UrlSigner
+from kafka_remote_client.shim.signing import SignedRequest, SignedUrl, UrlSigner
 from tests.support.aiven import DATA_KEY, AivenWriter, key_ring
 from tests.support.questions import tier_question
 from tests.support.steps import steps_of
@@ -134,12 +134,21 @@ def verified(custom_metadata: bytes | None) -> SignedRequest:
 def test_a_location_has_a_url_for_exactly_its_range(made: Made) -> None:
     assert made.tier.formats == ("ApacheKafkaV1",)
     located = located_as_they_are("a/b.log", [ByteRange(5, 10), ByteRange(10, 12)])
-    granted = made.tier.sign(located, "etag")
+    granted, life = made.tier.sign(located, "etag")
+    assert life == 60
     assert [one.range for one in granted] == [ByteRange(5, 10), ByteRange(10, 12)]
     for one in granted:
         location = LocationMetadata.decode(one.custom_metadata)
         assert (location.object_key, location.etag) == ("a/b.log", "etag")
         assert verified(one.custom_metadata) == SignedRequest("a/b.log", one.range)
+
+
+def test_ranges_are_valid_until_the_first_url_ends(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    lives = iter([40.0, 20.0, None])
+    monkeypatch.setattr(UrlSigner, "sign", lambda *_: SignedUrl("http://origin:1/", life_seconds=next(lives)))
+    located = located_as_they_are("a/b.log", [ByteRange(5, 10), ByteRange(10, 12), ByteRange(12, 14)])
+    _, life = made.tier.sign(located, "etag", 30.0)
+    assert life == 20.0
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
@@ -157,7 +166,7 @@ def test_whole_chunks_are_signed_and_their_table_is_included(encrypted: bool) ->
     assert isinstance(found, ResolvedSegment)
     located = made.locate(found)
     assert (located.format, located.has_data_key) == ("AivenTieredStorageV1", encrypted)
-    granted = made.sign(located, None)
+    granted, _ = made.sign(located, None)
     assert (granted[0].range.start, granted[-1].range.end) == (found.span.start, found.span.end)
     assert [one.range.end % 100 for one in granted[:-1]] == [0] * (len(granted) - 1)
     for one in granted:

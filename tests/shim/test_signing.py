@@ -203,8 +203,8 @@ def test_refuses_a_short_secret(clock: StoppedClock) -> None:
 
 def test_repr_shows_no_secret(signer: UrlSigner) -> None:
     signed = SignedUrl("https://store.example/key?signature=secret", (("if-match", "secret"),))
-    assert repr(signed) == "SignedUrl(url=<redacted>, headers=<redacted>)"
-    assert repr(SignedUrl("")) == "SignedUrl(url='', headers=())"
+    assert repr(signed) == "SignedUrl(url=<redacted>, headers=<redacted>, life_seconds=None)"
+    assert repr(SignedUrl("")) == "SignedUrl(url='', headers=(), life_seconds=None)"
     assert repr(signer) == f"UrlSigner({BASE!r})"
     assert str(SignatureRefusedError(SignatureRefusal.EXPIRED)) == "EXPIRED"
     assert signer.base_url == BASE

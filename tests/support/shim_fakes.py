@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 from uuid import UUID
@@ -101,6 +102,7 @@ class FakeTier:
         self.located_as = "ApacheKafkaV1"
         self.data_key: bytes | None = None
         self.url_ttls: list[float | None] = []
+        self.life = math.inf
         self.listed: Sequence[TieredSegment] | Exception | None = ()
 
     def segments(
@@ -127,9 +129,12 @@ class FakeTier:
         ranges = zip(resolved.ranges, resolved.range_offsets, strict=True)
         return LocatedSegment(self.located_as, tuple(LocatedRange(one, one, location, offset) for one, offset in ranges))
 
-    def sign(self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None) -> tuple[GrantedRange, ...]:
+    def sign(
+        self, located: LocatedSegment, etag: str | None, url_ttl: float | None = None
+    ) -> tuple[tuple[GrantedRange, ...], float]:
         self.url_ttls.append(url_ttl)
-        return tuple(GrantedRange(one.range, self._signed(one, etag), one.first_offset) for one in located.ranges)
+        ranges = tuple(GrantedRange(one.range, self._signed(one, etag), one.first_offset) for one in located.ranges)
+        return ranges, min(url_ttl or self.life, self.life)
 
     def _signed(self, one: LocatedRange, etag: str | None) -> bytes:
         url = f"http://store/{one.location.object_key}?{one.object_range.start}"
