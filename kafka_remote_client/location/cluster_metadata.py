@@ -4,6 +4,9 @@ A request names topics and never creates them; it has all topics that a caller n
 time; threads that need the same topics share it. A thread that a leader rejected passes its old answer as ``stale``,
 so that only the first of many such threads asks again.
 
+Brokers that the last answer named are asked before the bootstrap servers. After them come those whose answer a leader has
+contradicted, because they may be cut off from the controller, and last those that gave no answer, because they may hang.
+
 References: Kafka's Metadata, KIP-320 (leader epochs), KIP-516 (topic ids).
 """
 
@@ -71,6 +74,9 @@ class ClusterMetadata:
         self._refreshing = threading.Lock()
         self._topics: dict[str, _Topic] = {}
         self._brokers: tuple[Address, ...] = ()
+        self._put_off: dict[Address, bool] = {}
+        """Those to ask after all others, the earliest first, and whether they gave no answer."""
+        self._answered: Address | None = None
 
     def leader(
         self, topic: str, partition: int, deadline: Deadline, *, stale: PartitionLeader | None = None
@@ -96,6 +102,8 @@ class ClusterMetadata:
             if self._refreshing.acquire(timeout=deadline.remaining()):
                 try:
                     if missing := self._missing(partitions, stale):  # another thread may have asked
+                        if stale and self._answered is not None:
+                            self._put_off_one(self._answered, failed=False)
                         failures = self._refresh(missing, deadline)
                 finally:
                     self._refreshing.release()
@@ -155,14 +163,32 @@ class ClusterMetadata:
     def _first_answer(self, topics: Sequence[str] | None, deadline: Deadline) -> MetadataResponse:
         """Asks one broker after the other until one answers. Raises the last LocationError."""
         failure = LocationError("no broker is available for the metadata request")
-        for address in dict.fromkeys((*self._brokers, *self._bootstrap)):
+        for address in self._in_order():
             if deadline.expired():
                 break
             try:
-                return self._ask(address, topics, deadline)
+                response = self._ask(address, topics, deadline)
             except LocationError as error:
                 failure = error
+                self._put_off_one(address, failed=True)
+            else:
+                with self._guard:
+                    self._put_off.pop(address, None)
+                    self._answered = address
+                return response
         raise failure
+
+    def _in_order(self) -> list[Address]:
+        """All that may be asked, in the order in which to ask them."""
+        with self._guard:
+            known = dict.fromkeys((*self._brokers, *self._bootstrap))
+            self._put_off = {one: failed for one, failed in self._put_off.items() if one in known}
+            return [one for one in known if one not in self._put_off] + sorted(self._put_off, key=self._put_off.__getitem__)
+
+    def _put_off_one(self, address: Address, *, failed: bool) -> None:
+        with self._guard:
+            self._put_off.pop(address, None)
+            self._put_off[address] = failed
 
     def _learn(self, topics: Sequence[str], response: MetadataResponse) -> dict[str, LocationError]:
         if response.error_code != ErrorCode.NONE:

@@ -98,6 +98,32 @@ def test_brokers_are_tried_until_one_answers(clock: ManualClock) -> None:
     assert brokers.asked == [BOOTSTRAP, ONE, TWO]
 
 
+def test_a_broker_that_hangs_is_asked_after_all_others(clock: ManualClock) -> None:
+    def answer(address: Address) -> MetadataResponse:
+        if address == ONE:
+            clock.now += 1  # all of the deadline
+            raise LocationError("timed out")
+        return response(2)
+
+    brokers = Brokers(answer)
+    metadata = cluster(brokers, clock, ONE, TWO)
+    with pytest.raises(LocationError, match="timed out"):
+        metadata.leader("t", 0, Deadline(clock, 1))
+    leader = metadata.leader("t", 0, Deadline(clock, 1))
+    for _ in range(2):  # also if a leader contradicts the broker that answers
+        assert leader.address == TWO
+        leader = metadata.leader("t", 0, Deadline(clock, 1), stale=leader)
+    assert brokers.asked == [ONE, TWO, TWO, TWO]
+
+
+def test_a_broker_that_a_leader_contradicts_is_not_asked_again(clock: ManualClock) -> None:
+    brokers = Brokers(lambda address: response(2, epoch=1) if address == TWO else response(1))
+    metadata = cluster(brokers, clock, ONE)
+    old = metadata.leader("t", 0, Deadline(clock, 1))
+    assert metadata.leader("t", 0, Deadline(clock, 1), stale=old).address == TWO
+    assert brokers.asked == [ONE, TWO]
+
+
 def test_if_all_brokers_fail_the_last_error_is_raised(clock: ManualClock) -> None:
     def answer(address: Address) -> MetadataResponse:
         raise LocationError(f"{address[0]} is down")
