@@ -10,6 +10,9 @@ librdkafka alone calls a consumer's own ``oauth_cb``, at the usual times: :class
 forwards each call and keeps the token, which is then used here too. The engine has a :class:`WatchedTokens`, because the
 callback may refer to the consumer, which would never be freed. Without a consumer, this module calls it.
 
+A token that is requested here is kept for four fifths of its life, so a connection that authenticates again (KIP-368) gets a
+new one. If none is available then, the old one is used to its end, as in librdkafka.
+
 References: RFC 6749 section 4.4, RFC 7519, KIP-255, KIP-768, librdkafka's CONFIGURATION.md.
 """
 
@@ -18,6 +21,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import logging
 import ssl
 import threading
 import urllib.error
@@ -34,11 +38,16 @@ from kafka_remote_client.errors import ConfigurationError, SaslAuthenticationErr
 
 __all__ = ["ClientCredentials", "OauthCallback", "Token", "TokenSource", "UnsecuredTokens", "WatchedTokens"]
 
+_log = logging.getLogger(__name__)
+
 _LONGEST_ANSWER = 1 << 20
 _PIECE = 64 << 10
 _FRESH_PART = 0.8
 """The share of a token's life after which librdkafka renews its own."""
+_RENEWAL_MS = 10_000
+"""After a renewal that failed, until the next one, as in librdkafka."""
 _DEFAULT_LIFE_SECONDS = 3600
+_EXPIRED = "oauth_cb returned an expired token"
 _NO_ANSWER = (OSError, http.client.HTTPException)
 _NO_TOKEN = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
@@ -59,6 +68,45 @@ class TokenSource(Protocol):
         """Returns a valid token. Raises SaslAuthenticationError without one before the deadline."""
 
 
+class _KeptToken:
+    """The last token, for most of its life. Not thread safe."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last: Token | None = None
+        self._renew_ms = 0
+
+    @property
+    def valid(self) -> Token | None:
+        """The token, if it has not expired. Any thread may ask."""
+        last = self._last
+        return None if last is None or self._clock.time_ms() >= last.expires_ms else last
+
+    def keep(self, token: Token) -> None:
+        now = self._clock.time_ms()
+        self._last = token
+        self._renew_ms = now + int((token.expires_ms - now) * _FRESH_PART)
+
+    def renewed(self, ask: Callable[[Deadline], Token], deadline: Deadline) -> Token:
+        """The token, which ``ask`` replaces if that is due. Raises its SaslAuthenticationError if there is no valid one.
+
+        With a valid one, ``ask`` has half of the time, because the token must then be sent.
+        """
+        valid = self.valid
+        if valid is not None and self._clock.time_ms() < self._renew_ms:
+            return valid
+        try:
+            new = ask(deadline if valid is None else Deadline(self._clock, deadline.remaining() / 2))
+        except SaslAuthenticationError as error:
+            if valid is None:
+                raise
+            self._renew_ms = self._clock.time_ms() + _RENEWAL_MS
+            _log.warning("cannot renew an OAUTHBEARER token; the old one is used to its end: %s", error)
+            return valid
+        self.keep(new)
+        return new
+
+
 class OauthCallback:
     """A wrapper that replaces an application's ``oauth_cb``; also a TokenSource.
 
@@ -71,36 +119,43 @@ class OauthCallback:
         self._clock = clock
         self._calls_itself = calls_itself
         self._guard = threading.Lock()
-        self._last: Token | None = None
+        self._kept = _KeptToken(clock)
 
     def __call__(self, config: str) -> tuple[Any, ...]:
         answer = self._callback(config)
-        self._remember(answer)
+        token = _token_of(answer)
+        if token is not None:  # else librdkafka keeps the old one too
+            self._kept.keep(token)
         return answer
 
     def token(self, deadline: Deadline) -> Token:
         """As TokenSource."""
         with self._guard:
-            if not self._is_good() and self._calls_itself:
-                try:
-                    answer = self._callback(self._config)
-                except Exception as error:  # noqa: BLE001 - the application's own, of any type; its text may hold the token
-                    raise SaslAuthenticationError(f"oauth_cb raised {type(error).__name__}") from None
-                self._remember(answer)
-            if self._last is None or not self._is_good():
-                raise SaslAuthenticationError("oauth_cb returned an expired token")
-            return self._last
+            if self._calls_itself:
+                return self._kept.renewed(self._ask, deadline)
+            valid = self._kept.valid
+            if valid is None:
+                raise SaslAuthenticationError(_EXPIRED)
+            return valid
 
-    def _is_good(self) -> bool:
-        return self._last is not None and self._clock.time_ms() < self._last.expires_ms
-
-    def _remember(self, answer: tuple[Any, ...]) -> None:
-        """Takes ``(token, seconds since the epoch[, principal[, extensions]])``; librdkafka rejects anything else."""
+    def _ask(self, _deadline: Deadline) -> Token:
         try:
-            extensions = answer[3] if len(answer) > 3 else {}
-            self._last = Token(str(answer[0]), int(float(answer[1]) * 1000), dict(extensions or {}))
-        except (TypeError, ValueError, IndexError, OverflowError):
-            self._last = None
+            answer = self._callback(self._config)
+        except Exception as error:  # noqa: BLE001 - the application's own, of any type; its text may hold the token
+            raise SaslAuthenticationError(f"oauth_cb raised {type(error).__name__}") from None
+        token = _token_of(answer)
+        if token is None or token.expires_ms <= self._clock.time_ms():
+            raise SaslAuthenticationError(_EXPIRED)
+        return token
+
+
+def _token_of(answer: tuple[Any, ...]) -> Token | None:
+    """Takes ``(token, seconds since the epoch[, principal[, extensions]])``; librdkafka rejects anything else."""
+    try:
+        extensions = answer[3] if len(answer) > 3 else {}
+        return Token(str(answer[0]), int(float(answer[1]) * 1000), dict(extensions or {}))
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
 
 
 class WatchedTokens:
@@ -195,22 +250,20 @@ class ClientCredentials:
             urllib.request.HTTPSHandler(context=ssl_context or ssl.create_default_context()), _NoRedirects()
         )
         self._turn = threading.Lock()
-        self._last: Token | None = None
-        self._renew_ms = 0
+        self._kept = _KeptToken(clock)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._name}>"
 
     def token(self, deadline: Deadline) -> Token:
         """As TokenSource."""
-        if not self._turn.acquire(timeout=deadline.remaining()):
+        valid = self._kept.valid
+        if not self._turn.acquire(timeout=0.0 if valid is not None else deadline.remaining()):
+            if valid is not None:
+                return valid  # another thread renews it
             raise SaslAuthenticationError(f"{self._name} timed out getting a token")
         try:
-            if self._last is None or self._clock.time_ms() >= self._renew_ms:
-                self._last = self._ask(deadline)
-                now = self._clock.time_ms()
-                self._renew_ms = now + int((self._last.expires_ms - now) * _FRESH_PART)
-            return self._last
+            return self._kept.renewed(self._ask, deadline)
         finally:
             self._turn.release()
 

@@ -66,6 +66,15 @@ def test_only_librdkafka_calls_a_consumers_token_callback() -> None:
     assert calls == ["c"]
 
 
+def test_an_answer_that_librdkafka_refuses_leaves_the_token() -> None:
+    clock = ManualClock(now=1000.0)
+    answers: list[Any] = [None, ("token-1", 1010.0)]
+    watched = OauthCallback(lambda _: answers.pop(), "", clock, calls_itself=False)
+    watched("")
+    watched("")
+    assert watched.token(ample(clock)).value == "token-1"
+
+
 def test_an_engine_has_the_tokens_and_does_not_keep_the_callback() -> None:
     clock = ManualClock(now=1000.0)
     settings = with_watched_oauth({"oauth_cb": lambda config: (f"token-of-{config}", 1010.0), "group.id": "g"}, clock)
@@ -97,6 +106,45 @@ def test_callback_without_a_consumer_is_called_once_for_each_token() -> None:
     clock.now += 11
     assert source.token(ample(clock)).value == "token-2"
     assert calls == ["config", "config"]
+
+
+def test_a_callback_that_fails_does_not_end_a_valid_token(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock(now=1000.0)
+    answers: list[Any] = [("token-1", 1100.0)]
+
+    def callback(_: str) -> Any:
+        if not answers:
+            raise RuntimeError(SECRET)
+        return answers.pop()
+
+    source = OauthCallback(callback, "", clock, calls_itself=True)
+    assert source.token(ample(clock)).value == "token-1"
+    clock.now += 81
+    assert [source.token(ample(clock)).value for _ in range(2)] == ["token-1", "token-1"]
+    assert len(caplog.messages) == 1, "the next attempt waits"
+    assert "RuntimeError" in caplog.text
+    assert SECRET not in caplog.text
+    answers.append(("token-2", 1050.0))  # expired
+    clock.now += 10
+    assert source.token(ample(clock)).value == "token-1"
+    answers.append(("token-3", 1200.0))
+    clock.now += 8
+    assert source.token(ample(clock)).value == "token-1", "the next attempt still waits"
+    clock.now += 1  # its end
+    assert source.token(ample(clock)).value == "token-3"
+    clock.now += 100
+    with pytest.raises(SaslAuthenticationError, match="RuntimeError"):
+        source.token(ample(clock))
+
+
+def test_a_callback_is_called_before_its_token_ends() -> None:
+    clock = ManualClock(now=1000.0)
+    source = OauthCallback(lambda _: (f"token at {clock.now:.0f}", clock.now + 100), "", clock, calls_itself=True)
+    source.token(ample(clock))
+    clock.now += 79
+    assert source.token(ample(clock)).value == "token at 1000"
+    clock.now += 6  # a connection authenticates again after 85 % of the token's life
+    assert source.token(ample(clock)).value == "token at 1085"
 
 
 @pytest.mark.parametrize("answer", [None, (), ("token",), ("token", "soon"), ("token", float("inf")), ("t", 2000.0, "p", 7)])
@@ -174,6 +222,37 @@ def test_token_by_client_credentials_is_kept_for_most_of_its_life(server: TokenS
     headers, body = server.asked[0]
     assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode() == f"me:{SECRET}"
     assert body == b"grant_type=client_credentials&scope=read+write"
+
+
+def test_a_token_server_that_fails_does_not_end_a_valid_token(server: TokenServer) -> None:
+    clock = ManualClock(now=1000.0)
+    source = credentials(server, clock)
+    server.answer = server.gives({"access_token": "one", "expires_in": 100})
+    source.token(ample(clock))
+    server.answer = server.gives({}, status=503)
+    clock.now += 81
+    assert [source.token(ample(clock)).value for _ in range(2)] == ["one", "one"]
+    assert len(server.asked) == 2, "the next attempt waits"
+    clock.now += 19
+    with pytest.raises(SaslAuthenticationError, match="HTTP status 503"):
+        source.token(ample(clock))
+
+
+def test_no_thread_waits_for_a_renewal_while_its_token_is_valid(server: TokenServer) -> None:
+    clock = ManualClock(now=1000.0)
+    source = credentials(server, clock)
+    server.answer = server.gives({"access_token": "one", "expires_in": 100})
+    source.token(ample(clock))
+    clock.now += 81
+    asked: list[str] = []
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        asked.append(source.token(ample(clock)).value)
+        server.gives({"access_token": "two", "expires_in": 100})(handler)
+
+    server.answer = answer
+    assert source.token(ample(clock)).value == "two"
+    assert asked == ["one"]
 
 
 def test_without_expires_in_the_tokens_own_exp_counts(server: TokenServer) -> None:
