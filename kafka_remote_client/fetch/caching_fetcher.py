@@ -95,8 +95,9 @@ class CachingFetcher:
         try:
             return _KeptStream(fetch(), found, wanted.size, self._warn, lambda: self._writing.discard(written))
         except BaseException:
-            found.abandon()
             self._writing.discard(written)
+            with suppress(OSError):
+                found.abandon()
             raise
 
     def discard(self, remote_log_segment_metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int) -> None:

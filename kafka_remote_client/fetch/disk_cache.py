@@ -28,7 +28,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -106,14 +106,15 @@ class DiskCache:
         chosen = cover(wanted, [wanted]) if self._path(identity, wanted).exists() else cover(wanted, self._entries(identity))
         opened: list[OpenEntry] = []
         at = wanted.start
-        for entry in chosen or ():
-            one = self._open(identity, entry, ByteRange(at, min(entry.end, wanted.end)))
-            if one is None:
-                for other in opened:
-                    other.close()
-                return None
-            opened.append(one)
-            at = entry.end
+        with ExitStack() as undone:
+            for entry in chosen or ():
+                one = self._open(identity, entry, ByteRange(at, min(entry.end, wanted.end)))
+                if one is None:
+                    return None
+                undone.callback(one.close)
+                opened.append(one)
+                at = entry.end
+            undone.pop_all()
         return opened or None
 
     def claim(self, identity: bytes, wanted: ByteRange) -> Claim | None:
@@ -260,16 +261,21 @@ class Claim:
         try:
             os.pwrite(self._descriptor, header.encode(), 0)
             self._unfinished.rename(self._path)
-        finally:
-            os.close(self._descriptor)
+        except OSError:
+            with suppress(OSError):
+                self.abandon()
+            raise
+        os.close(self._descriptor)
 
     def abandon(self) -> None:
-        """Deletes it; a waiting process may claim it."""
+        """Deletes it; a waiting process may claim it, also if it cannot be deleted."""
         if self.abandoned is not None:
             self.abandoned()
-        with suppress(FileNotFoundError):
-            self._unfinished.unlink()
-        os.close(self._descriptor)
+        try:
+            with suppress(FileNotFoundError):
+                self._unfinished.unlink()
+        finally:
+            os.close(self._descriptor)
 
     def _end_block(self) -> None:
         self._checksums.append(self._block)

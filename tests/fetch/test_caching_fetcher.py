@@ -210,6 +210,22 @@ def test_a_failed_fetch_releases_its_claim(tmp_path: Path) -> None:
     assert read(rig.fetchers[0]) == DATA
 
 
+def test_a_disk_error_does_not_hide_the_error_of_a_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: ReadableStream) -> ReadableStream:
+        raise RemoteStorageUnavailableError("refused")
+
+    def read_only(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    rig = Rig(tmp_path / "cache", Store(refuse))
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "unlink", read_only)
+        with pytest.raises(RemoteStorageUnavailableError):
+            read(rig.fetchers[0])
+    assert read(rig.fetchers[0]) == DATA
+    assert len(list(rig.directory.glob("*/*.chunk"))) == 1
+
+
 @pytest.mark.parametrize("block", [0, 1, 3])
 @pytest.mark.parametrize("piece", [1 << 20, 1000])
 def test_a_damaged_block_is_read_from_the_store_and_its_entry_removed(tmp_path: Path, block: int, piece: int) -> None:

@@ -280,6 +280,58 @@ def test_a_disk_error_is_raised_and_leaves_no_claim(cache: DiskCache, monkeypatc
     assert kept(cache, ByteRange(0, 10)) == DATA[:10]
 
 
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_a_disk_error_in_one_of_several_entries_leaves_no_file_open(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(cache, ByteRange(0, 1000))
+    keep(cache, ByteRange(1000, 2000))
+    before, used, times = open_files(), os.utime, list[int]()
+
+    def once(descriptor: int) -> None:
+        times.append(descriptor)
+        if len(times) == 2:
+            raise OSError(5, "Input/output error")
+        used(descriptor)
+
+    monkeypatch.setattr(os, "utime", once)
+    with pytest.raises(OSError, match="Input/output error"):
+        cache.open(ONE, ByteRange(0, 2000))
+    assert len(times) == 2
+    assert open_files() == before
+
+
+def test_an_entry_that_cannot_be_deleted_is_free_for_the_next_writer(cache: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, wanted = open_files(), ByteRange(0, 1000)
+    claim = cache.claim(ONE, wanted)
+    assert claim is not None
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "unlink", read_only)
+        with pytest.raises(OSError, match="Read-only"):
+            claim.abandon()
+    assert open_files() == before
+    keep(cache, wanted)
+    assert kept(cache, wanted) == DATA[:1000]
+
+
+def read_only(*_: object) -> None:
+    raise OSError(30, "Read-only file system")
+
+
+def test_an_entry_that_cannot_be_completed_is_deleted(
+    cache: DiskCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = open_files()
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "rename", read_only)
+        with pytest.raises(OSError, match="Read-only"):
+            keep(cache, ByteRange(0, 1000))
+    assert open_files() == before
+    assert not entry_files(tmp_path / "cache")
+    assert cache.statistics().nbytes == 0
+
+
 def test_a_range_fits_in_seven_eighths_of_the_limit(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 8 * MIB)
     largest = 7 * MIB - CacheEntryHeader.size_for(7 * MIB)
