@@ -169,7 +169,11 @@ class StoreConnection(http.client.HTTPConnection):
     def _connect_any(self, addresses: Sequence[str], deadline: Deadline) -> _DeadlineSocket:
         failure: OSError = NameNotResolvedError()
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            sock = _DeadlineSocket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                sock = _DeadlineSocket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+            except OSError as error:  # the machine has no IPv6
+                failure = error
+                continue
             try:
                 remaining = deadline.remaining()
                 if remaining <= 0:

@@ -241,9 +241,9 @@ class BrokerConnection:
         failure: OSError = OSError("the host name has no address")
         addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         for left, (family, kind, protocol, _, address) in zip(range(len(addresses), 0, -1), addresses, strict=True):
-            sock = socket.socket(family, kind, protocol)
-            self._adopt(sock)
             try:
+                sock = socket.socket(family, kind, protocol)  # raises where the machine has no IPv6
+                self._adopt(sock)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 # A share each: the first address of several may be one that swallows packets.
                 _arm(sock, Deadline(self._clock, deadline.remaining() / left))

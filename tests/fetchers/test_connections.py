@@ -96,6 +96,15 @@ def test_a_dead_address_leaves_time_for_the_next(origin: ScriptedOrigin) -> None
     fetcher.close()
 
 
+def test_an_address_of_a_family_that_the_machine_lacks_is_skipped(
+    origin: ScriptedOrigin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "AF_INET6", 9999)
+    fetcher = presigned_fetcher(f"store.example:{origin.port}", resolver=lambda host, port: ["::1", "127.0.0.1"])
+    assert read_by_name(fetcher, origin.port) == DATA[:1000]
+    fetcher.close()
+
+
 def test_f19_a_name_without_an_address_is_unavailable() -> None:
     def unknown(host: str, port: int) -> list[str]:
         raise socket.gaierror("CANARY")

@@ -232,6 +232,15 @@ def test_every_address_of_a_name_is_tried(mocker: MockerFixture) -> None:
         connection.close()
 
 
+def test_an_address_of_a_family_that_the_machine_lacks_is_skipped(mocker: MockerFixture) -> None:
+    with ScriptedPeer(echo) as peer:
+        addresses = [(9999, 1, 6, "", ("::1", peer.port, 0, 0)), (2, 1, 6, "", (peer.host, peer.port))]
+        mocker.patch.object(connection_module.socket, "getaddrinfo", return_value=addresses)
+        connection = connect(peer)
+        assert ask(connection, b"ab") == b"ba"
+        connection.close()
+
+
 def test_the_deadline_applies_to_the_whole_answer_not_to_each_byte(mocker: MockerFixture) -> None:
     mocker.patch.object(connection_module, "_READ_BYTES", 1)
 
