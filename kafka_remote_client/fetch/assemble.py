@@ -85,13 +85,15 @@ def required_engine(remote: RemoteFetchConfig, inner: Mapping[str, object], cloc
             )
         except MissingExtraError as error:
             raise DirectFetchOffError(str(error)) from error
+        undone.callback(source.close)
+        engine = FetchEngine(
+            source,
+            RestoringFetcher(fetcher, installed),  # with plugins, which may raise anything
+            remote,
+            clock=clock,
+            metrics=metrics,
+            formats=formats,
+            compacted=asks_compacted(remote, inner, clock),
+        )
         undone.pop_all()
-    return FetchEngine(
-        source,
-        RestoringFetcher(fetcher, installed),
-        remote,
-        clock=clock,
-        metrics=metrics,
-        formats=formats,
-        compacted=asks_compacted(remote, inner, clock),
-    )
+    return engine

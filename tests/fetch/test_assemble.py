@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import pytest
+from kafka_remote_fetchers.memory import MemoryFetcher
 from pytest_mock import MockerFixture
 
 from kafka_remote_client.clock import SystemClock
@@ -16,6 +17,7 @@ from kafka_remote_client.fetch.engine import DEFAULT_FORMATS, FetchEngine
 from kafka_remote_client.fetch.storage_formats import RestoringFetcher
 from kafka_remote_client.location.broker import BrokerLocationSource
 from kafka_remote_client.metrics import FetchMetrics
+from kafka_remote_client.plugin import RemoteStorageFetcher
 from kafka_remote_client.protocol.sasl import SaslAuthenticator
 from tests.support.certificates import Authority
 
@@ -93,6 +95,24 @@ def test_location_requests_use_the_consumers_tls_and_sasl(mocker: MockerFixture)
         engine.close()
         assert isinstance(source.call_args.kwargs["ssl_context"], ssl.SSLContext) is tls
         assert isinstance(source.call_args.kwargs["sasl"], SaslAuthenticator) is sasl
+
+
+def test_a_storage_format_that_fails_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    class Defective:
+        def missing(self) -> None:
+            return None
+
+        def restoring(self, _inner: RemoteStorageFetcher) -> RemoteStorageFetcher:
+            raise KeyError("defect")
+
+    monkeypatch.setattr("kafka_remote_client.fetch.assemble.installed_formats", lambda: {"Defective": Defective()})
+    monkeypatch.setattr(MemoryFetcher, "close", lambda _: closed.append("fetcher"))
+    monkeypatch.setattr(BrokerLocationSource, "close", lambda _: closed.append("source"))
+    with pytest.raises(KeyError, match="defect"):
+        directly()
+    assert sorted(closed) == ["fetcher", "source"]
 
 
 @pytest.mark.parametrize(
