@@ -5,7 +5,8 @@ Theory of operation, for each partition::
     first question      the listing and the segments' own objects are read by a worker; until then: "listing-not-ready"
     a later question    answered from the objects that were read
     topic not in store  "nothing-tiered" with an error that says what the store has instead
-    not in the tier     if the listing is older than ``max_age``, a worker repeats it; the old answer is used until then
+    not in the tier     if the listing is older than ``max_age``, a worker repeats it; the old answer is used until then,
+                        and if that fails
 
 The objects of a segment are not read twice. A listing does not show what the broker has deleted since; the leader
 does (the log's start), and an object that is gone costs one location.
@@ -13,6 +14,7 @@ does (the log's start), and an object that is gone costs one location.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -20,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import attrs
 
 from kafka_remote_client.clock import Clock
-from kafka_remote_client.errors import NoSegmentsError
+from kafka_remote_client.errors import DirectFetchError, NoSegmentsError
 from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.metrics import CacheStatistics
 from kafka_remote_client.model import NotRemote, TopicIdPartition
@@ -34,6 +36,8 @@ from kafka_remote_client.remote_log.tier_listing import TierListing
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 
 __all__ = ["DEFAULT_MAX_AGE_SECONDS", "ListedTier"]
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_MAX_AGE_SECONDS = 60.0
 _WORKERS = 2
@@ -120,7 +124,7 @@ class ListedTier:
                 partition.reading = None
                 partition.read_at = self._clock.monotonic()
                 if not done.cancelled():
-                    partition.cache = done.result()
+                    partition.cache = _result(done, partition.cache)
             return partition.cache
 
     def _read_again(self, tip: TopicIdPartition) -> None:
@@ -142,3 +146,13 @@ class ListedTier:
                 self._listings[tip.topic] = listing, self._clock.monotonic()
                 self._absent[tip.topic] = None if listing.partitions(tip.topic) else str(no_segments(tip.topic, self._store))
         return listing.cache(tip)
+
+
+def _result(done: Future[RemoteLogMetadataCache], known: RemoteLogMetadataCache | None) -> RemoteLogMetadataCache:
+    try:
+        return done.result()
+    except DirectFetchError as error:
+        if known is None:
+            raise
+        _log.info("cannot list the tier again, so segments that were uploaded since are not read yet: %s", error)
+        return known

@@ -124,6 +124,23 @@ def test_a_failed_listing_is_an_error_once_and_is_retried(setup: Setup) -> None:
     assert setup.next_offset(3) == 20
 
 
+def test_known_segments_are_read_although_a_later_listing_fails(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "kafka_remote_client")
+    assert setup.next_offset(25) == "local"
+    failed: list[str] = []
+
+    def fails(prefix: str) -> Any:
+        failed.append(prefix)
+        raise RemoteStorageUnavailableError("down")
+
+    setup.listing = fails
+    setup.clock.now += 31
+    assert setup.next_offset(25) == "local"
+    wait_until(lambda: setup.next_offset(3) == 20 and "cannot list the tier again" in caplog.text, "the end of the listing")
+    assert len(failed) == 1
+    assert caplog.text.count("cannot list the tier again") == 1
+
+
 def test_nothing_is_listed_after_close(setup: Setup) -> None:
     setup.tier.close()
     assert setup.next_offset(3) == "listing-not-ready"
