@@ -105,6 +105,8 @@ class DirectoryStore:
                     yield ObjectInfo(key, entry.stat(follow_symlinks=False).st_size)
                 except FileNotFoundError:
                     continue  # removed since the directory was read
+                except OSError as error:  # a directory may be listed without a right to its files
+                    raise _translated(error, key) from None
 
 
 def open_file_range(root: Path, key: str, wanted: WantedRange) -> ReadableStream:

@@ -96,28 +96,42 @@ def test_list_leaves_out_links_and_special_files(store, root, tmp_path):
     assert [info.key for info in store.list("")] == ["a-b", "a/b/object", "top"]
 
 
+class Failing:
+    """An entry of a directory whose metadata cannot be read."""
+
+    name = "gone"
+
+    def __init__(self, error):
+        self.error = error
+
+    def is_dir(self, *, follow_symlinks):
+        return False
+
+    def is_file(self, *, follow_symlinks):
+        return True
+
+    def stat(self, *, follow_symlinks):
+        raise self.error
+
+
+class Listing(list):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        return None
+
+
 def test_list_skips_files_that_vanish_meanwhile(store, root, monkeypatch):
-    class Vanishing:
-        name = "gone"
-
-        def is_dir(self, *, follow_symlinks):
-            return False
-
-        def is_file(self, *, follow_symlinks):
-            return True
-
-        def stat(self, *, follow_symlinks):
-            raise FileNotFoundError
-
-    class Listing(list):
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *args):
-            return None
-
-    monkeypatch.setattr(directory_store.os, "scandir", lambda path: Listing([Vanishing()]))
+    monkeypatch.setattr(directory_store.os, "scandir", lambda path: Listing([Failing(FileNotFoundError())]))
     assert list(store.list("")) == []
+
+
+def test_files_that_may_not_be_looked_at_are_an_access_error(store, root, monkeypatch):
+    denied = PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr(directory_store.os, "scandir", lambda path: Listing([Failing(denied)]))
+    with pytest.raises(RemoteStorageAccessError, match="no permission to read 'gone'"):
+        store.list("")
 
 
 @pytest.mark.parametrize("key", ["missing", "a/missing", "missing/object", "top/object", "a/b/object/deeper", "x" * 1000])
