@@ -16,7 +16,8 @@ Passed         the same                                              nothing: ``
 
 A worker is started if there is a command and no worker waits for one. There are at most as many as ranges may be in flight,
 plus two for locations. A range that a fetcher does not finish by its deadline is abandoned, so that a plugin that hangs costs
-a thread and never a partition. Another worker replaces it.
+a thread and never a partition. Another worker replaces it, until as many hang as ranges may be in flight: then the broker takes
+over.
 
 References: KIP-1254, "Consumer Architecture"; docs/design.md.
 """
@@ -42,6 +43,7 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.fetch.commands import LocationBatch, Passed, Work, reads_of
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
+from kafka_remote_client.fetch.flights import NO_THREAD
 from kafka_remote_client.fetch.grant_read import GrantRead, RangeRead
 from kafka_remote_client.fetch.locate import AsksCompacted, locate
 from kafka_remote_client.fetch.memory import BufferPool
@@ -138,7 +140,7 @@ class FetchEngine:
             self._scheduler.opened(read)
             self._wake_worker()
             if not self._threads:
-                self._scheduler.refused(read, "no-thread")
+                self._scheduler.refused(read, NO_THREAD)
                 self._notify_owners()
         return RemoteReader(self, read)
 

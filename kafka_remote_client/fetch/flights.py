@@ -1,7 +1,8 @@
 """The GETs in flight, each with the deadline of its fetcher, and the late ones. Pure (no I/O).
 
 A fetcher that does not return in time keeps its thread, and may write to its buffer at any later moment. So the GET is
-abandoned without the buffer, and the thread counts as stuck until it returns.
+abandoned without the buffer, and the thread counts as stuck until it returns. If too many threads hang, no GET may begin: the
+rest of the threads must see that those in flight are overdue.
 
 A GET that is late may get a hedge, another GET of the same range (:mod:`~kafka_remote_client.fetch.hedging`). All GETs of a
 range race: they are in flight until one of them has brought the range. The others are then overtaken: they no longer count as
@@ -24,7 +25,10 @@ from kafka_remote_client.errors import RemoteStorageTimeoutError
 from kafka_remote_client.fetch.partition_read import Fetch
 from kafka_remote_client.fetch.range_place import located
 
-__all__ = ["Flights", "Return"]
+__all__ = ["NO_THREAD", "Flights", "Return"]
+
+NO_THREAD = "no-thread"
+"""Why the broker takes over if no thread may begin a GET."""
 
 _GRACE_SECONDS = 0.5
 
@@ -51,6 +55,7 @@ class Flights:
     """Not thread-safe: the engine's lock guards it. Times are seconds on the monotonic clock."""
 
     def __init__(self, config: RemoteFetchConfig) -> None:
+        self._most_hanging = config.max_in_flight
         self._seconds = (config.read_timeout_ms + config.connect_timeout_ms) / 1000 + _GRACE_SECONDS
         self._flights: dict[Fetch, _Flight] = {}
         self._watched: list[tuple[float, int, Fetch]] = []
@@ -66,6 +71,11 @@ class Flights:
     def stuck(self) -> int:
         """Threads whose GET is not needed any more."""
         return self._given_up + self._overtaken
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether as many threads hang in a fetcher as the engine replaces."""
+        return self._given_up >= self._most_hanging
 
     @property
     def awaited_bytes(self) -> int:
@@ -124,13 +134,13 @@ class Flights:
         heapq.heappush(self._watched, (at, next(self._numbers), task))
 
     def late(self, now: float) -> list[Fetch]:
-        """The GETs that are late and were not followed by a hedge, in the order in which they became so."""
+        """The GETs that are late and were not followed by a hedge, in the order in which they became so; none if exhausted."""
         while self._watched and self._watched[0][0] <= now:
             _, _, task = heapq.heappop(self._watched)
             flight = self._flights.get(task)
             if flight is not None and flight.race[-1:] == [task]:  # the last one of a running race
                 self._late[task] = None
-        return list(self._late)
+        return [] if self.exhausted else list(self._late)
 
     def patience(self, now: float, longest: float) -> float:
         """Seconds until a GET may be late, from 0 up to ``longest``."""

@@ -47,7 +47,7 @@ from kafka_remote_client.fetch import policy
 from kafka_remote_client.fetch.admission import Admission
 from kafka_remote_client.fetch.commands import BatchUnderWay, LocationBatch, Passed, Work
 from kafka_remote_client.fetch.fetch_budget import FetchBudget
-from kafka_remote_client.fetch.flights import Flights, Return
+from kafka_remote_client.fetch.flights import NO_THREAD, Flights, Return
 from kafka_remote_client.fetch.hedging import Hedging
 from kafka_remote_client.fetch.memory import Lease
 from kafka_remote_client.fetch.partition_read import Decode, Deliver, End, Fetch, Locate, PartitionRead
@@ -140,7 +140,8 @@ class Scheduler:
         """Whether :meth:`next_command` may have work before time passes or something happens; else no thread should wake."""
         if self._to_decode or self._queue.has_turns or self._may_locate:
             return True
-        return bool(self._queue) and (self._wanted is None or self.budget.has_room_for(*self._wanted, self.in_flight))
+        free = self._wanted is None or self.flying.exhausted or self.budget.has_room_for(*self._wanted, self.in_flight)
+        return bool(self._queue) and free
 
     @property
     def has_ready(self) -> bool:
@@ -357,7 +358,7 @@ class Scheduler:
                 if isinstance(command, Fetch):
                     repeats = command.range.lease is not None
                     needs = self.budget.needs(command.range)
-                    if not self.budget.has_for(needs, self.in_flight, now, repeats):
+                    if not (self.flying.exhausted or self.budget.has_for(needs, self.in_flight, now, repeats)):
                         if budget or repeats:
                             self._wanted = needs, repeats
                         self._queue.hold(read, first=budget or repeats)
@@ -419,7 +420,7 @@ class Scheduler:
             refusal = self.admission.refuses_location(now)
         else:
             key = (read.topic, read.partition) if read.stop_at_local else None
-            refusal = self.admission.refuses_range(command.range, key, now)
+            refusal = NO_THREAD if self.flying.exhausted else self.admission.refuses_range(command.range, key, now)
         if refusal is not None:
             if refusal == SLOWER_THAN_BROKER:
                 read.leave(refusal)

@@ -232,6 +232,18 @@ class HeldFetcher(ScriptedFetcher):
         return super().fetch_log_segment(metadata, start, end)
 
 
+def test_a_fetcher_that_never_returns_costs_no_partition() -> None:
+    clock, fetcher = SystemClock(), HeldFetcher()
+    config = attrs.evolve(PATIENT_ENGINE, max_in_flight=1, read_timeout_ms=50, connect_timeout_ms=50, breaker_failures=1000)
+    made = FetchEngine(GoldenTierSource(), fetcher, config, clock=clock, metrics=FetchMetrics(clock))
+    ends = [read(made)[1] for _ in range(6)]
+    assert [end.reason for end in ends] == ["timeout"] + ["no-thread"] * 5
+    fetcher.released.set()
+    wait_until(lambda: made._scheduler.stuck == 0, "the end of the thread that hangs")
+    assert read(made)[1].reason != "no-thread"
+    made.close(60.0)
+
+
 RANGES = [(0, 20_203), (20_203, 47_067), (47_067, 71_526)]  # of whole batches
 
 

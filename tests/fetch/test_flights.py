@@ -77,6 +77,23 @@ def test_a_thread_that_returns_late_is_no_longer_stuck() -> None:
     assert flights.stuck == 0
 
 
+def test_as_many_threads_may_hang_as_ranges_may_be_in_flight() -> None:
+    flights, late = Flights(attrs.evolve(CONFIG, max_in_flight=2)), flight()
+    hung = [flight(), flight()]
+    for task in hung:
+        flights.begin(task, 0.0)
+    flights.begin(late, 50.0, late_at=60.0)
+    assert flights.late(60.0) == [late]
+    flights.give_up(50.0)
+    assert (flights.stuck, flights.exhausted) == (1, False)
+    flights.give_up(50.0)
+    assert (flights.stuck, flights.exhausted) == (2, True)
+    assert flights.late(60.0) == [], "a hedge could hang as well"
+    flights.end(hung[0])
+    assert not flights.exhausted
+    assert flights.late(60.0) == [late]
+
+
 def test_a_cancelled_range_leaves_no_trace() -> None:
     flights, task = Flights(CONFIG), flight()
     flights.begin(task, 0.0, late_at=1.0)

@@ -496,6 +496,38 @@ def test_an_overdue_range_is_given_up_and_its_late_bytes_do_not_count(comes: boo
         assert made.recycled == [], "the buffer of a fetch that hung is not used again"
 
 
+def test_reads_go_to_the_broker_while_too_many_threads_hang() -> None:
+    with stepping(attrs.evolve(ONE_AT_A_TIME, breaker_failures=1000)) as made:
+        read = located(made)
+        hung = fetching(made)
+        made.clock.now += ALLOWED + 0.001
+        decode = made.next()
+        assert isinstance(decode, Decode)
+        made.decode(decode)
+        assert the_end(read).reason == "timeout"
+        other = located(made)
+        assert made.scheduler.has_work
+        assert made.next() is None
+        assert the_end(other).reason == "no-thread"
+        made.fetch(hung)
+        located(made)
+        fetching(made)
+
+
+def test_a_read_that_waits_for_budget_does_not_wait_for_hanging_threads() -> None:
+    with stepping(attrs.evolve(ONE_AT_A_TIME, breaker_failures=1000)) as made:
+        located(made)
+        fetching(made)
+        waiting = located(made)
+        assert made.next() is None
+        assert not made.scheduler.has_work, "the only place is taken"
+        made.clock.now += ALLOWED + 0.001
+        while (command := made.next()) is not None:
+            assert isinstance(command, Decode)
+            made.decode(command)
+        assert the_end(waiting).reason == "no-thread"
+
+
 def test_without_workers_the_broker_continues() -> None:
     with stepping() as made:
         read = made.opened()
