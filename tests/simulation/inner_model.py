@@ -369,7 +369,7 @@ class InnerModel(Consumer):
         toppar.end_told_at = OFFSET_INVALID
 
     def _drop_from(self, toppar: _Toppar, offset: int) -> None:
-        """What is queued stays, if it is below ``offset``. librdkafka drops it, and then its records never come."""
+        """What is queued stays, if it is below ``offset``. librdkafka drops it, and goes on at the cut."""
         kept = [op for op in self._ops if op.toppar is not toppar or 0 <= op.offset < offset]
         toppar.queued -= len(self._ops) - len(kept)
         toppar.end_told_at = OFFSET_INVALID
