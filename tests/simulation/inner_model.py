@@ -294,7 +294,7 @@ class InnerModel(Consumer):
             offset = committed if committed >= 0 else self._reset
         if offset == OFFSET_BEGINNING:
             offset = self._log_starts.get(toppar.number, toppar.partition.log_start)
-            toppar.log.gone_on_at.add(offset)
+            toppar.log.continued_at.add(offset)
         elif offset < 0:
             offset = self._end(toppar)
         self._begin_at(toppar, offset, epoch)
@@ -314,7 +314,7 @@ class InnerModel(Consumer):
             self._begin_at(toppar, self._reset)
         elif end < toppar.fetched:
             self._world.seen.saw("broker-went-back")
-            toppar.log.gone_on_at.add(end)
+            toppar.log.continued_at.add(end)
             start = toppar.start, toppar.start_epoch
             self._drop_from(toppar, end)
             self._begin_at(toppar, end)
@@ -369,7 +369,7 @@ class InnerModel(Consumer):
         toppar.end_told_at = OFFSET_INVALID
 
     def _drop_from(self, toppar: _Toppar, offset: int) -> None:
-        """What is queued stays, if it is below ``offset``. librdkafka drops it, and goes on at the cut."""
+        """What is queued stays, if it is below ``offset``. librdkafka drops it, and continues at the cut."""
         kept = [op for op in self._ops if op.toppar is not toppar or 0 <= op.offset < offset]
         toppar.queued -= len(self._ops) - len(kept)
         toppar.end_told_at = OFFSET_INVALID

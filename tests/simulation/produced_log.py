@@ -40,7 +40,7 @@ class ProducedLog:
     """One version of a partition's log. The offset of an entry is its place.
 
     ``replaced_at``: when it ended to be the log, ``start``: its first offset then. ``shared``: how many entries it has in
-    common with the version before. ``gone_on_at``: where a model of librdkafka went on in it by itself.
+    common with the version before. ``continued_at``: where the model of librdkafka continued by itself.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -54,7 +54,7 @@ class ProducedLog:
         self.replaced_at = math.inf
         self.start = 0
         self.shared = 0
-        self.gone_on_at: set[int] = set()
+        self.continued_at: set[int] = set()
         for entry in entries:
             self.add(entry)
 

@@ -3,10 +3,10 @@
 ::
 
     version 0   0 1 2 3 4 5 6 7 8            the read delivers 0 to 6
-    version 1   0 1 2 3 4 a b c              an unclean election cuts 5 to 8: it goes on at 5, with a, or at 7, with c
-    version 2   A B C D                      a new topic: it goes on at 0, or at its offset once the log is long enough
+    version 1   0 1 2 3 4 a b c              an unclean election cuts 5 to 8: it continues at 5, with a, or at 7, with c
+    version 2   A B C D                      a new topic: it continues at 0, or at its offset once the log is long enough
 
-A consumer may read the versions in their order only. Where it changes to a later one, it goes on at its offset, goes back to
+A consumer may read the versions in their order only. Where it changes to a later one, it continues at its offset, goes back to
 where the versions part, or begins again: this is what a plain consumer does. librdkafka also goes to the end of a new topic's
 log, if that has the leader epoch of the old one, or to where the old log began. Before and after the change the rules are those
 of delivery_judge.py. A span is followed at all places where it can be; a violation fits none.
@@ -58,7 +58,7 @@ class ReplacedLogJudge(HistoryJudge):
         """Where each span may be, by its identity; not known before the first record of one that begins at the end."""
 
     def judge_ends(self) -> None:
-        """All has come that comes. Raises ViolationError if a read that goes on lacks a record."""
+        """All has come that comes. Raises ViolationError if an open read lacks a record."""
         for span in self._walker.open.values():
             partition, places = self._partitions[span.key[1]], self._places.get(id(span))
             if places is None:
@@ -111,7 +111,7 @@ class ReplacedLogJudge(HistoryJudge):
         return is_visible and record.timestamp is not None and record.timestamp[1] == entry.time_ms
 
     def _starts(self, partition: LedPartition, places: Iterable[_At], end: int) -> dict[int, set[int]]:
-        """Returns the offsets at which a read that may be at ``places`` goes on, by version. It passes nothing at ``end``."""
+        """Returns the offsets at which a read that may be at ``places`` continues, by version. It passes nothing at ``end``."""
         starts: dict[int, set[int]] = {}
         for at in places:
             starts.setdefault(at.version, set()).add(at.offset)
@@ -121,7 +121,7 @@ class ReplacedLogJudge(HistoryJudge):
             first = partition.start_of(version)
             for offset in before:
                 here.add(offset)
-                here.update(one for one in (version.shared, *version.gone_on_at) if one < offset)
+                here.update(one for one in (version.shared, *version.continued_at) if one < offset)
                 if version.shared < offset:  # without a leader epoch it may be out of range
                     here.add(first)
             if any(offset > version.end for offset in here):

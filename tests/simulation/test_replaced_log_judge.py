@@ -114,7 +114,7 @@ def test_what_no_plain_consumer_reads_is_found(reads: Sequence[tuple[int, Sequen
 
 def test_a_place_to_which_librdkafka_went_breaks_no_rule() -> None:
     logs = versions()
-    logs[2].gone_on_at.add(3)
+    logs[2].continued_at.add(3)
     consumer = Consumed(*logs)
     consumer.gets(0, *range(10))
     consumer.gets(2, 3, 4)
