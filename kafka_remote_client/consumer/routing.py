@@ -363,8 +363,12 @@ class Routing:
         return None if error is None or error.code() in _OFFSET_ERRORS else message
 
     def _looks_again(self, flow: PartitionFlow, offset: int) -> bool:
-        """Ends the doubt. If the log ends at ``offset``, before the hand-over, a reader asks the leader which log it has."""
-        again = flow.goes_back_to(offset)
+        """Ends the doubt. If the log ends at ``offset``, before the hand-over, a reader asks the leader which log it has.
+
+        Without direct fetch the broker continues, as for the plain consumer.
+        """
+        again = self.on and flow.goes_back_to(offset)
+        flow.doubted = False
         self._flows.reroute()
         if again:
             self.go_remote(flow)

@@ -59,6 +59,15 @@ def test_the_leaders_answer_decides_after_the_log_went_back(rig: Rig, topic_of_l
     assert rig.routing.deliverable(flow, message) is message, "what librdkafka does now is what the plain consumer does"
 
 
+def test_without_direct_fetch_no_leader_is_asked_and_no_record_dropped(rig: Rig) -> None:
+    flow = handed_over(rig)
+    rig.routing.on = False
+    messages = [arrived(50), arrived(51)]
+    assert [rig.routing.deliverable(flow, message) for message in messages] == messages
+    assert (flow.route, flow.moved, flow.doubted, len(rig.engine.read_requests)) == (Route.BROKER, False, False, 1)
+    assert not rig.flows.routes.redirected
+
+
 @pytest.mark.parametrize("offset", [100, 101])
 def test_a_record_at_the_hand_over_ends_the_doubt(rig: Rig, offset: int) -> None:
     flow = handed_over(rig)

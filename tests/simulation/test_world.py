@@ -179,6 +179,26 @@ REGRESSIONS = {
         leader_crashes=0.05,
         lookups_slow=0.2,
     ),
+    "a record was left out when direct fetch was turned off after a hand-over to a shorter log": Scenario(
+        2087971309,
+        partitions=3,
+        in_flight=1,
+        memory=4 << 10,
+        grant_bytes=16 << 10,
+        hedge_percent=0,
+        breaker_failures=2,
+        takes_seconds=0.1,
+        unavailable=0.03,
+        forbidden=0.03,
+        consumers=2,
+        grouped=True,
+        coordinator_fails=0.1,
+        calls=0.3,
+        crashes=0.05,
+        elections=0.05,
+        unclean_elections=0.05,
+        recreations=0.2,
+    ),
 }
 """Scenarios that have failed once."""
 BUG = "reader: two threads decode ranges of one partition"
