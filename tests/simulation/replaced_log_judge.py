@@ -131,7 +131,7 @@ class ReplacedLogJudge(HistoryJudge):
 
     def _passes_to(self, version: ProducedLog, offset: int, first: int, end: int) -> int:
         """Returns up to where a read passes what was deleted, markers and aborted records, at most up to ``end``."""
-        end = max(offset, min(end, version.stable_end(self._level)))
+        end = max(offset, min(end, max(first, version.stable_end(self._level))))
         return next((at for at in range(max(offset, first), end) if version.records(self._level, at, at + 1)), end)
 
     def _nothing(self, partition: LedPartition, version: ProducedLog, start: int, end: int) -> bool:

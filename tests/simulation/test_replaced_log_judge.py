@@ -129,6 +129,17 @@ def test_what_was_deleted_before_a_new_topic_is_passed() -> None:
     consumer.gets(1, 6)
 
 
+def test_an_undecided_record_that_was_deleted_is_passed() -> None:
+    first, _, again = versions()
+    undecided = first.until(2)
+    for number in range(8):
+        undecided.add(Entry(60 + number, 0, b"undecided", 5))
+    undecided.start = 9
+    consumer = Consumed(undecided, again)
+    consumer.gets(0, 0, 1)
+    consumer.gets(1, 6)
+
+
 def test_a_record_of_no_log_is_found() -> None:
     consumer = Consumed(*versions())
     strange = record(consumer.logs[0], 0)._replace(value=b"other")
