@@ -27,7 +27,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import attrs
 
-from kafka_remote_client.cli.given_settings import read_text
+from kafka_remote_client.cli.given_settings import is_utf_8, read_text
 from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.typed_options import ColumnFormat
 from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError, missing_extra
@@ -195,11 +195,7 @@ def _base64(data: Any) -> Any:
 def _json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     # JSON may escape half of a surrogate pair, which UTF-8 cannot hold.
-    return text if text.isascii() or not _has_surrogates(text) else json.dumps(value, separators=(",", ":"))
-
-
-def _has_surrogates(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return text if is_utf_8(text) else json.dumps(value, separators=(",", ":"))
 
 
 def _shown(value: Any, error: str | None = None) -> str:

@@ -26,6 +26,7 @@ from kafka_remote_client.errors import ConfigurationError
 __all__ = [
     "check_consumer_settings",
     "is_secret",
+    "is_utf_8",
     "parse_line",
     "parse_settings",
     "read_secret",
@@ -64,20 +65,20 @@ def parse_settings(given: Sequence[str], option: str = "--metadata-consumer") ->
             name, value = _pair(argument, option)
             settings[name] = _secret(name, value, option) if is_secret(name) else value
     for name, value in settings.items():
-        if not (_is_utf_8(name) and _is_utf_8(value)):
+        if not (is_utf_8(name) and is_utf_8(value)):
             raise ConfigurationError(f"{option}: {name.encode(errors='replace').decode()} is not UTF-8")
     return settings
 
 
 def utf_8(given: _Given) -> _Given:
     """The callback of an option or argument for brokers: Kafka's texts are UTF-8. Raises BadParameter."""
-    if not all(map(_is_utf_8, [given] if isinstance(given, str) else given or [])):
+    if not all(map(is_utf_8, [given] if isinstance(given, str) else given or [])):
         raise typer.BadParameter("is not UTF-8")
     return given
 
 
-def _is_utf_8(text: str) -> bool:
-    """Whether there are no surrogates, which Python has for other bytes of a command line or variable."""
+def is_utf_8(text: str) -> bool:
+    """Whether UTF-8 can hold it: it has no surrogates, which Python has for other bytes of a command line or variable."""
     try:
         text.encode()
     except UnicodeEncodeError:
