@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import attrs
 from confluent_kafka import OFFSET_INVALID, KafkaError, TopicPartition
 
+from kafka_remote_client.consumer.message_positions import epoch_of
 from kafka_remote_client.model import UNKNOWN_EPOCH
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Coordinator:
         if member is not None and any(tp.partition not in member.owned for tp in places):
             return KafkaError.ILLEGAL_GENERATION
         for tp in places:
-            self._offsets[tp.partition] = tp.offset, UNKNOWN_EPOCH if tp.leader_epoch is None else tp.leader_epoch
+            self._offsets[tp.partition] = tp.offset, epoch_of(tp.leader_epoch)
         return None
 
     def forget(self) -> None:

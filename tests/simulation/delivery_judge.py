@@ -16,12 +16,17 @@ I8's leader epochs, I9 (the standstill of a whole world is J9), I10, I11 of thre
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from kafka_remote_client.model import IsolationLevel
 from tests.simulation.history_judge import HistoryJudge
 from tests.simulation.judge import ViolationError
 from tests.support.history import Place, Record
 from tests.support.invariants.spans import Span
+
+if TYPE_CHECKING:
+    from tests.simulation.topic_logs import LedPartition
 
 __all__ = ["DeliveryJudge"]
 
@@ -29,8 +34,8 @@ __all__ = ["DeliveryJudge"]
 class DeliveryJudge(HistoryJudge):
     """Judges consumers of partitions that keep their logs."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, partitions: Sequence[LedPartition], level: IsolationLevel) -> None:
+        super().__init__(partitions, level)
         self._next: dict[int, int] = {}
         """The next offset of each span, by the span's identity. The walker keeps all spans."""
 
@@ -52,7 +57,7 @@ class DeliveryJudge(HistoryJudge):
             raise ViolationError("I8", f"{consumer}: {text}")
 
     def _one(self, span: Span, record: Record) -> None:
-        where, log = f"{span.consumer}, {span.key[0]}-{span.key[1]}", self._partitions[span.key[1]].log
+        where, log = self._name(span), self._partitions[span.key[1]].log
         offset, at = record.offset, self._next.get(id(span), span.start)
         is_first = id(span) not in self._next
         self._next[id(span)] = offset + 1
@@ -61,7 +66,7 @@ class DeliveryJudge(HistoryJudge):
             raise ViolationError("I5", f"{where}: the record at {offset} is not the log's")
         if record.timestamp is None or record.timestamp[1] != entry.time_ms:
             raise ViolationError("I5", f"{where}: the record at {offset} has the timestamp {record.timestamp}")
-        if offset >= log.stable_end(self._level) or log.is_hidden(self._level, offset):
+        if not log.is_visible(self._level, offset):
             raise ViolationError("I6", f"{where}: the record at {offset} is aborted, or has no outcome")
         if at is None:
             return

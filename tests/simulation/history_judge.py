@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["HistoryJudge"]
 
 
-class HistoryJudge:
+class HistoryJudge(ABC):
     """Tells its subclass each start, record, position and commit. I7 it judges itself."""
 
     def __init__(self, partitions: Sequence[LedPartition], level: IsolationLevel) -> None:
@@ -56,25 +57,29 @@ class HistoryJudge:
                     self._committed(event.consumer, place)
         self._judged = len(events)
 
-    def judge_ends(self) -> None:
+    def judge_ends(self) -> None:  # noqa: B027 - not each judge has a rule for it
         """All has come that comes. Raises ViolationError if a read that goes on lacks a record."""
 
     # -- what a subclass judges ----------------------------------------------------------------------------------------------
 
-    def _started(self, span: Span, start: int) -> None:
+    def _started(self, span: Span, start: int) -> None:  # noqa: B027 - not each judge keeps starts
         """A read begins at an offset that is known."""
 
+    @abstractmethod
     def _one(self, span: Span, record: Record) -> None:
         """A record was delivered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _position(self, span: Span, place: Place) -> None:
         """The application was told a position of a read that goes on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _commit(self, consumer: str, place: Place, limit: int) -> None:
         """An offset was committed. ``limit``: up to where the group has got records."""
-        raise NotImplementedError
+
+    @staticmethod
+    def _name(span: Span) -> str:
+        return f"{span.consumer}, {span.key[0]}-{span.key[1]}"
 
     # -- events --------------------------------------------------------------------------------------------------------------
 

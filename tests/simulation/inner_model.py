@@ -51,6 +51,7 @@ from confluent_kafka import (
 )
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.consumer.message_positions import epoch_of
 from kafka_remote_client.model import UNKNOWN_EPOCH, IsolationLevel
 from tests.simulation.coordinator import Coordinator, Rebalance
 
@@ -213,7 +214,7 @@ class InnerModel(Consumer):
     def _start(self, partitions: list[TopicPartition]) -> None:
         for tp in partitions:
             partition = self._world.brokers.partitions[tp.partition]
-            toppar = self._toppars[tp.partition] = _Toppar(partition, tp.offset, _epoch_of(tp))
+            toppar = self._toppars[tp.partition] = _Toppar(partition, tp.offset, epoch_of(tp.leader_epoch))
             self._world.after(self._world.some(_START_SECONDS), partial(self._started, toppar))
 
     def _started(self, toppar: _Toppar) -> None:
@@ -332,7 +333,7 @@ class InnerModel(Consumer):
             raise failure(KafkaError._STATE)
         self._drop(toppar)
         toppar.position, toppar.position_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
-        self._begin_at(toppar, partition.offset, _epoch_of(partition))
+        self._begin_at(toppar, partition.offset, epoch_of(partition.leader_epoch))
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
@@ -504,7 +505,7 @@ class InnerModel(Consumer):
         if places and not known:
             raise failure(KafkaError._STATE)
         for toppar, tp in known:
-            toppar.stored = tp.offset, _epoch_of(tp)
+            toppar.stored = tp.offset, epoch_of(tp.leader_epoch)
 
     def commit(
         self,
@@ -595,10 +596,6 @@ class InnerModel(Consumer):
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("Consumer closed")
-
-
-def _epoch_of(place: TopicPartition) -> int:
-    return UNKNOWN_EPOCH if place.leader_epoch is None else int(place.leader_epoch)
 
 
 def _at(number: int, offset: int, epoch: int) -> TopicPartition:

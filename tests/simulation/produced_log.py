@@ -107,6 +107,10 @@ class ProducedLog:
         """Whether consumers of that level do not get a record, because its transaction was aborted."""
         return level is IsolationLevel.READ_COMMITTED and offset in self._aborted
 
+    def is_visible(self, level: IsolationLevel, offset: int) -> bool:
+        """Whether consumers of that level get a record: its transaction has an outcome, and was not aborted."""
+        return offset < self.stable_end(level) and not self.is_hidden(level, offset)
+
     def aborted_until(self, producer: int, first_offset: int) -> int:
         """The offset of the marker of an aborted transaction, -1 if the log has no such transaction."""
         return self._aborted_until.get((producer, first_offset), -1)

@@ -107,7 +107,7 @@ class ReplacedLogJudge(HistoryJudge):
         (entry,) = version.entries(record.offset, record.offset + 1) or (None,)
         if entry is None or (record.leader_epoch, record.value) != (entry.epoch, entry.value):
             return False
-        is_visible = record.offset < version.stable_end(self._level) and not version.is_hidden(self._level, record.offset)
+        is_visible = version.is_visible(self._level, record.offset)
         return is_visible and record.timestamp is not None and record.timestamp[1] == entry.time_ms
 
     def _starts(self, partition: LedPartition, places: Iterable[_At], end: int) -> dict[int, set[int]]:
@@ -155,18 +155,13 @@ class ReplacedLogJudge(HistoryJudge):
     def _passes(self, what: str, consumer: str, place: Place, places: Iterable[_At]) -> None:
         partition = self._partitions[place.partition]
         passes_nothing = any(
-            place.offset <= start or self._nothing(partition, version, start, place.offset)
+            place.offset <= start or self._nothing(partition, partition.versions[number], start, place.offset)
             for number, starts in self._starts(partition, places, place.offset).items()
-            for version in (partition.versions[number],)
             for start in starts
         )
         if not passes_nothing:
             text = f"{what} {place.offset} of orders-{place.partition} passes a record after {self._text(places)}"
             raise ViolationError("I8", f"{consumer}: {text}")
-
-    @staticmethod
-    def _name(span: Span) -> str:
-        return f"{span.consumer}, {span.key[0]}-{span.key[1]}"
 
     @staticmethod
     def _text(places: Iterable[_At]) -> str:

@@ -184,7 +184,8 @@ class Consumed:
 
     def __init__(self, level: IsolationLevel = IsolationLevel.READ_COMMITTED, start: int = 0) -> None:
         self.history = History(now=lambda: 0.0)
-        self.judge = DeliveryJudge([SimpleNamespace(log=LOG)], level)  # type: ignore[list-item]
+        partition: Any = SimpleNamespace(log=LOG)
+        self.judge = DeliveryJudge([partition], level)
         self.history.add(
             Opened, "consumer", group="group", isolation=level.name.lower(), reset="earliest", announces_ends=False
         )

@@ -41,9 +41,9 @@ class Consumed:
     def __init__(self, *logs: ProducedLog, start: int = 0, committed: bool = False) -> None:
         self.logs = list(logs)
         self.history = History(now=lambda: 0.0)
-        partition = SimpleNamespace(number=0, versions=self.logs, log=self.logs[-1], start_of=lambda log: log.start)
+        partition: Any = SimpleNamespace(number=0, versions=self.logs, log=self.logs[-1], start_of=lambda log: log.start)
         self.seen = Occurrences()
-        self.judge = ReplacedLogJudge([partition], IsolationLevel.READ_COMMITTED, self.seen)  # type: ignore[list-item]
+        self.judge = ReplacedLogJudge([partition], IsolationLevel.READ_COMMITTED, self.seen)
         self.history.add(Opened, "consumer", group="group", reset="earliest")
         keys = frozenset({("orders", 0)} if committed else ())
         self.told(Assigned, places=(Place("orders", 0, start),), committed=keys)
