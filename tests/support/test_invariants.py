@@ -196,6 +196,9 @@ SOUND: dict[str, Callable[[], Written]] = {
         Written(start=OFFSET_STORED, reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5)
     ),
     "end-behind-records-that-were-deleted": lambda: Written().poll(0).note(Moved, "", key=TP, log_start=END).poll(end=END),
+    "log-start-moves-to-where-a-seek-left-off": lambda: (
+        Written().poll(0, 1, 2).note(Sought, place=Place(*TP, 0)).note(Moved, "", key=TP, log_start=3).poll(3)
+    ),
     "log-start-moves": lambda: Written(reset="earliest").poll(0, 1).note(Moved, "", key=TP, log_start=5).poll(5),
     "commit-past-what-was-removed": lambda: (
         Written().poll(0, 1).note(Moved, "", key=TP, log_start=HOLE).note(Committed, **commit(HOLE + 1))

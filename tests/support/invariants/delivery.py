@@ -134,7 +134,7 @@ def unrequested(history: History, oracle: Oracle) -> list[Violation]:
         if offset < span.start and not span.from_commit:
             text = f"came although the {span.opened} said {span.start}"
             found.append(violation("I7", text, span.began, first.event, key=span.key, offsets=[offset]))
-        elif span.before is not None and offset != span.start and oracle.next_offset(span.key, span.start) != offset:
+        elif span.before is not None and oracle.offsets(span.key, max(span.start, span.floor), offset):
             old = span.before.position
             if old is not None and oracle.next_offset(span.key, old) == offset:
                 text = f"goes on where the seek to {span.start} left off"
