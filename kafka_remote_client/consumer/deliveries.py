@@ -167,7 +167,7 @@ class Deliveries:
         if self._switched:
             self._switched = False
             self._routing.switched(self.take_back)
-        if self._routing.recheck():
+        if self._routing.recheck(self.gathered.pieces):
             self.markers.look(self.gathered.pieces)
             callback: ProgressCallback | None = self._remote.progress_cb
             for progress in () if callback is None else self._progress.due(self._clock.monotonic(), self._flows):
@@ -422,7 +422,8 @@ class Deliveries:
             last, waits = self.queue.delivered(key)
             if last is not None:
                 flow.handed_out_to(last)
-            if waits or not flow.delivered_by_broker or tp.offset < 0 or key in gathered:
+            told_inside = tp.offset >= 0 or flow.inner_went_back
+            if waits or not flow.delivered_by_broker or not told_inside or key in gathered:
                 answered[index] = with_metadata(flow.handed, tp.metadata)
         return answered
 

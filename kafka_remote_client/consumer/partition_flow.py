@@ -89,6 +89,8 @@ class PartitionFlow:
         self.highest_stored = self.floor = OFFSET_INVALID
         self.inner_position = OFFSET_INVALID
         """Where the inner consumer stood when it was last asked."""
+        self.inner_has_read = False
+        """Whether the inner consumer is known to have had a position since it was started or sought."""
         self.floor_epoch = UNKNOWN_EPOCH
         self.route = Route.STARTING
         self.decide_by = math.inf
@@ -191,7 +193,7 @@ class PartitionFlow:
             self.route = next_route(self.route, event)
         except IllegalRouteError as error:
             raise IllegalRouteError(f"{self.topic}-{self.partition}: {error}") from None
-        self.inner_position = OFFSET_INVALID
+        self.inner_position, self.inner_has_read = OFFSET_INVALID, False
         if self.route in _TIERS:
             self.tiers.begin(self.key, _TIERS[self.route], self._first_offset)
 
@@ -302,6 +304,7 @@ class PartitionFlow:
 
     def stands_at(self, place: TopicPartition) -> None:
         """The inner consumer delivered everything before ``place`` to the application."""
+        self.inner_has_read = True
         self.position, self.position_epoch = place.offset, epoch_of(place.leader_epoch)
 
     def handed_out(self) -> bool:
@@ -315,6 +318,15 @@ class PartitionFlow:
     def delivered_by_broker(self) -> bool:
         """Whether the inner consumer delivers, and has not moved."""
         return self.route is Route.BROKER and not self.moved
+
+    @property
+    def inner_went_back(self) -> bool:
+        """Whether an inner consumer that has no position now had one since it was started or sought.
+
+        It found that the log was cut before its position, and continues at the cut. Where that is, only its next record tells
+        (``rd_kafka_toppar_handle_OffsetForLeaderEpoch``).
+        """
+        return self.inner_has_read or self.position > self.next_offset >= 0
 
     def inner_stands_at(self, place: TopicPartition) -> bool:
         """The inner consumer has passed everything before ``place``, and no record waits. Returns whether the position moves.

@@ -76,6 +76,8 @@ class PassedMarkers:
             flows = (flows[start:] + flows[:start])[:_PARTITIONS_PER_LOOK]
             asked = (asked[start:] + asked[:start])[:_PARTITIONS_PER_LOOK]
         places = self._position(asked) if asked else []
+        for flow, place in zip(flows, places, strict=True):
+            flow.inner_has_read |= place.offset >= 0
         return [flow for flow, place in zip(flows, places, strict=True) if place.offset != flow.inner_position]
 
     def before_commit(self, gathered: Collection[Piece]) -> None:

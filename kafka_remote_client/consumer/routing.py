@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Collection, Sized
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -26,8 +26,8 @@ from kafka_remote_client.consumer.damage import Damage, damage_message, is_damag
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.lost_start import LostStarts
-from kafka_remote_client.consumer.message_positions import epoch_of, nothing_committed, offset_of
-from kafka_remote_client.consumer.message_run import MessageRun
+from kafka_remote_client.consumer.message_positions import epoch_of, key_of, nothing_committed, offset_of
+from kafka_remote_client.consumer.message_run import MessageRun, Piece
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route, RouteEvent
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
@@ -411,8 +411,11 @@ class Routing:
                 return records
         return None
 
-    def recheck(self) -> bool:
-        """Returns True ten times a second, and then moves partitions that fell behind the local log back to the tier."""
+    def recheck(self, gathered: Collection[Piece] = ()) -> bool:
+        """Returns True ten times a second, and then moves partitions that fell behind the local log back to the tier.
+
+        ``gathered``: the messages that wait to be delivered.
+        """
         now = self._clock.monotonic()
         if now < self._next_tick:
             return False
@@ -423,10 +426,10 @@ class Routing:
             if flow.moved:
                 self.go_broker(flow, RouteEvent.RESUMED)
         if unmoved:
-            self._compare_with_local_logs(unmoved, now)
+            self._compare_with_local_logs(unmoved, gathered, now)
         return True
 
-    def _compare_with_local_logs(self, flows: list[PartitionFlow], now: float) -> None:
+    def _compare_with_local_logs(self, flows: list[PartitionFlow], gathered: Collection[Piece], now: float) -> None:
         """Compares positions of the inner consumer with the starts of the local logs. One call for all of them."""
         allowed = []
         for flow in flows:
@@ -435,11 +438,17 @@ class Routing:
             else:
                 flow.recheck_at = _NEVER
         places = self._inner.position([flow.bare for flow in allowed]) if allowed else []
+        unknown = any(place.offset < 0 for place in places)
+        waiting = {key_of(message) for message in gathered if message.error() is None} if unknown else ()
+        placed = {}
         for flow, place in zip(allowed, places, strict=True):
+            flow.inner_has_read |= place.offset >= 0 or flow.key in waiting
             if place.offset >= 0:
                 flow.gathered_to(place.offset, epoch_of(place.leader_epoch))
                 self._flows.advanced.add(flow)
-        placed = {flow.key: flow for flow in allowed if flow.next_offset >= 0}  # the position of the others is not known yet
+            elif flow.inner_went_back or flow.next_offset < 0:
+                continue  # where librdkafka stands is not known yet
+            placed[flow.key] = flow
         for key, answer in self._engine.watch.offsets_of(placed).items():
             self._take_answer(placed[key], answer, now)
 

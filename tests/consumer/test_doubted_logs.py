@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import OFFSET_INVALID, KafkaError, Message
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
@@ -86,3 +87,47 @@ def test_bounds_before_the_hand_over_show_another_log_too(rig: Rig, end: int, ro
     rig.routing.recheck()
     assert (flow.route, len(rig.engine.read_requests)) == (route, 2 if route is Route.REMOTE else 1)
     assert rig.flows.routes.redirected is (end != 100), "only without a doubt do batches of the broker go through as they are"
+
+
+def asked_inside(rig: Rig, flow: PartitionFlow) -> list[Message]:
+    rig.inner_position = 130
+    rig.clock.now += 60
+    rig.routing.recheck()
+    return []
+
+
+def handed_to_the_application(rig: Rig, flow: PartitionFlow) -> list[Message]:
+    flow.handed_out_to(arrived(129))
+    return []
+
+
+def gathered(rig: Rig, flow: PartitionFlow) -> list[Message]:
+    return [arrived(129)]
+
+
+@pytest.mark.parametrize("read", [asked_inside, handed_to_the_application, gathered])
+def test_a_place_that_librdkafka_has_left_for_a_cut_is_not_read_again(
+    rig: Rig, read: Callable[[Rig, PartitionFlow], list[Message]]
+) -> None:
+    """Until the next record librdkafka has no position (``rd_kafka_toppar_seek``), and where it continues is not known."""
+    flow = rig.adopted(120)
+    waiting = read(rig, flow)
+    rig.inner_position = OFFSET_INVALID
+    rig.engine.watched = PartitionOffsets(log_start=10, earliest_local=140, latest_tiered=139, high_watermark=150)
+    for _ in range(3):
+        rig.clock.now += RemoteFetchConfig().recheck_interval_ms / 1000
+        rig.routing.recheck(waiting)
+        assert (flow.route, rig.engine.read_requests) == (Route.BROKER, [])
+    rig.inner_position = 110
+    for _ in range(2):
+        rig.clock.now += RemoteFetchConfig().recheck_interval_ms / 1000
+        rig.routing.recheck(waiting)
+    assert [request.start_offset for request in rig.engine.read_requests] == [110]
+
+
+def test_a_start_where_nothing_came_yet_is_read_from_the_tier(rig: Rig) -> None:
+    flow = rig.adopted(120)
+    rig.engine.watched = PartitionOffsets(log_start=10, earliest_local=140, latest_tiered=139, high_watermark=150)
+    rig.clock.now += RemoteFetchConfig().recheck_interval_ms / 1000
+    rig.routing.recheck([arrived(120, KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+    assert (flow.route, [request.start_offset for request in rig.engine.read_requests]) == (Route.REMOTE, [120])

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 import confluent_kafka
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_INVALID, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
@@ -134,3 +135,25 @@ def test_a_log_that_was_cut_is_read_from_where_the_plain_consumer_reads_it(clust
         cluster.kafka.elect(TOPIC, end_offset=end + 20)
         cluster.produce(TOPIC, [(b"key", b"new-%d" % n) for n in range(NEW)])
         assert new_records(consumer) == new_records(plain) == [*range(end + 20, end + 20 + NEW)]
+
+
+def has_no_place(consumer: confluent_kafka.Consumer) -> bool:
+    assert consumer.consume(LIMIT, 0.1) == []
+    return consumer.position([TopicPartition(TOPIC, 0)])[0].offset == OFFSET_INVALID
+
+
+def test_a_place_in_a_log_that_was_cut_is_the_plain_consumers(cluster: EmbeddedCluster) -> None:
+    """librdkafka has no position until the first record after the cut. Meanwhile the old place is not read from the tier."""
+    end = tiers(cluster, TOPIC).earliest_local
+    plain = confluent_kafka.Consumer(plain_settings(cluster, enable_partition_eof=False))
+    with ours(cluster) as consumer, closing(plain):
+        for one in (consumer, plain):
+            one.assign([TopicPartition(TOPIC, 0, end)])
+            take(one, COUNT - end)
+        cluster.kafka.elect(TOPIC, end_offset=end + 20)
+        for one in (plain, consumer):
+            wait_until(partial(has_no_place, one), "the cut to be noticed", seconds=PATIENCE_SECONDS)
+        cluster.produce(TOPIC, [(b"key", b"new-%d" % n) for n in range(NEW)])
+        cluster.kafka.tier_now(TOPIC, roll=True)
+        assert new_records(consumer) == new_records(plain) == [*range(end + 20, end + 20 + NEW)]
+        assert [one.position([TopicPartition(TOPIC, 0)])[0].offset for one in (consumer, plain)] == [end + 20 + NEW] * 2
