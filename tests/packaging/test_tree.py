@@ -100,6 +100,7 @@ _WITHOUT_SOURCE = {
     "tests/shim/test_many_peers.py": "hundreds of peers that mean no good, against the whole shim",
     "tests/simulation/test_inner_groups.py": "the model of a cooperative group, compared with librdkafka",
     "tests/simulation/test_inner_model.py": "the model of librdkafka, compared with librdkafka",
+    "tests/simulation/test_inner_model_on_cut_logs.py": "the same while leaders change and logs are cut",
     "tests/simulation/test_interleaved.py": "modules with locks, under many interleavings of their threads",
     "tests/simulation/test_interleaved_parts.py": "the same for parts that are larger",
     "tests/simulation/test_judge.py": "the judge of the simulation",

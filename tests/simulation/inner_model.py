@@ -20,8 +20,8 @@ stored offsets            only of assigned partitions; committed if they are pas
 assignments               giving up a partition commits its stored offset, with ``enable.auto.commit``
 out of range              the partition begins again where ``auto.offset.reset`` says
 log start                 as the last answered fetch told it, also in a later assignment; asked for without one
-leader epochs             where another log begins, a position with an epoch is validated: reading goes back to the
-                          epoch's end, or begins again as out of range; without an epoch it goes on where it is
+leader epochs             a fetch finds a new leader; then, and after a seek, a position with an epoch is validated:
+                          reading goes back to the epoch's end as by a seek, or begins again as out of range
 no READ                   a fetch brings nothing until the client may read again; librdkafka reports that as well
 ========================  ===========================================================================================
 
@@ -84,7 +84,7 @@ class _State(Enum):
 class _Toppar:
     """An assigned partition. ``start``: where a resume continues without a position. ``fetched``: the next offset to fetch.
 
-    ``held``: a rebalance waits for its callback. ``known_log``: the log that was the leader's when something happened last.
+    ``held``: a rebalance waits for its callback.
     """
 
     partition: LedPartition
@@ -101,10 +101,6 @@ class _Toppar:
     fetching: bool = False
     held: bool = False
     end_told_at: int = OFFSET_INVALID
-    known_log: ProducedLog = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.known_log = self.log
 
     @property
     def number(self) -> int:
@@ -154,6 +150,7 @@ class InnerModel(Consumer):
         self._paused: set[int] = set()
         self._committed: dict[int, int] = {}
         self._log_starts: dict[int, int] = {}
+        self._leader_epochs: dict[int, int] = {}
         self._ops: deque[_Op] = deque()
         self._callbacks: deque[Callable[[], None]] = deque()
         self._rebalances: tuple[Callable[..., None], ...] = ()
@@ -273,13 +270,14 @@ class InnerModel(Consumer):
 
     # -- where partitions are read -----------------------------------------------------------------------------------------
 
-    def _begin_at(self, toppar: _Toppar, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
-        """The next fetch is at ``offset``, whose ``epoch`` is validated if it is known; a logical one is looked up first."""
+    def _begin_at(self, toppar: _Toppar, offset: int, epoch: int = UNKNOWN_EPOCH, *, validates: bool = False) -> None:
+        """The next fetch is at ``offset``; a logical one is looked up first. ``validates``: and before it ``epoch`` is."""
         toppar.start, toppar.start_epoch = offset, epoch
         if offset >= 0:
             toppar.fetched, toppar.fetched_epoch = offset, epoch
             toppar.state = _State.ACTIVE
-            self._validate(toppar)
+            if validates:
+                self._validate(toppar)
             self._fetch(toppar)
             return
         toppar.state = _State.LOOKING
@@ -292,16 +290,21 @@ class InnerModel(Consumer):
         if offset in (OFFSET_STORED, OFFSET_INVALID):
             committed, epoch = self._coordinator.committed(toppar.number)
             self._committed[toppar.number] = committed
+            self._leader_epochs.setdefault(toppar.number, toppar.partition.last_epoch)
             offset = committed if committed >= 0 else self._reset
         if offset == OFFSET_BEGINNING:
-            offset = self._log_starts.get(toppar.number, toppar.partition.log_start)
+            known = self._log_starts.get(toppar.number)
+            log_start = toppar.partition.log_start
+            offset, epoch = (log_start, toppar.partition.epoch_at(log_start)) if known is None else (known, UNKNOWN_EPOCH)
             toppar.log.continued_at.add(offset)
         elif offset < 0:
-            offset = self._end(toppar)
+            offset, epoch = self._end(toppar), toppar.partition.last_epoch
+            self._leader_epochs[toppar.number] = epoch
         self._begin_at(toppar, offset, epoch)
 
     def _validate(self, toppar: _Toppar) -> None:
         """Asks the leader where the epoch of the position ends, if it may have another log. Until then nothing is fetched."""
+        self._leader_epochs[toppar.number] = toppar.partition.last_epoch
         if self._world.scenario.replaces_logs and toppar.state is _State.ACTIVE and toppar.fetched_epoch != UNKNOWN_EPOCH:
             toppar.state = _State.VALIDATING
             self._world.after(self._delay(), partial(self._validated, toppar, toppar.version))
@@ -309,21 +312,30 @@ class InnerModel(Consumer):
     def _validated(self, toppar: _Toppar, version: int) -> None:
         if not self._has(toppar) or toppar.version != version or toppar.state is not _State.VALIDATING:
             return
-        end = toppar.partition.end_of_epoch(toppar.fetched_epoch)
+        epoch, end = toppar.partition.end_of_epoch(toppar.fetched_epoch)
         if end < 0:
             self._world.seen.saw("broker-out-of-range")
             self._begin_at(toppar, self._reset)
         elif end < toppar.fetched:
             self._world.seen.saw("broker-went-back")
             toppar.log.continued_at.add(end)
-            start = toppar.start, toppar.start_epoch
-            self._drop_from(toppar, end)
-            self._begin_at(toppar, end)
-            if toppar.position < 0 and start[0] <= end:
-                toppar.start, toppar.start_epoch = start
+            self._go_back(toppar, end, epoch)
         else:
             toppar.state = _State.ACTIVE
             self._fetch(toppar)
+
+    def _go_back(self, toppar: _Toppar, offset: int, epoch: int) -> None:
+        """Like a seek. But what is queued stays, if it is below ``offset``. librdkafka drops it as well."""
+        kept = [op for op in self._ops if op.toppar is not toppar or 0 <= op.offset < offset]
+        toppar.queued -= len(self._ops) - len(kept)
+        toppar.end_told_at = OFFSET_INVALID
+        self._ops = deque(kept)
+        start = toppar.start, toppar.start_epoch
+        if not toppar.queued:
+            toppar.position, toppar.position_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
+        self._begin_at(toppar, offset, epoch)
+        if toppar.queued and toppar.position < 0 and start[0] <= offset:
+            toppar.start, toppar.start_epoch = start
 
     def seek(self, partition: TopicPartition) -> None:
         self._check_open()
@@ -333,7 +345,7 @@ class InnerModel(Consumer):
             raise failure(KafkaError._STATE)
         self._drop(toppar)
         toppar.position, toppar.position_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
-        self._begin_at(toppar, partition.offset, epoch_of(partition.leader_epoch))
+        self._begin_at(toppar, partition.offset, epoch_of(partition.leader_epoch), validates=True)
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         self._check_open()
@@ -369,13 +381,6 @@ class InnerModel(Consumer):
         toppar.fetching = False
         toppar.end_told_at = OFFSET_INVALID
 
-    def _drop_from(self, toppar: _Toppar, offset: int) -> None:
-        """What is queued stays, if it is below ``offset``. librdkafka drops it, and continues at the cut."""
-        kept = [op for op in self._ops if op.toppar is not toppar or 0 <= op.offset < offset]
-        toppar.queued -= len(self._ops) - len(kept)
-        toppar.end_told_at = OFFSET_INVALID
-        self._ops = deque(kept)
-
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         self._check_open()
         return [self._place(tp.partition) for tp in partitions]
@@ -391,10 +396,20 @@ class InnerModel(Consumer):
     def log_changed(self) -> None:
         """Called after logs have grown or were replaced: fetches that waited at an end are answered."""
         for toppar in self._toppars.values():
-            if toppar.known_log is not toppar.log:
-                toppar.known_log = toppar.log
-                self._validate(toppar)
+            if self._is_active(toppar):
+                self._ask_leader(toppar)
+            if self._is_active(toppar) and not toppar.fetching:
+                self._log_starts[toppar.number] = toppar.partition.log_start
             self._fetch(toppar)
+
+    def _ask_leader(self, toppar: _Toppar) -> None:
+        """A fetch finds whether there is a new leader. If so, its answer has no log start, and the position is validated."""
+        if self._leader_epochs.get(toppar.number) != toppar.partition.last_epoch and self._world.scenario.replaces_logs:
+            self._log_starts.pop(toppar.number, None)
+            self._validate(toppar)
+
+    def _is_active(self, toppar: _Toppar) -> bool:
+        return toppar.state is _State.ACTIVE and toppar.number not in self._paused and not toppar.held
 
     def _end(self, toppar: _Toppar) -> int:
         return toppar.log.stable_end(self._level)
@@ -407,8 +422,7 @@ class InnerModel(Consumer):
         end = self._end(toppar)
         knows_end = toppar.fetched > end or toppar.end_told_at == end or not self._announces_ends
         waits = end <= toppar.fetched <= toppar.log.end and knows_end
-        is_active = toppar.state is _State.ACTIVE and toppar.number not in self._paused and not toppar.held
-        if is_active and not toppar.fetching and toppar.queued < _QUEUED and not waits:
+        if self._is_active(toppar) and not toppar.fetching and toppar.queued < _QUEUED and not waits:
             toppar.fetching = True
             self._world.after(self._delay(), partial(self._arrived, toppar, toppar.version))
 
@@ -420,7 +434,8 @@ class InnerModel(Consumer):
             self._world.after(self._delay(), partial(self._arrived, toppar, version))
             return
         toppar.fetching = False
-        if toppar.state is not _State.ACTIVE:  # the leader refused its epoch
+        self._ask_leader(toppar)
+        if toppar.state is not _State.ACTIVE:
             return
         if not toppar.partition.log_start <= toppar.fetched <= toppar.log.end:
             self._world.seen.saw("broker-out-of-range")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import attrs
@@ -104,8 +104,18 @@ class Twins:
         self.server.call(lambda: self.logs.append(partition))
         self.model.log_changed()
 
+    def elect(self, partition: LedPartition) -> None:
+        self.server.call(lambda: self.logs.topics.elect(self.logs.topic, partition.number))
+        self.model.log_changed()
+
+    def cut(self, partition: LedPartition) -> int | None:
+        end = self.server.call(lambda: self.logs.cut(partition))
+        self.model.log_changed()
+        return end
+
     def delete_records(self, partition: LedPartition, before: int) -> None:
         self.server.call(lambda: self.logs.topics.delete_records(self.logs.topic, partition.number, before))
+        self.model.log_changed()
 
     def _taken(self, consumer: Consumer, count: int, seconds: float) -> list[Told]:
         taken: list[Told] = []
@@ -136,26 +146,30 @@ class Program:
 
     def run(self) -> None:
         for _ in range(STEPS):
-            steps: list[Callable[[], None]] = [self.position, self.committed]
-            if self.started:
-                steps += [self.commit]
-            if not self.assigned:
-                steps += [self.append, self.delete_records, self.assign, self.incremental_assign]
-            else:
-                steps += [self.store, self.resume]
-                if self.started:
-                    steps += [self.seek]
-                if not self.sought_in_pause:
-                    steps += [self.unassign]
-                if self.paused or self.at_end:
-                    steps += [self.append, self.delete_records, self.hear_nothing]
-                if not self.paused:
-                    steps += [self.pause]
-                if not self.paused and not self.at_end:
-                    steps += [self.read_to_the_end, *[self.read] * 6]
-            step = self.chance.choice(steps)
+            step = self.chance.choice(self.steps())
             self.done.append(step.__name__)
             step()
+
+    def steps(self) -> list[Callable[[], None]]:
+        """What may be next."""
+        steps: list[Callable[[], None]] = [self.position, self.committed]
+        if self.started:
+            steps += [self.commit]
+        if not self.assigned:
+            steps += [self.append, self.delete_records, self.assign, self.incremental_assign]
+        else:
+            steps += [self.store, self.resume]
+            if self.started:
+                steps += [self.seek]
+            if not self.sought_in_pause:
+                steps += [self.unassign]
+            if self.paused or self.at_end:
+                steps += [self.append, self.delete_records, self.hear_nothing]
+            if not self.paused:
+                steps += [self.pause]
+            if not self.paused and not self.at_end:
+                steps += [self.read_to_the_end, *[self.read] * 6]
+        return steps
 
     @property
     def led(self) -> PartitionLog:
@@ -265,9 +279,10 @@ def logs_of(chance: random.Random) -> TopicLogs:
     return logs
 
 
-@pytest.fixture
-def twins(request: pytest.FixtureRequest) -> Iterator[Twins]:
-    seed: int = request.param
+@contextmanager
+def twins_in(scenario: Scenario) -> Iterator[Twins]:
+    """Settings and logs come from the scenario's seed."""
+    seed = scenario.seed
     chance = random.Random(seed)
     level, reset = chance.choice(LEVELS), chance.choice(("earliest", "latest"))
     logs = logs_of(chance)
@@ -287,7 +302,7 @@ def twins(request: pytest.FixtureRequest) -> Iterator[Twins]:
             "fetch.wait.max.ms": 10,
             "log_level": 0,
         }
-        world = World(Scenario(seed, partitions=1))
+        world = World(scenario)
         world.brokers.partitions = logs.partitions
         model = InnerModel.__new__(InnerModel)
         modelled = {**settings, "auto.commit.interval.ms": 5000, "on_commit": lambda *_: None}
@@ -296,6 +311,12 @@ def twins(request: pytest.FixtureRequest) -> Iterator[Twins]:
             yield Twins(logs, server, world, real, model)
     finally:
         server.stop()
+
+
+@pytest.fixture
+def twins(request: pytest.FixtureRequest) -> Iterator[Twins]:
+    with twins_in(Scenario(request.param, partitions=1)) as both:
+        yield both
 
 
 @pytest.mark.parametrize("twins", PROGRAMS, indirect=True)

@@ -199,6 +199,22 @@ REGRESSIONS = {
         unclean_elections=0.05,
         recreations=0.2,
     ),
+    "librdkafka had gone back to a cut, and its last start was read from the tier again": Scenario(
+        6000191002,
+        partitions=3,
+        grant_bytes=16 << 10,
+        range_bytes=700,
+        retries=0,
+        hedge_percent=0,
+        takes_seconds=0.0001,
+        stalled=0.03,
+        consumers=3,
+        calls=0.03,
+        elections=0.05,
+        recreations=0.3,
+        denials=0.05,
+        follower_fails=0.2,
+    ),
 }
 """Scenarios that have failed once."""
 BUG = "reader: two threads decode ranges of one partition"

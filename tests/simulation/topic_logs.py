@@ -18,7 +18,7 @@ import attrs
 from kafka_remote_client.model import IsolationLevel, PartitionOffsets, RemoteLogSegmentMetadata
 from kafka_remote_client.tiered_cluster import offset_lookup
 from kafka_remote_client.tiered_cluster.batches import Batch, Codec, Marker, Producer, Record, new_batch, new_marker
-from kafka_remote_client.tiered_cluster.epochs import end_offset_of
+from kafka_remote_client.tiered_cluster.epochs import end_offset_of, epoch_for_offset
 from kafka_remote_client.tiered_cluster.log import PartitionLog, TopicConfig
 from kafka_remote_client.tiered_cluster.partition import Partition
 from kafka_remote_client.tiered_cluster.segment_files import FileKind
@@ -158,9 +158,18 @@ class LedPartition:
         """The first offset of a version, at last."""
         return self.log_start if version is self.log else version.start
 
-    def end_of_epoch(self, epoch: int) -> int:
-        """The leader's answer to OffsetForLeaderEpoch: where the epoch, or the last one before it, ends. -1: not known."""
-        return end_offset_of(self._led.lineage, epoch, self._led.end_offset)[1]
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The leader's answer to OffsetForLeaderEpoch: the last epoch up to that one, and where it ends. -1, -1: not known."""
+        return end_offset_of(self._led.lineage, epoch, self._led.end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch that the leader's answer to ListOffsets has for an offset."""
+        return epoch_for_offset(self._led.lineage, offset)
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch that the leader's answer to ListOffsets has for the end."""
+        return self._led.lineage[-1].epoch
 
 
 class TopicLogs:
