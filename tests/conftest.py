@@ -10,6 +10,7 @@ Fixtures import what they need themselves: each worker of each suite imports thi
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import gc
 import json
 import logging
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import hypothesis
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.selection import PHASES, has_none, selected
@@ -207,6 +209,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item in chosen]
     yield
     items.sort(key=place_of)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The process of a test with its own time-out ends as much later as those of others. pytest knows one time for all."""
+    config, marker = item.config, item.get_closest_marker("timeout")
+    ends_after = float(config.getini("faulthandler_timeout"))
+    if marker is not None and marker.args and ends_after:
+        margin = ends_after - float(config.getini("timeout"))
+        stderr, ends = config.stash[fault_handler_stderr_fd_key], config.getini("faulthandler_exit_on_timeout")
+        faulthandler.dump_traceback_later(marker.args[0] + margin, file=stderr, exit=ends)
 
 
 @pytest.hookimpl(wrapper=True)

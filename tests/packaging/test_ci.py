@@ -291,3 +291,23 @@ def test_a_test_that_never_returns_to_python_ends_alone(tmp_path: Path) -> None:
     assert "1 failed, 1 passed" in done.stdout
     assert "test_stuck.py::test_stuck" in done.stdout
     assert "in test_stuck" in done.stderr
+
+
+_LONG = """
+import time
+
+import pytest
+
+
+@pytest.mark.timeout(60)
+def test_long():
+    time.sleep(2)
+"""
+
+
+def test_a_test_with_a_longer_time_out_is_not_ended_before_it(tmp_path: Path) -> None:
+    file = tmp_path / "test_long.py"
+    file.write_text(_LONG)
+    ends = ["-o", "timeout=0.5", "-o", "faulthandler_timeout=1", "-o", "faulthandler_exit_on_timeout=true"]
+    done = _pytest(file, ci="", more=["-n", "1", *ends])
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
