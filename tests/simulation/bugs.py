@@ -86,6 +86,10 @@ def searched(name: str, seed: int, seconds: float) -> Found | None:
     return None if found is None else Found(**found)
 
 
+_AGAIN_SECONDS = 0.5
+"""Until the end comes again. A callback of the garbage collector swallows it."""
+
+
 class _TimeOverError(BaseException):
     """Not an Exception: it is no failure of the world that it ends."""
 
@@ -98,7 +102,7 @@ def _at_most(seconds: float) -> Iterator[None]:
         raise _TimeOverError
 
     before = signal.signal(signal.SIGPROF, over)
-    signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001))
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001), _AGAIN_SECONDS)
     try:
         yield
     except _TimeOverError:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -483,13 +484,22 @@ def test_a_world_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         World(Scenario(1, settled=True)).run()
 
 
-def test_a_search_ends_in_the_middle_of_a_world(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never_ends(_scenario: Scenario) -> None:
-        while True:
-            pass
+def never_ends(_scenario: object) -> None:
+    while True:
+        pass
 
+
+def swallows_its_end(scenario: object) -> None:
+    """An exception in a callback of the garbage collector goes nowhere."""
+    with suppress(BaseException):
+        never_ends(scenario)
+    never_ends(scenario)
+
+
+@pytest.mark.parametrize("world", [never_ends, swallows_its_end])
+def test_a_search_ends_in_the_middle_of_a_world(world: Callable[[object], None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bugs, "plant", lambda _bug: None)
-    monkeypatch.setattr(bugs, "failure_of", never_ends)
+    monkeypatch.setattr(bugs, "failure_of", world)
     assert bugs._search(own_bugs().popitem()[0], 0, 0.05) is None
 
 
