@@ -20,8 +20,9 @@ PROGRAMS = range(24)
 class CutProgram(Program):
     """A program in which leaders change, with or without a loss of records. Some places have an epoch, perhaps an old one.
 
-    What librdkafka does depends on when it hears of a new leader, so that the program determines that: it knows the leader when
-    it begins, no fetch is in flight when the leader changes, and after a pause it reads before anything else.
+    What librdkafka does depends on when it hears of a new leader or log start, so that the program determines that: it knows
+    the leader when it begins, no fetch is in flight when the leader changes, after a pause it reads before anything else, and
+    records are deleted only while it fetches.
     """
 
     elected_in_pause: bool = False
@@ -33,15 +34,19 @@ class CutProgram(Program):
 
     def steps(self) -> list[Callable[[], None]]:
         if self.elected_in_pause:
-            return [self.append, self.delete_records, self.elect, self.cut, self.hear_nothing, self.commit, self.resume]
-        changes = [self.elect, self.cut, self.cut] if self.at_end or self.assigned == self.paused else []
-        return [*super().steps(), *changes]
+            return [self.append, self.elect, self.cut, self.hear_nothing, self.commit, self.resume]
+        steps = [step for step in super().steps() if self.at_end or step != self.delete_records]
+        return steps + [self.elect, self.cut, self.cut] * (self.at_end or self.assigned == self.paused)
 
     def place(self, offset: int = OFFSET_INVALID) -> TopicPartition:
         log = self.chance.choice(self.partition.versions)
         if not 0 < offset <= log.end or self.chance.random() < 0.5:
             return super().place(offset)
         return TopicPartition(TOPIC, self.partition.number, offset, leader_epoch=log.epoch_before(offset))
+
+    def delete_records(self) -> None:
+        super().delete_records()
+        self.twins.hear_nothing()
 
     def elect(self) -> None:
         self.wait_for_fetches()
