@@ -404,9 +404,13 @@ class InnerModel(Consumer):
 
     def _ask_leader(self, toppar: _Toppar) -> None:
         """A fetch finds whether there is a new leader. If so, its answer has no log start, and the position is validated."""
-        if self._leader_epochs.get(toppar.number) != toppar.partition.last_epoch and self._world.scenario.replaces_logs:
+        if not self._knows_leader(toppar):
             self._log_starts.pop(toppar.number, None)
             self._validate(toppar)
+
+    def _knows_leader(self, toppar: _Toppar) -> bool:
+        known = self._leader_epochs.get(toppar.number)
+        return known == toppar.partition.last_epoch or not self._world.scenario.replaces_logs
 
     def _is_active(self, toppar: _Toppar) -> bool:
         return toppar.state is _State.ACTIVE and toppar.number not in self._paused and not toppar.held
@@ -421,7 +425,7 @@ class InnerModel(Consumer):
         """Sends a fetch if one is due. At the end of the log it waits until the log grows."""
         end = self._end(toppar)
         knows_end = toppar.fetched > end or toppar.end_told_at == end or not self._announces_ends
-        waits = end <= toppar.fetched <= toppar.log.end and knows_end
+        waits = end <= toppar.fetched <= toppar.log.end and knows_end and self._knows_leader(toppar)
         if self._is_active(toppar) and not toppar.fetching and toppar.queued < _QUEUED and not waits:
             toppar.fetching = True
             self._world.after(self._delay(), partial(self._arrived, toppar, toppar.version))
