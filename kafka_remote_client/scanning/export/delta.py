@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -38,12 +38,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_table(
-    where: str | os.PathLike[str], schema: pa.Schema, by: Sequence[PartitionBy], storage_options: Mapping[str, str] | None
+    where: str | os.PathLike[str],
+    schema: pa.Schema,
+    by: Sequence[PartitionBy],
+    storage_options: Mapping[str, str] | None,
+    check: Callable[[], None] = lambda: None,
 ) -> DeltaTable:
-    """Opens the table, or creates it. ``storage_options``: those of deltalake.
+    """Opens the table, or creates it. ``storage_options``: those of deltalake. ``check`` is called before a table is created.
 
-    Raises ConfigurationError for a table with other columns or partitions, partitions by time, and a location that deltalake
-    cannot reach.
+    Raises the errors of ``check``; ConfigurationError for a table with other columns or partitions, partitions by time, and a
+    location that deltalake cannot reach.
     """
     if set(by) - {PartitionBy.TOPIC}:
         raise ConfigurationError("partition_by must be topic for a Delta table")
@@ -52,9 +56,15 @@ def open_table(
     options = dict(storage_options or {})
     partitions = [one.value for one in by]
     try:
+        known = DeltaTable.is_deltatable(os.fspath(where), options)
+    except (DeltaError, OSError) as error:
+        raise _not_opened(where, error) from error
+    if not known:
+        check()
+    try:
         table = DeltaTable.create(os.fspath(where), schema, mode="ignore", partition_by=partitions, storage_options=options)
     except (DeltaError, OSError) as error:
-        raise ConfigurationError(f"cannot open the Delta table {os.fspath(where)}: {one_line(error)}") from error
+        raise _not_opened(where, error) from error
     if table.schema() != Schema.from_arrow(schema):
         raise ConfigurationError(
             f"the Delta table {os.fspath(where)} has columns that differ from the scan's: {table.schema()}"
@@ -65,6 +75,10 @@ def open_table(
             "which differ from partition_by"
         )
     return table
+
+
+def _not_opened(where: str | os.PathLike[str], error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"cannot open the Delta table {os.fspath(where)}: {one_line(error)}")
 
 
 class DeltaCommit:

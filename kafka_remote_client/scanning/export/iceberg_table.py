@@ -5,7 +5,7 @@ References: Iceberg's table specification, "Column Projection"; pyiceberg.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,11 +37,19 @@ _PARTITIONS: dict[PartitionBy, tuple[str, Transform[Any, Any]]] = {
 }
 
 
-def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
+def open_table(
+    catalog: Catalog | str,
+    identifier: str,
+    schema: pa.Schema,
+    by: Sequence[PartitionBy],
+    check: Callable[[], None] = lambda: None,
+) -> Table:
     """Opens the table, or creates it. ``catalog``: a pyiceberg catalog, or the name of one in pyiceberg's configuration.
 
-    Raises ConfigurationError for a table with other columns or partitions, a partition whose column is not read, and a catalog
-    that is not configured; ExportError if the catalog or the store refuses.
+    ``check`` is called before a table is created.
+
+    Raises the errors of ``check``; ConfigurationError for a table with other columns or partitions, a partition whose column is
+    not read, and a catalog that is not configured; ExportError if the catalog or the store refuses.
     """
     missing = [column for column, _ in (_PARTITIONS[one] for one in by) if column not in schema.names]
     if missing:
@@ -50,7 +58,7 @@ def open_table(catalog: Catalog | str, identifier: str, schema: pa.Schema, by: S
         raise ConfigurationError(f"the table name {identifier!r} must have the form NAMESPACE.TABLE")
     found = _catalog(catalog)
     with export_errors(f"open table {identifier}"):
-        return _opened(found, identifier, schema, by)
+        return _opened(found, identifier, schema, by, check)
 
 
 def _catalog(given: Catalog | str) -> Catalog:
@@ -60,10 +68,11 @@ def _catalog(given: Catalog | str) -> Catalog:
         raise ConfigurationError(f"pyiceberg's configuration has no catalog {given}: {error}") from None
 
 
-def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy]) -> Table:
+def _opened(found: Catalog, identifier: str, schema: pa.Schema, by: Sequence[PartitionBy], check: Callable[[], None]) -> Table:
     try:
         table = found.load_table(identifier)
     except NoSuchTableError:
+        check()
         found.create_namespace_if_not_exists(identifier.rpartition(".")[0])
         table = found.create_table_if_not_exists(identifier, schema)  # another run may create it meanwhile
     _check_columns(table, identifier, schema)

@@ -42,7 +42,17 @@ from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.tier_address import TierAddress
 
-__all__ = ["Commit", "Export", "ExportProgress", "ScannedTable", "Steps", "WriteSplits", "write_split_of", "write_splits"]
+__all__ = [
+    "Commit",
+    "Export",
+    "ExportProgress",
+    "ScannedTable",
+    "Steps",
+    "WriteSplits",
+    "check_arguments",
+    "write_split_of",
+    "write_splits",
+]
 
 _MOST_THREADS = 8
 
@@ -97,10 +107,7 @@ class Export:
     threads: int = attrs.field(factory=lambda: min(_MOST_THREADS, os.cpu_count() or 1))
 
     def __attrs_post_init__(self) -> None:
-        if self.scan.limit is not None:
-            raise ConfigurationError("an export must not have a limit: the records in it would depend on the order of reading")
-        self.writing.check(self.scan.columns)
-        self.typed.check(self.scan.columns)
+        check_arguments(self.scan, self.writing, self.typed)
 
     @classmethod
     def of(cls, table: ScannedTable, target: ExportTarget, job: str, writing: ParquetWriting, typed: TypedColumns) -> Self:
@@ -240,6 +247,14 @@ class Export:
                     records[step.id] = step
                 progress(ExportProgress(len(records), len(job.splits), rows))
         return tuple(records[split.id] for split in job.splits), resumed
+
+
+def check_arguments(scan: Scan, writing: ParquetWriting, typed: TypedColumns) -> None:
+    """Raises ConfigurationError for a scan that cannot be exported in this way."""
+    if scan.limit is not None:
+        raise ConfigurationError("an export must not have a limit: the records in it would depend on the order of reading")
+    writing.check(scan.columns)
+    typed.check(scan.columns)
 
 
 def write_splits(export: Export, opened: OpenScan, splits: Sequence[Split]) -> Steps:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from kafka_remote_client.scanning.broker_part import BrokerAddress
     from kafka_remote_client.scanning.export.result import ExportResult
     from kafka_remote_client.scanning.export.run import Commit, Export, ExportProgress, WriteSplits
-    from kafka_remote_client.scanning.export.typed_columns import ExportArguments
+    from kafka_remote_client.scanning.export.split_writer import ParquetWriting
+    from kafka_remote_client.scanning.export.typed_columns import ExportArguments, TypedColumns
     from kafka_remote_client.scanning.scan import Scan
+    from kafka_remote_client.scanning.scan_plan import ScanPlan
     from kafka_remote_client.scanning.tier_address import TierAddress
 
 __all__ = ["TableExports"]
@@ -42,6 +44,8 @@ class TableExports:
         threads: int | None
         brokers: BrokerAddress | None
         progress: bool
+
+        def plan(self) -> ScanPlan: ...
 
     def to_parquet(
         self,
@@ -105,7 +109,8 @@ class TableExports:
         writing, typed = split_arguments(arguments, "iceberg")
         if typed.unresolved:
             typed = typed.resolved(self.scan.topics, known_job(catalog, table, filesystem, job))
-        opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by)
+        check = partial(self._check, writing, typed)
+        opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by, check)
         export = Export.of(self, target_of_table(opened, filesystem), job, writing, typed)
         return self._run(export, IcebergCommit(opened), progress, spark)
 
@@ -133,8 +138,16 @@ class TableExports:
 
         export = Export.of(self, target_of(path, filesystem), job, *split_arguments(arguments, "delta"))
         writing, typed = export.writing, export.typed
-        commit = DeltaCommit(open_table(path, typed.schema(self.scan.columns), writing.by, storage_options))
-        return self._run(export, commit, progress, spark)
+        check = partial(self._check, writing, typed)
+        opened = open_table(path, typed.schema(self.scan.columns), writing.by, storage_options, check)
+        return self._run(export, DeltaCommit(opened), progress, spark)
+
+    def _check(self, writing: ParquetWriting, typed: TypedColumns) -> None:
+        """Plans the export before its table is created: a mistake must not leave an empty table with the wrong columns."""
+        from kafka_remote_client.scanning.export.run import check_arguments
+
+        check_arguments(self.scan, writing, typed)
+        self.plan()
 
     def _run(
         self, export: Export, commit: Commit, progress: Callable[[ExportProgress], None] | None, spark: Any

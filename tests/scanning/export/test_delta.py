@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from kafka_remote_client.errors import ConfigurationError, ExportError, MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, ExportError, MissingExtraError, NoSegmentsError
 from kafka_remote_client.scanning.export.delta import DeltaCommit, open_table
 from kafka_remote_client.scanning.export.written_files import WrittenFile
 from kafka_remote_client.scanning.table_scan import TableScan
@@ -36,6 +37,13 @@ def test_a_table_has_the_consumers_records_and_statistics(
     orders.to_delta(tmp_path, partition_by=by)
     assert DeltaTable(tmp_path).version() == 1
     assert DeltaTable(tmp_path).history(1)[0]["kafka-remote.job"] == "export"
+
+
+@pytest.mark.parametrize("wrong", [{"topics": ("missing",)}, {"limit": 1}])
+def test_an_export_that_cannot_begin_creates_no_table(orders: TableScan, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises((NoSegmentsError, ConfigurationError)):
+        attrs.evolve(orders, scan=attrs.evolve(orders.scan, **wrong)).to_delta(tmp_path / "table")
+    assert not (tmp_path / "table").exists()
 
 
 @pytest.mark.parametrize("after", [False, True])

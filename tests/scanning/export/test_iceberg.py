@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-from kafka_remote_client.errors import ConfigurationError, ExportError, MissingExtraError
+from kafka_remote_client.errors import ConfigurationError, ExportError, MissingExtraError, NoSegmentsError
 from kafka_remote_client.scanning.export import commits
 from kafka_remote_client.scanning.export.iceberg import IcebergCommit
 from kafka_remote_client.scanning.export.iceberg_table import open_table
@@ -80,6 +80,13 @@ def test_times_outside_of_pythons_years_are_committed_without_bounds(tmp_path: P
     assert table.schema().find_field("timestamp").field_id not in bounds
     assert table.schema().find_field("offset").field_id in bounds
     assert not list(table.scan(row_filter="offset >= 3").plan_files())
+
+
+@pytest.mark.parametrize("wrong", [{"topics": ("missing",)}, {"limit": 1}])
+def test_an_export_that_cannot_begin_creates_no_table(orders: TableScan, catalog: Catalog, wrong: dict[str, Any]) -> None:
+    with pytest.raises((NoSegmentsError, ConfigurationError)):
+        attrs.evolve(orders, scan=attrs.evolve(orders.scan, **wrong)).to_iceberg(catalog, NAME)
+    assert catalog.list_namespaces() == []
 
 
 def test_a_commit_opens_no_data_file(small: TableScan, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
