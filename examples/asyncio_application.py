@@ -13,11 +13,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client import AIOConsumer
+from kafka_remote_client.errors import DirectFetchError
 
 PATIENCE_SECONDS = 30.0
 
@@ -50,11 +52,19 @@ async def report_all(topics: list[str], settings: dict[str, Any]) -> None:
         print(json.dumps(await ended), flush=True)
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of the command line."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def main() -> None:
     """Runs with the settings of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topics", required=True, type=lambda text: text.split(","), help="topics, separated by commas")
-    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE", type=setting)
     arguments = parser.parse_args()
     settings = {
         "enable.auto.commit": False,
@@ -63,7 +73,10 @@ def main() -> None:
         "remote.storage.fetcher.class": "presigned",
         **dict(arguments.settings),
     }
-    asyncio.run(report_all(arguments.topics, settings))
+    try:
+        asyncio.run(report_all(arguments.topics, settings))
+    except (DirectFetchError, KafkaException) as error:
+        sys.exit(f"not reported: {error}")
 
 
 if __name__ == "__main__":

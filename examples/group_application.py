@@ -20,6 +20,7 @@ from threading import Event
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.errors import DirectFetchError
 
 LOST_IN_A_REBALANCE = frozenset(
     {
@@ -103,11 +104,19 @@ def work(consumer: Consumer, topic: str, stopping: Event) -> None:
         processed.commit(consumer)
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of the command line."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def main() -> None:
     """Runs with the settings of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topic", required=True)
-    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE", type=setting)
     arguments = parser.parse_args()
     settings = {
         "enable.auto.commit": False,
@@ -118,8 +127,11 @@ def main() -> None:
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with Consumer(settings) as consumer:  # close() leaves the group
-        work(consumer, arguments.topic, stopping)
+    try:
+        with Consumer(settings) as consumer:  # close() leaves the group
+            work(consumer, arguments.topic, stopping)
+    except (DirectFetchError, KafkaException) as error:
+        sys.exit(f"stopped: {error}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from datetime import datetime
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client import Consumer, Progress
+from kafka_remote_client.errors import DirectFetchError
 
 PATIENCE_SECONDS = 30.0
 
@@ -51,7 +52,11 @@ def replay(consumer: Consumer, topic: str, since: datetime) -> Counter[str]:
         raise KafkaException(found.error)
     since_ms = int(since.timestamp() * 1000)
     asked = [TopicPartition(topic, partition, since_ms) for partition in found.partitions]
-    starts = [start for start in consumer.offsets_for_times(asked, PATIENCE_SECONDS) if start.offset >= 0]
+    answers = consumer.offsets_for_times(asked, PATIENCE_SECONDS)
+    for answer in answers:
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+    starts = [answer for answer in answers if answer.offset >= 0]  # the others have no record since then
     consumer.assign(starts)
     left = {start.partition for start in starts}
     tiers: Counter[str] = Counter()
@@ -69,12 +74,20 @@ def replay(consumer: Consumer, topic: str, since: datetime) -> Counter[str]:
     return tiers
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of the command line."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def main() -> None:
     """Runs with the settings of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--since", required=True, type=datetime.fromisoformat)
-    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    parser.add_argument("settings", nargs="+", metavar="NAME=VALUE", type=setting)
     arguments = parser.parse_args()
     settings = {
         "group.id": "replay",
@@ -85,8 +98,11 @@ def main() -> None:
         "fetch.remote.progress.cb": say,
         **dict(arguments.settings),
     }
-    with Consumer(settings) as consumer:
-        tiers = replay(consumer, arguments.topic, arguments.since)
+    try:
+        with Consumer(settings) as consumer:
+            tiers = replay(consumer, arguments.topic, arguments.since)
+    except (DirectFetchError, KafkaException) as error:
+        sys.exit(f"not replayed: {error}")
     print(", ".join(f"{count} records by the {tier} path" for tier, count in sorted(tiers.items())), file=sys.stderr)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
@@ -25,6 +26,7 @@ from pyarrow.fs import FileSelector, FileSystem
 from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.spark import SplitRecords, read_segments
 
 SPLITS_PER_CORE = 8
@@ -77,16 +79,28 @@ def load(spark: SparkSession, target: str) -> DataFrame:
     return spark.read.parquet(*(f"{target}/{line['file']}" for line in lines))
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of the command line."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def main() -> None:
     """Runs on the master of ``spark-submit``, otherwise on this machine with four attempts per task."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", required=True)
-    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=setting)
     arguments = parser.parse_args()
     settings = SparkConf().setAppName("spark_backfill").setIfMissing("spark.master", "local[*,4]")
     spark = SparkSession.builder.config(conf=settings).getOrCreate()
-    copy(spark, dict(arguments.options), arguments.target)
-    spark.stop()
+    try:
+        copy(spark, dict(arguments.options), arguments.target)
+    except DirectFetchError as error:
+        sys.exit(f"not copied: {error}")
+    finally:
+        spark.stop()
 
 
 if __name__ == "__main__":

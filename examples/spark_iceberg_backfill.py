@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka_remote_client import scan
+from kafka_remote_client.errors import DirectFetchError
 
 
 @contextmanager
@@ -53,9 +54,12 @@ def main() -> None:
     parser.add_argument("--job", default="backfill", help="name of what is copied once")
     parser.add_argument("--spark", action="store_true", help="write the table on Spark's executors")
     arguments = parser.parse_args()
-    records = scan(arguments.store, arguments.topic, layout=arguments.layout)
-    with executors(arguments.spark) as spark:
-        result = records.to_iceberg(arguments.catalog, arguments.table, job=arguments.job, partition_by="day", spark=spark)
+    try:
+        records = scan(arguments.store, arguments.topic, layout=arguments.layout)
+        with executors(arguments.spark) as spark:
+            result = records.to_iceberg(arguments.catalog, arguments.table, job=arguments.job, partition_by="day", spark=spark)
+    except DirectFetchError as error:
+        sys.exit(f"not copied: {error}")
     print(f"{result.rows} records in {len(result.files)} files of {arguments.table}", file=sys.stderr)
     print(result.starting_offsets({arguments.topic: arguments.partitions}))
 

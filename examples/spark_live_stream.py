@@ -39,12 +39,20 @@ def follow(query: StreamingQuery) -> None:
             printed = progress.batchId
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of the command line."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def main() -> None:
     """Runs on the master of ``spark-submit``, otherwise on this machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", required=True)
     parser.add_argument("--checkpoint", required=True)
-    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=setting)
     arguments = parser.parse_args()
     settings = SparkConf().setAppName("spark_live_stream").setIfMissing("spark.master", "local[*]")
     spark = SparkSession.builder.config(conf=settings).getOrCreate()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -21,6 +22,7 @@ from typing import Any
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
+from kafka_remote_client.errors import DirectFetchError
 from kafka_remote_client.spark import SplitRecords, read_segments
 
 TABLES = (
@@ -75,16 +77,28 @@ def copy(spark: SparkSession, options: dict[str, str], database: str) -> int:
     return len(segments.splits)
 
 
+def setting(text: str) -> tuple[str, str]:
+    """A setting of the command line."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
 def main() -> None:
     """Runs on the master of ``spark-submit``, otherwise on this machine with four attempts per task."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", required=True)
-    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=lambda text: tuple(text.split("=", 1)))
+    parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=setting)
     arguments = parser.parse_args()
     settings = SparkConf().setAppName("spark_to_database").setIfMissing("spark.master", "local[2,4]")
     spark = SparkSession.builder.config(conf=settings).getOrCreate()
-    print(copy(spark, dict(arguments.options), arguments.database), "splits copied")
-    spark.stop()
+    try:
+        print(copy(spark, dict(arguments.options), arguments.database), "splits copied")
+    except DirectFetchError as error:
+        sys.exit(f"not copied: {error}")
+    finally:
+        spark.stop()
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 
 import duckdb
 
-from kafka_remote_client import scan
+from kafka_remote_client import TableScan, scan
+from kafka_remote_client.errors import DirectFetchError
 
 REPORT = """
     select strftime(timestamp at time zone 'UTC', '%Y-%m-%dT%H:00Z') as hour,
@@ -26,6 +28,15 @@ REPORT = """
 """
 
 
+def show_report(records: TableScan) -> None:
+    """Prints the report. Raises duckdb.Error, with the reason, where the tier cannot be read."""
+    with duckdb.connect() as connection:
+        connection.register("records", records.to_reader())
+        report = connection.sql(REPORT)
+        for row in report.fetchall():
+            print(json.dumps(dict(zip(report.columns, row, strict=True)), default=int))
+
+
 def main() -> None:
     """Reads the tier, and prints the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -35,19 +46,18 @@ def main() -> None:
     parser.add_argument("--since", help="time in ISO 8601, UTC")
     parser.add_argument("--until", help="time in ISO 8601, UTC")
     arguments = parser.parse_args()
-    records = scan(
-        arguments.store,
-        arguments.topic,
-        since=arguments.since,
-        until=arguments.until,
-        columns=["partition", "timestamp", "key", "value"],
-        layout=arguments.layout,
-    )
-    with duckdb.connect() as connection:
-        connection.register("records", records.to_reader())
-        report = connection.sql(REPORT)
-        for row in report.fetchall():
-            print(json.dumps(dict(zip(report.columns, row, strict=True)), default=int))
+    try:
+        records = scan(
+            arguments.store,
+            arguments.topic,
+            since=arguments.since,
+            until=arguments.until,
+            columns=["partition", "timestamp", "key", "value"],
+            layout=arguments.layout,
+        )
+        show_report(records)
+    except (DirectFetchError, duckdb.Error) as error:  # DuckDB's own has a traceback behind the text
+        sys.exit(f"not reported: {str(error).partition(' Detail: ')[0]}")
 
 
 if __name__ == "__main__":
