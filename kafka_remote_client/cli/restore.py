@@ -22,14 +22,14 @@ from kafka_remote_client.cli.store_arguments import parse_encryption_keys, parse
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.location.listing import ListingLocationSource
-from kafka_remote_client.model import AbortedTransaction, TopicIdPartition, TopicPartition, uuid_from_text
+from kafka_remote_client.model import AbortedTransaction, TopicIdPartition, TopicPartition, uuid_from_text, uuid_to_text
 from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.follower import METADATA_TOPIC
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.remote_log.store_contents import nothing_found
 from kafka_remote_client.restore.partition_tier import read_partition
 from kafka_remote_client.restore.replica_assignment import ReplicaAssignment, parse_assignment
-from kafka_remote_client.restore.restore_plan import Gap, RestorePlan, RestoreRequest, plan_restore
+from kafka_remote_client.restore.restore_plan import Gap, PartitionTier, RestorePlan, RestoreRequest, plan_restore
 from kafka_remote_client.restore.restorer import Restored, Restorer
 from kafka_remote_client.restore.shell_commands import abort_commands, group_offset_commands
 from kafka_remote_client.restore.topic_configs import parse_topic_configs
@@ -104,6 +104,7 @@ def restore(command: RestoreCommand, say: Callable[[str], None], clock: Clock | 
             )
             metadata = opened.enter_context(reading)
         tiers = [read_partition(store, layout, listing, tip, command.without, metadata) for tip in tips]
+        _check_left_out(command, tiers)
         plan = plan_restore(tiers, command.request, (clock or SystemClock()).time_ms())
         _show(plan, command)
         if not command.targets or plan.refusals:
@@ -175,6 +176,14 @@ def _check_topics(command: RestoreCommand, tips: Sequence[TopicIdPartition]) -> 
     absent = sorted(set(command.topics) - {tip.topic for tip in tips})
     if absent:
         raise ConfigurationError(f"the store has no segments of {', '.join(absent)}")
+
+
+def _check_left_out(command: RestoreCommand, tiers: Sequence[PartitionTier]) -> None:
+    unknown = sorted(uuid_to_text(one) for one in command.without.difference(*(tier.left_out for tier in tiers)))
+    if unknown:
+        topics = ", ".join(sorted({tier.tip.topic for tier in tiers}))
+        what = f"no segment {', '.join(unknown)} of {topics}"
+        raise ConfigurationError(f"--without-segment: found {what}; kafka-remote ls shows the segments")
 
 
 def _show(plan: RestorePlan, command: RestoreCommand) -> None:

@@ -49,18 +49,20 @@ def read_partition(
     unreadable = {one: why for one, why in damaged.items() if one in taken}
     unreadable |= {one: "the store does not have it" for one in (finished or {}).keys() - there if one.id not in without}
     unread = 0 if finished is None else len(there - finished.keys())
+    left_out = frozenset(one.id for one in there | (finished or {}).keys() if one.id in without)
     cache = cache_of_uploads(
         tip, [(one.metadata, one.uploader_epoch) for one in found if one.metadata.remote_log_segment_id in taken]
     )
     newest = cache.newest_segment()
     if newest is None:
-        return PartitionTier(tip, unreadable=unreadable, unread=unread)
+        return PartitionTier(tip, unreadable=unreadable, unread=unread, left_out=left_out)
     lineage = parse_leader_epoch_checkpoint(layout.read_index(store, newest, ObjectKind.LEADER_EPOCH))
     chain = tuple(TieredLog(cache, lineage).all_segments())
     if not chain:
         raise ConfigurationError(f"{tip}: no segment agrees with the leader epochs of the newest one")
     readable = tuple(cache.list_all_remote_log_segments())
-    return PartitionTier(tip, lineage, chain, readable, unreadable, _open_at_the_end(store, layout, chain[-1]), unread)
+    hanging = _open_at_the_end(store, layout, chain[-1])
+    return PartitionTier(tip, lineage, chain, readable, unreadable, hanging, unread, left_out)
 
 
 def _finished(metadata: KnownMetadata, tip: TopicIdPartition) -> dict[RemoteLogSegmentId, RemoteLogSegmentMetadata]:

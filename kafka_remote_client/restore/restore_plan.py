@@ -75,6 +75,7 @@ class PartitionTier:
     unreadable: Mapping[RemoteLogSegmentId, str] = attrs.field(factory=dict)
     hanging: tuple[AbortedTransaction, ...] | None = ()
     unread: int = 0
+    left_out: frozenset[UUID] = frozenset()
 
 
 @attrs.frozen

@@ -79,4 +79,6 @@ def _text(value: object, where: str) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int | float):
         return str(value)
+    if isinstance(value, dict):
+        raise ConfigurationError(f'{where} is a table: quote names that have a dot, such as "retention.ms"')
     raise ConfigurationError(f"{where} must be a text, a number or a boolean")

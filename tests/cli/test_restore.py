@@ -161,6 +161,10 @@ def test_asks_a_metadata_topic_which_copies_are_live(capsys: pytest.CaptureFixtu
         (["txn", "--dry-run", "--configs", "/absent.json"], "--configs: /absent.json cannot be read"),
         (["txn", "--dry-run", "--assignment", "/absent.json"], "--assignment: /absent.json cannot be read"),
         (["txn", "--dry-run", "--adopt"], "--adopt is not supported: a wrong order of steps lets the broker delete the tier"),
+        (
+            ["txn", "--dry-run", "--without-segment", "AAAAAAAAAAAAAAAAAAAAAQ"],
+            "--without-segment: found no segment AAAAAAAAAAAAAAAAAAAAAQ of txn; kafka-remote ls shows the segments",
+        ),
         (["txn", "--dry-run", "--log-start", "txn=0"], "--log-start: 'txn=0' is not TOPIC-PARTITION=OFFSET"),
     ],
 )

@@ -35,6 +35,21 @@ def test_refuses_other_files(text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[orders]\nretention.ms = -1",
+            r'f: orders\.retention is a table: quote names that have a dot, such as "retention\.ms"',
+        ),
+        ("[my.orders]\nsegment = 1", r"f: my\.orders is a table: quote names that have a dot"),
+    ],
+)
+def test_tells_toml_users_to_quote_names_with_dots(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        parse_topic_configs(text, as_json=False, where="f")
+
+
+@pytest.mark.parametrize(
     ("configs", "segments", "said"),
     [
         ({}, [(NOW - 8 * DAY, 10)], "retention.ms 604800000 (Kafka's default) deletes segments that are 691200000 ms old"),
