@@ -15,6 +15,7 @@ from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError
 from kafka_remote_client.values.dead_letters import append_dead_letters
 from kafka_remote_client.values.isolating import Parse, Parsed, parse_each
 from kafka_remote_client.values.json_format import json_parser
+from kafka_remote_client.values.scalars import binary_scalar
 
 __all__ = ["FORMATS", "ValueDecoder"]
 
@@ -70,7 +71,10 @@ class ValueDecoder:
         if kind == "string":
             return self._of(lambda texts: texts.cast(pa.string()))
         if kind == "json":
-            return self._of(json_parser(schema), inferred=schema is None)
+            parse = json_parser(schema)
+            if schema is not None:
+                _check_json(parse, column)
+            return self._of(parse, inferred=schema is None)
         if kind == "protobuf":
             raise ConfigurationError(
                 f"{column}_format 'protobuf' is not supported; leave it out to keep the bytes, and parse them yourself"
@@ -125,6 +129,14 @@ class ValueDecoder:
                 append_dead_letters(Path(self.on_error), table, errors)
             decoded = decoded.filter(pa.array([row not in errors for row in range(len(table))]))
         return decoded
+
+
+def _check_json(parse: Parse, column: str) -> None:
+    """Raises ConfigurationError for a schema with a type that the parser does not have, such as a map."""
+    try:
+        parse_each(pc.coalesce(pa.nulls(1, pa.binary()), binary_scalar(b"null")), parse)
+    except pa.ArrowNotImplementedError as error:
+        raise ConfigurationError(f"{column}_schema has a type that JSON cannot have: {error}") from None
 
 
 def _with_binary(table: pa.Table, names: Iterable[str]) -> pa.Table:

@@ -155,3 +155,8 @@ def test_inconsistent_options_are_refused() -> None:
         ValueDecoder(value_format="avro", value_schema="{")
     with pytest.raises(KeyError):
         ValueDecoder(value_format="string").decode(pa.table({"key": [b"a"]}))
+
+
+def test_a_type_that_json_cannot_have_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match=r"value_schema has a type that JSON cannot have: .*map<string, int64>"):
+        ValueDecoder(value_format="json", value_schema=pa.schema([("a", pa.map_(pa.string(), pa.int64()))]))
