@@ -9,7 +9,7 @@ References: Spark's KafkaSourceProvider, "Structured Streaming + Kafka Integrati
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
@@ -246,11 +246,21 @@ def _columns(reader: _Reader) -> ColumnChoice:
 
 
 def _global_timestamp(name: str, text: str) -> OffsetBound:
-    return GlobalTimestamp(json_offsets.parse_timestamp(name, text))
+    timestamp = json_offsets.parse_timestamp(name, text)
+    _check_times(name, (timestamp,))
+    return GlobalTimestamp(timestamp)
 
 
 def _specific_timestamps(name: str, text: str) -> OffsetBound:
-    return SpecificTimestamps(json_offsets.parse_timestamps(name, text))
+    timestamps = json_offsets.parse_timestamps(name, text)
+    _check_times(name, timestamps.values())
+    return SpecificTimestamps(timestamps)
+
+
+def _check_times(name: str, timestamps: Iterable[int]) -> None:
+    """Raises ConfigurationError for a time of which brokers know no offset; -1 and -2 are the ends of the log, as in Spark."""
+    if any(timestamp < json_offsets.EARLIEST for timestamp in timestamps):
+        raise ConfigurationError(f"{name} is before 1970, and Kafka finds no offsets of such times; use 0 or offsets")
 
 
 _BOUNDS: Mapping[str, Callable[[str, str], OffsetBound]] = {

@@ -116,6 +116,8 @@ def test_one_timestamp_precedes_several_and_those_precede_offsets(side: str) -> 
         ),
         ({"startingoffsets": "soon"}, "startingOffsets must be JSON such as"),
         ({"startingtimestamp": "soon"}, "startingTimestamp must be a timestamp"),
+        ({"startingTimestamp": "-3"}, "startingTimestamp is before 1970, and Kafka finds no offsets of such times"),
+        ({"endingOffsetsByTimestamp": '{"t":{"0":-315619200000}}'}, "endingOffsetsByTimestamp is before 1970, and Kafka finds"),
         ({"startingoffsetsbytimestampstrategy": "x"}, "startingOffsetsByTimestampStrategy must be error or latest"),
         ({"failondataloss": "maybe"}, "failOnDataLoss must be true or false"),
         ({"minpartitions": "0"}, "minPartitions must be a whole number, at least 1"),
