@@ -63,6 +63,9 @@ class ValueDecoder:
             "key": (self.key_format, self.key_schema),
             "value": (self.value_format, self.value_schema),
         }
+        for name, (kind, schema) in asked.items():
+            if schema is not None and kind in {None, "string"}:
+                raise ConfigurationError(f"{name}_schema needs {name}_format json or avro")
         decoders = {name: self._decoder(name, *one) for name, one in asked.items() if one[0] is not None}
         object.__setattr__(self, "_decoders", decoders)
 

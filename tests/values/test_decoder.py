@@ -160,3 +160,11 @@ def test_inconsistent_options_are_refused() -> None:
 def test_a_type_that_json_cannot_have_is_refused_at_once() -> None:
     with pytest.raises(ConfigurationError, match=r"value_schema has a type that JSON cannot have: .*map<string, int64>"):
         ValueDecoder(value_format="json", value_schema=pa.schema([("a", pa.map_(pa.string(), pa.int64()))]))
+
+
+@pytest.mark.parametrize("kind", [None, "string"])
+@pytest.mark.parametrize("column", ["key", "value"])
+def test_a_schema_without_a_format_that_has_one_is_refused(column: str, kind: str | None) -> None:
+    given: dict[str, object] = {f"{column}_format": kind, f"{column}_schema": SCHEMA}
+    with pytest.raises(ConfigurationError, match=f"{column}_schema needs {column}_format json or avro"):
+        ValueDecoder(**given)
