@@ -73,6 +73,19 @@ def test_filters_without_a_match_read_nothing(spark_newest: SparkDriver, spark_s
     assert spark_shim.metrics().get("ranges_granted", 0) == 0
 
 
+def test_spark_keeps_the_filters_of_a_reused_frame(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
+    # Spark's defect: the source is not asked again. docs/spark.md warns of it; when this fails, change that page.
+    options = directly(spark_shim, **{"subscribe": topic, "remote.pushFilters": "true"})
+    assert spark_newest(f"{JOBS}:reused", options=options, where="offset < 10") == [20, 20, 1250]
+
+
+def test_spark_plans_a_frame_once(spark_newest: SparkDriver, spark_shim: Shim, running_broker: KafkaBroker) -> None:
+    # As docs/spark.md says. Spark 4.0 plans each query.
+    running_broker.create_topic("spark-planned-once")
+    options = directly(spark_shim, subscribe="spark-planned-once")
+    assert spark_newest(f"{JOBS}:counted_before_and_after", options=options) == [0, 0, 1]
+
+
 def test_a_missing_spark_setting_is_named(spark_newest: SparkDriver, spark_shim: Shim, topic: str) -> None:
     options = directly(spark_shim, **{"subscribe": topic, "remote.pushFilters": "true"})
     with pytest.raises(SparkJobError, match=r"spark\.sql\.python\.filterPushdown\.enabled"):

@@ -1,17 +1,18 @@
-"""Jobs for :class:`tests.support.spark.SparkDriver`: some that filter what they read, one whose progress is shown."""
+"""Jobs for :class:`tests.support.spark.SparkDriver`: some that filter or read again, one whose progress is shown."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
 
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.spark.source.job_progress_bar import show_progress, tasks_of_group
 from tests.support.spark_driver import digest_of
 
-__all__ = ["filtered_by_spark", "pushed", "watched"]
+__all__ = ["counted_before_and_after", "filtered_by_spark", "pushed", "reused", "watched"]
 
 _SETTING = "spark.sql.python.filterPushdown.enabled"
 
@@ -33,6 +34,27 @@ def filtered_by_spark(spark: SparkSession, options: dict[str, str], wheres: list
         return [digest_of(frame.where(where)) for where in wheres]
     finally:
         frame.unpersist()
+
+
+def reused(spark: SparkSession, options: dict[str, str], where: str) -> Any:
+    """The rows that a frame has with a filter, then without one, and those that a new frame has without one."""
+    spark.conf.set(_SETTING, True)
+    try:
+        frames = [spark.read.format("kafka-remote").options(**options).load() for _ in range(2)]
+        return [frames[0].where(where).count(), frames[0].count(), frames[1].count()]
+    finally:
+        spark.conf.unset(_SETTING)
+
+
+def counted_before_and_after(spark: SparkSession, options: dict[str, str]) -> Any:
+    """The rows of a frame before and after one more record was produced, and those of a new frame."""
+    reader = spark.read.format("kafka-remote").options(**options)
+    frame = reader.load()
+    before = frame.count()
+    producer = Producer({"bootstrap.servers": options["kafka.bootstrap.servers"]})
+    producer.produce(options["subscribe"], b"later", partition=0)
+    assert producer.flush(60) == 0
+    return [before, frame.count(), reader.load().count()]
 
 
 class _Bar:

@@ -131,7 +131,8 @@ OPTIONS = (
     Option(
         "remote.pushFilters",
         "Skip splits and segments by filters on topic, partition, offset and timestamp. Needs PySpark 4.1 or "
-        "later, and spark.sql.python.filterPushdown.enabled.",
+        "later, and spark.sql.python.filterPushdown.enabled. Call load() again for each query: Spark keeps the filters in the "
+        "DataFrame, and a query that reuses it gives wrong results.",
         default="false",
         scope=Scope.BATCH,
     ),
