@@ -79,6 +79,15 @@ def load(spark: SparkSession, target: str) -> DataFrame:
     return spark.read.parquet(*(f"{target}/{line['file']}" for line in lines))
 
 
+def folder(text: str) -> str:
+    """A target of the command line."""
+    try:
+        FileSystem.from_uri(text)
+    except (ValueError, OSError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def setting(text: str) -> tuple[str, str]:
     """A setting of the command line."""
     name, equals, value = text.partition("=")
@@ -90,7 +99,7 @@ def setting(text: str) -> tuple[str, str]:
 def main() -> None:
     """Runs on the master of ``spark-submit``, otherwise on this machine with four attempts per task."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", required=True)
+    parser.add_argument("--target", required=True, type=folder)
     parser.add_argument("options", nargs="+", metavar="NAME=VALUE", type=setting)
     arguments = parser.parse_args()
     settings = SparkConf().setAppName("spark_backfill").setIfMissing("spark.master", "local[*,4]")

@@ -63,6 +63,12 @@ def test_a_setting_without_a_name_or_a_value_is_named(home: Path, program: str, 
     assert lines[-1] == f"{program}: error: argument NAME=VALUE: {text!r} is not NAME=VALUE"
 
 
+def test_a_target_that_is_no_url_is_named(home: Path) -> None:
+    status, lines = ended(home, "spark_backfill.py", "--target=orders", "subscribe=orders")
+    assert status == 2
+    assert lines[-1] == "spark_backfill.py: error: argument --target: URI has empty scheme: 'orders'"
+
+
 def test_an_encryption_key_without_an_id_is_named(home: Path) -> None:
     status, lines = ended(home, "export_bucket.py", "--store=file:///tier", "--target=file:///out", "--encryption-key=key.pem")
     assert status == 2
