@@ -46,39 +46,26 @@ def open_table(
 ) -> DeltaTable:
     """Opens the table, or creates it. ``storage_options``: those of deltalake. ``check`` is called before a table is created.
 
-    Raises the errors of ``check``; ConfigurationError for a table with other columns or partitions, partitions by time, and a
-    location that deltalake cannot reach.
+    Raises its errors; ConfigurationError for a table with other columns or partitions, partitions by time, and a location that
+    deltalake cannot reach.
     """
     if set(by) - {PartitionBy.TOPIC}:
         raise ConfigurationError("partition_by must be topic for a Delta table")
     if by and "topic" not in schema.names:
         raise ConfigurationError("partition_by needs the column topic")
-    options = dict(storage_options or {})
-    partitions = [one.value for one in by]
+    name, options, partitions = os.fspath(where), dict(storage_options or {}), [one.value for one in by]
     try:
-        known = DeltaTable.is_deltatable(os.fspath(where), options)
+        if not DeltaTable.is_deltatable(name, options):
+            check()
+        table = DeltaTable.create(name, schema, mode="ignore", partition_by=partitions, storage_options=options)
     except (DeltaError, OSError) as error:
-        raise _not_opened(where, error) from error
-    if not known:
-        check()
-    try:
-        table = DeltaTable.create(os.fspath(where), schema, mode="ignore", partition_by=partitions, storage_options=options)
-    except (DeltaError, OSError) as error:
-        raise _not_opened(where, error) from error
+        raise ConfigurationError(f"cannot open the Delta table {name}: {one_line(error)}") from error
     if table.schema() != Schema.from_arrow(schema):
-        raise ConfigurationError(
-            f"the Delta table {os.fspath(where)} has columns that differ from the scan's: {table.schema()}"
-        )
-    if table.metadata().partition_columns != partitions:
-        raise ConfigurationError(
-            f"the Delta table {os.fspath(where)} has partitions {table.metadata().partition_columns}, "
-            "which differ from partition_by"
-        )
+        raise ConfigurationError(f"the Delta table {name} has columns that differ from the scan's: {table.schema()}")
+    known = table.metadata().partition_columns
+    if known != partitions:
+        raise ConfigurationError(f"the Delta table {name} has partitions {known}, which differ from partition_by")
     return table
-
-
-def _not_opened(where: str | os.PathLike[str], error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"cannot open the Delta table {os.fspath(where)}: {one_line(error)}")
 
 
 class DeltaCommit:

@@ -42,17 +42,7 @@ from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.splits import Split
 from kafka_remote_client.scanning.tier_address import TierAddress
 
-__all__ = [
-    "Commit",
-    "Export",
-    "ExportProgress",
-    "ScannedTable",
-    "Steps",
-    "WriteSplits",
-    "check_arguments",
-    "write_split_of",
-    "write_splits",
-]
+__all__ = ["Commit", "Export", "ExportProgress", "ScannedTable", "Steps", "WriteSplits", "write_split_of", "write_splits"]
 
 _MOST_THREADS = 8
 
@@ -107,7 +97,10 @@ class Export:
     threads: int = attrs.field(factory=lambda: min(_MOST_THREADS, os.cpu_count() or 1))
 
     def __attrs_post_init__(self) -> None:
-        check_arguments(self.scan, self.writing, self.typed)
+        if self.scan.limit is not None:
+            raise ConfigurationError("an export must not have a limit: the records in it would depend on the order of reading")
+        self.writing.check(self.scan.columns)
+        self.typed.check(self.scan.columns)
 
     @classmethod
     def of(cls, table: ScannedTable, target: ExportTarget, job: str, writing: ParquetWriting, typed: TypedColumns) -> Self:
@@ -124,6 +117,11 @@ class Export:
         tier = self.address.open(topics[0] if len(topics) == 1 else None)
         scan = attrs.evolve(self.scan, columns=self.typed.read(self.scan.columns))
         return OpenScan(scan, tier, brokers=self.brokers, threads=self.threads)
+
+    def check(self) -> None:
+        """Plans it, for tables that are created at once: a mistake must not leave an empty one with the wrong columns."""
+        with self.open() as opened:
+            _ = opened.plan
 
     def run(
         self,
@@ -247,14 +245,6 @@ class Export:
                     records[step.id] = step
                 progress(ExportProgress(len(records), len(job.splits), rows))
         return tuple(records[split.id] for split in job.splits), resumed
-
-
-def check_arguments(scan: Scan, writing: ParquetWriting, typed: TypedColumns) -> None:
-    """Raises ConfigurationError for a scan that cannot be exported in this way."""
-    if scan.limit is not None:
-        raise ConfigurationError("an export must not have a limit: the records in it would depend on the order of reading")
-    writing.check(scan.columns)
-    typed.check(scan.columns)
 
 
 def write_splits(export: Export, opened: OpenScan, splits: Sequence[Split]) -> Steps:

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from kafka_remote_client.scanning.broker_part import BrokerAddress
     from kafka_remote_client.scanning.export.result import ExportResult
     from kafka_remote_client.scanning.export.run import Commit, Export, ExportProgress, WriteSplits
-    from kafka_remote_client.scanning.export.split_writer import ParquetWriting
-    from kafka_remote_client.scanning.export.typed_columns import ExportArguments, TypedColumns
+    from kafka_remote_client.scanning.export.typed_columns import ExportArguments
     from kafka_remote_client.scanning.scan import Scan
-    from kafka_remote_client.scanning.scan_plan import ScanPlan
     from kafka_remote_client.scanning.tier_address import TierAddress
 
 __all__ = ["TableExports"]
@@ -44,8 +42,6 @@ class TableExports:
         threads: int | None
         brokers: BrokerAddress | None
         progress: bool
-
-        def plan(self) -> ScanPlan: ...
 
     def to_parquet(
         self,
@@ -69,12 +65,11 @@ class TableExports:
         ``value_format``, ``value_schema``, ``key_format``, ``key_schema``: of ``kafka_remote_client.values.ValueDecoder``, for
         values and keys as typed columns. JSON and Avro need a schema. ``registry``: URL or settings of a Schema Registry; Avro
         values begin with an id then, and ``value_schema`` is the id or the Avro schema of the column, by default the newest of
-        ``<topic>-value`` at the job's first run. ``on_error``: "raise"; "column" to keep what does not
-        parse as bytes beside the reason; "dead_letters" to write such records to files below ``_dead_letters`` instead.
+        ``<topic>-value`` at the job's first run. ``on_error``: "raise"; "column" to keep what does not parse as bytes beside
+        the reason; "dead_letters" to write such records to files below ``_dead_letters`` instead.
 
-        Raises ConfigurationError where the job was begun with other arguments, where another job has some of its offsets, and
-        for a limit; ExportError where the folder cannot be written; UnreadableRecordError for a key or value that does not
-        parse; and what reading raises. Nothing is visible then.
+        Raises ConfigurationError for a limit, for a job that was begun with other arguments, and where another job has some of
+        its offsets; ExportError where it cannot write; UnreadableRecordError; and what reading raises. Nothing is visible then.
         """
         from kafka_remote_client.scanning.export.parquet import PublishFiles
         from kafka_remote_client.scanning.export.run import Export
@@ -104,13 +99,14 @@ class TableExports:
         from kafka_remote_client.scanning.export.iceberg import IcebergCommit
         from kafka_remote_client.scanning.export.iceberg_table import known_job, open_table, target_of_table
         from kafka_remote_client.scanning.export.run import Export
+        from kafka_remote_client.scanning.export.target import target_of
         from kafka_remote_client.scanning.export.typed_columns import split_arguments
 
         writing, typed = split_arguments(arguments, "iceberg")
         if typed.unresolved:
             typed = typed.resolved(self.scan.topics, known_job(catalog, table, filesystem, job))
-        check = partial(self._check, writing, typed)
-        opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by, check)
+        export = Export.of(self, target_of("."), job, writing, typed)  # the table will say where its files are
+        opened = open_table(catalog, table, typed.schema(self.scan.columns), writing.by, export.check)
         export = Export.of(self, target_of_table(opened, filesystem), job, writing, typed)
         return self._run(export, IcebergCommit(opened), progress, spark)
 
@@ -137,17 +133,8 @@ class TableExports:
         from kafka_remote_client.scanning.export.typed_columns import split_arguments
 
         export = Export.of(self, target_of(path, filesystem), job, *split_arguments(arguments, "delta"))
-        writing, typed = export.writing, export.typed
-        check = partial(self._check, writing, typed)
-        opened = open_table(path, typed.schema(self.scan.columns), writing.by, storage_options, check)
-        return self._run(export, DeltaCommit(opened), progress, spark)
-
-    def _check(self, writing: ParquetWriting, typed: TypedColumns) -> None:
-        """Plans the export before its table is created: a mistake must not leave an empty table with the wrong columns."""
-        from kafka_remote_client.scanning.export.run import check_arguments
-
-        check_arguments(self.scan, writing, typed)
-        self.plan()
+        table = open_table(path, export.typed.schema(self.scan.columns), export.writing.by, storage_options, export.check)
+        return self._run(export, DeltaCommit(table), progress, spark)
 
     def _run(
         self, export: Export, commit: Commit, progress: Callable[[ExportProgress], None] | None, spark: Any
