@@ -3,8 +3,9 @@
     python examples/spark_live_stream.py --target /data/orders --checkpoint /data/orders.checkpoint \\
         subscribe=orders kafka.bootstrap.servers=localhost:9092 …
 
-The rest are options of ``format("kafka-remote")``. Each output line has the size of a batch and the lag of the stream.
-Restarted with the same checkpoint, it continues where it stopped; the files have each record once.
+The rest are options of ``format("kafka-remote")``. Records of aborted transactions are left out. Each output line has the size
+of a batch and the lag of the stream. Restarted with the same checkpoint, it continues where it stopped; the files have each
+record once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from kafka_remote_client.spark import offsets_behind
 
 def start(spark: SparkSession, options: dict[str, str], target: str, checkpoint: str) -> StreamingQuery:
     """Starts the query."""
-    records = spark.readStream.format("kafka-remote").options(startingOffsets="earliest").options(**options).load()
+    defaults = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+    records = spark.readStream.format("kafka-remote").options(**defaults).options(**options).load()
     writer = records.writeStream.format("parquet").option("path", target).option("checkpointLocation", checkpoint)
     return writer.trigger(processingTime="1 second").start()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
+from confluent_kafka import Producer
 from pyiceberg.catalog import load_catalog
 
 from kafka_remote_client.shim.server import Shim
@@ -19,6 +20,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.scanned import rows_of, tiered_rows
 from tests.support.spark_examples import printed_by, running_example
 from tests.support.spark_topics import append, directly, write_codec_topic
+from tests.support.waiting import wait_until
 
 PROGRAM = "examples/spark_iceberg_backfill.py"
 TABLE = "kafka.orders"
@@ -38,6 +40,18 @@ def table_of(tmp_path: Path) -> list[dict[str, object]]:
         return rows_of(catalog.load_table(TABLE).scan().to_arrow())
     finally:
         catalog.close()
+
+
+def abort(broker: KafkaBroker, topic: str) -> None:
+    """Produces a record in a transaction that is aborted."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"aborted", partition=0)
+    assert producer.flush(60) == 0
+    end = broker.offsets(topic).high_watermark
+    producer.abort_transaction(60)  # it returns before the marker is there
+    wait_until(lambda: broker.offsets(topic).last_stable > end, "the marker of the transaction")
 
 
 def test_a_local_backfill_prints_the_offsets_for_a_stream(tmp_path: Path) -> None:
@@ -62,6 +76,7 @@ def test_a_stream_continues_after_the_executors_table(kafka_broker: KafkaBroker,
     offsets = printed_by(PROGRAM, "--spark", *place).splitlines()[-1]
     append(kafka_broker, topic, ["zstd"])
     ends = [kafka_broker.offsets(topic, partition).high_watermark for partition in (0, 1)]
+    abort(kafka_broker, topic)  # the table has no records of aborted transactions, and neither may the stream have some
     target, checkpoint, log = tmp_path / "live", tmp_path / "checkpoint", tmp_path / "log"
     options = directly(spark_shim, subscribe=topic, startingOffsets=offsets)
     arguments = [*("--target", str(target), "--checkpoint", str(checkpoint)), *(f"{n}={v}" for n, v in options.items())]
