@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 
 from kafka_remote_client.errors import RestoreError
-from kafka_remote_client.model import AbortedTransaction
+from kafka_remote_client.model import AbortedTransaction, uuid_to_text
 from kafka_remote_client.records import BatchHeader
 from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
@@ -101,6 +101,7 @@ def check_log(
     problems = walk.problems + epochs.problems()
     if problems:
         where = "" if problems[0].position is None else f" at byte {problems[0].position}"
-        raise RestoreError(f"segment {metadata.remote_log_segment_id} is damaged{where}: {problems[0].message}")
+        way_out = f"--without-segment {uuid_to_text(metadata.remote_log_segment_id.id)} leaves it out"
+        raise RestoreError(f"segment {metadata.remote_log_segment_id} is damaged{where}: {problems[0].message}; {way_out}")
     if reached.next_offset != end and not allow_offset_gaps:
         raise RestoreError(f"segment {metadata.remote_log_segment_id} ends at offset {reached.next_offset}, expected {end}")
