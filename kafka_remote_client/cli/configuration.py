@@ -16,7 +16,6 @@ References: docs/cli.md, "Options in a file".
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -25,6 +24,7 @@ import attrs
 
 from kafka_remote_client import arguments
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.parsing import parse_toml
 
 __all__ = ["VerbOption", "given_options", "read_options"]
 
@@ -45,10 +45,10 @@ class VerbOption:
 def read_options(path: str) -> dict[str, Any]:
     """The content of a file in TOML. Raises ConfigurationError for one that cannot be read or is not TOML."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+        return parse_toml(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"--config: {path} cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:
         raise ConfigurationError(f"--config: {path} is not TOML: {error}") from None
 
 

@@ -267,10 +267,14 @@ def _cost(
     ] = None,
     compacted: Annotated[bool, typer.Option("--compacted", help="The topic is compacted, or was.")] = False,
     megabytes_per_second: Annotated[
-        float | None, typer.Option("--megabytes-per-second", min=0.001, help="Rate of the store, as bench measures it.")
+        float | None,
+        typer.Option("--megabytes-per-second", min=0.001, max=options.LONGEST, help="Rate of the store, as bench measures it."),
     ] = None,
     broker_megabytes_per_second: Annotated[
-        float | None, typer.Option("--broker-megabytes-per-second", min=0.001, help="Rate of the broker, as bench measures it.")
+        float | None,
+        typer.Option(
+            "--broker-megabytes-per-second", min=0.001, max=options.LONGEST, help="Rate of the broker, as bench measures it."
+        ),
     ] = None,
     write_megabytes_per_second: Annotated[
         float | None,

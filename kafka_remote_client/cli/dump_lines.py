@@ -32,6 +32,7 @@ from kafka_remote_client.cli.output import OutputFormat
 from kafka_remote_client.cli.typed_options import ColumnFormat
 from kafka_remote_client.errors import ConfigurationError, UnreadableRecordError, missing_extra
 from kafka_remote_client.model import TopicIdPartition
+from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.records.columns import NO_TIMESTAMP, Row
 
 __all__ = ["DumpOnError", "Dumped", "LineFormat", "line_format"]
@@ -134,10 +135,7 @@ def _text(data: bytes) -> str:
 
 
 def _document(data: bytes) -> Any:
-    try:
-        return json.loads(_text(data), parse_constant=_no_constant)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    return parse_json(_text(data), parse_constant=_no_constant)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -43,7 +43,7 @@ __all__ = [
 SETTING_FORMS = "KEY=VALUE|@FILE"
 DEFAULT_LAYOUT: str = default_of("remote.storage.store.layout")
 LONGEST = 1e9
-"""Seconds, milliseconds, days or megabytes per second, without infinity."""
+"""Seconds, milliseconds, days, megabytes per second or dollars, without infinity."""
 DEFAULT_TIMEOUT = 30.0
 DEFAULT_METADATA_TIMEOUT = 120.0
 DEFAULT_GRACE = 900.0

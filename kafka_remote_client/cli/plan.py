@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +16,7 @@ from kafka_remote_client.cli.output import OutputFormat, show_json
 from kafka_remote_client.cli.prices import PriceTable, ReaderPlace, load_prices
 from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.errors import ConfigurationError, PeerUnreachableError, missing_extra
+from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.spark.planning.job_plan import JobPlan
 from kafka_remote_client.spark.planning.job_planner import plan
@@ -45,7 +45,7 @@ def _from_file(file: str | None) -> dict[str, str]:
     if file is None:
         return {}
     try:
-        read = json.loads(Path(file).read_text(encoding="utf-8-sig"))
+        read = parse_json(Path(file).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"--options-file: {file} cannot be read: {error.strerror}") from None
     except ValueError:
@@ -117,7 +117,10 @@ def _plan(
         float, typer.Option("--latency-ms", min=0, max=options.LONGEST, help="Latency of one GET in milliseconds.")
     ] = 20.0,
     megabytes_per_second: Annotated[
-        float, typer.Option("--megabytes-per-second", min=0.001, help="Throughput of one core in MB/s (10^6 bytes).")
+        float,
+        typer.Option(
+            "--megabytes-per-second", min=0.001, max=options.LONGEST, help="Throughput of one core in MB/s (10^6 bytes)."
+        ),
     ] = 100.0,
     prices: options.PriceFile = None,
     storage_class: options.StorageClassName = "standard",

@@ -14,8 +14,6 @@ References: the public price lists of Amazon S3, EC2 and EBS, us-east-1, 2025; d
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +21,9 @@ from typing import Any
 
 import attrs
 
+from kafka_remote_client.cli.options import LONGEST
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.parsing import parse_json, parse_toml
 
 __all__ = ["DEFAULT_PRICES", "GB", "PriceTable", "ReaderPlace", "StorageClass", "in_dollars", "load_prices", "parse_prices"]
 
@@ -127,7 +127,7 @@ def load_prices(path: str | None) -> PriceTable:
         return parse_prices({})
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-        given = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+        given = parse_json(text) if path.endswith(".json") else parse_toml(text)
     except OSError as error:
         raise ConfigurationError(f"--prices: {path} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -137,7 +137,7 @@ def load_prices(path: str | None) -> PriceTable:
 
 def parse_prices(given: object, where: str = "") -> PriceTable:
     """A parsed file over the defaults. A new class needs all its prices. Raises ConfigurationError, which names the entry."""
-    table = tomllib.loads(DEFAULT_PRICES)
+    table = parse_toml(DEFAULT_PRICES)
     changed = _section(given, f"{where}the file", {"disk", "transfer", "classes"})
     for name in ("disk", "transfer"):
         table[name] |= _section(changed.get(name, {}), f"{where}{name}", set(table[name]))
@@ -164,6 +164,6 @@ def _section(given: object, where: str, known: set[str] | None = None) -> dict[s
 
 def _prices(given: Mapping[str, object], where: str) -> dict[str, float]:
     for name, price in given.items():
-        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
-            raise ConfigurationError(f"{where}.{name} must be a number, at least 0")
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price <= LONGEST:
+            raise ConfigurationError(f"{where}.{name} must be a number from 0 to {LONGEST:.0f}")
     return {name: float(price) for name, price in given.items() if isinstance(price, int | float)}

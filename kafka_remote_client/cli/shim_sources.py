@@ -26,7 +26,6 @@ errors.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,6 +33,7 @@ from kafka_remote_client import arguments
 from kafka_remote_client.cli.given_settings import parse_line, parse_settings, read_secret, read_text, resolve_secret
 from kafka_remote_client.cli.store_arguments import parse_encryption_keys
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.parsing import parse_toml
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
 
@@ -68,8 +68,8 @@ def _added(name: str, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> d
 def read_config_file(path: str) -> dict[str, Any]:
     """The settings of a TOML file. Raises ConfigurationError, which shows no value."""
     try:
-        given = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+        given = parse_toml(read_text(path))
+    except ValueError as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from None
     return dict(_named(name, value, f"{path}: {name}", _of_toml) for name, value in given.items())
 

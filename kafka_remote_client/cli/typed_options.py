@@ -11,7 +11,6 @@ References: docs/values.md; the Avro specification 1.12, "Schema Declaration".
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ import typer
 
 from kafka_remote_client.cli.given_settings import parse_settings, read_text
 from kafka_remote_client.errors import ConfigurationError, UnsupportedFormatError
+from kafka_remote_client.parsing import parse_json
 
 __all__ = [
     "ColumnFormat",
@@ -97,7 +97,7 @@ def _schema(path: str, as_type: bool) -> Any:
 
     text = read_text(path)
     try:
-        made = avro_type(json.loads(text))
+        made = avro_type(parse_json(text))
     except (ValueError, KeyError, TypeError, UnsupportedFormatError) as error:
         raise ConfigurationError(f"{path} is not a valid Avro schema: {error}") from None
     return made.arrow if as_type else text

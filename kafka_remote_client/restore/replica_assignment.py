@@ -11,11 +11,11 @@ References: Kafka's ReassignPartitionsCommand (parsePartitionAssignment), KIP-45
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.parsing import parse_json
 
 __all__ = ["ReplicaAssignment", "parse_assignment"]
 
@@ -27,7 +27,7 @@ _MOST = 2**31 - 1
 def parse_assignment(text: str, where: str) -> dict[TopicPartition, tuple[int, ...]]:
     """Node ids by partition. Raises ConfigurationError, which begins with ``where``, for another form."""
     try:
-        given = json.loads(text)
+        given = parse_json(text)
     except ValueError as error:
         raise ConfigurationError(f"{where} is not JSON: {error}") from None
     if not isinstance(given, dict) or given.get("version") != _VERSION or not isinstance(given.get("partitions"), list):

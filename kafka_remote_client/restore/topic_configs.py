@@ -8,11 +8,10 @@ References: Kafka's UnifiedLog.deleteRetentionMsBreachedSegments, deleteRetentio
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Mapping, Sequence
 
 from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.parsing import parse_json, parse_toml
 from kafka_remote_client.restore.config_rules import (
     COMPACT,
     DELETE,
@@ -34,7 +33,7 @@ def parse_topic_configs(text: str, *, as_json: bool, where: str) -> dict[str, di
     Raises ConfigurationError, which begins with ``where`` and names all configs that Kafka does not accept.
     """
     try:
-        given = json.loads(text) if as_json else tomllib.loads(text)
+        given = parse_json(text) if as_json else parse_toml(text)
     except ValueError as error:
         raise ConfigurationError(f"{where} is neither TOML nor JSON (.json): {error}") from None
     if not isinstance(given, dict) or not all(isinstance(configs, dict) for configs in given.values()):

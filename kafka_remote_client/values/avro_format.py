@@ -20,6 +20,7 @@ import fastavro
 import pyarrow as pa
 
 from kafka_remote_client.errors import UnsupportedFormatError
+from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.values.avro_types import AvroType, avro_type
 from kafka_remote_client.values.isolating import Parse
 
@@ -40,7 +41,7 @@ def avro_parser(schema: str, references: Iterable[str] = (), *, skipped: int = 0
     UnsupportedFormatError for an invalid schema, or one that Arrow cannot represent (avro_types.py).
     """
     try:
-        made = avro_type(json.loads(schema), map(json.loads, references))
+        made = avro_type(parse_json(schema), map(parse_json, references))
         parsed = fastavro.parse_schema(made.schema)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise UnsupportedFormatError(f"not a valid Avro schema: {error}") from error

@@ -66,7 +66,14 @@ def test_what_no_verb_understands_is_refused(file: dict[str, object], text: str)
 
 
 @pytest.mark.parametrize(
-    ("content", "text"), [(b"a = ", "is not TOML: "), (b"\xff", "is not TOML: "), (None, "cannot be read: No")]
+    ("content", "text"),
+    [
+        (b"a = ", "is not TOML: "),
+        (b"\xff", "is not TOML: "),
+        (b"a = " + b"[" * 100_000, "is not TOML: nested too deeply"),
+        (b"a = " + b"9" * 5_000, "is not TOML: a number has too many digits"),
+        (None, "cannot be read: No"),
+    ],
 )
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: bytes | None, text: str) -> None:
     file = tmp_path / "c.toml"

@@ -45,9 +45,14 @@ def test_store_sends_to_zones_of_its_region_for_nothing() -> None:
         ([], "the file must be a table"),
         ({"clases": {}}, "the file has no 'clases'; known names: classes, disk, transfer"),
         ({"disk": {"per_gb": 1}}, "disk has no 'per_gb'; known names: per_gb_month"),
-        ({"classes": {"standard": {"per_gb_month": -1}}}, "classes.standard.per_gb_month must be a number, at least 0"),
-        ({"transfer": {"internet": "much"}}, "transfer.internet must be a number, at least 0"),
-        ({"disk": {"per_gb_month": True}}, "disk.per_gb_month must be a number, at least 0"),
+        (
+            {"classes": {"standard": {"per_gb_month": -1}}},
+            "classes.standard.per_gb_month must be a number from 0 to 1000000000",
+        ),
+        ({"transfer": {"internet": "much"}}, "transfer.internet must be a number from 0 to 1000000000"),
+        ({"transfer": {"internet": 10**500}}, "transfer.internet must be a number from 0 to 1000000000"),
+        ({"transfer": {"internet": float("nan")}}, "transfer.internet must be a number from 0 to 1000000000"),
+        ({"disk": {"per_gb_month": True}}, "disk.per_gb_month must be a number from 0 to 1000000000"),
         ({"classes": {"standard": 1}}, "classes.standard must be a table"),
     ],
 )
@@ -63,6 +68,9 @@ def test_unreadable_files_and_unknown_classes_are_named(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[")
     with pytest.raises(ConfigurationError, match=r"bad\.toml is neither TOML nor JSON"):
         load_prices(str(tmp_path / "bad.toml"))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(ConfigurationError, match=r"deep\.json is neither TOML nor JSON \(\.json\): nested too deeply"):
+        load_prices(str(tmp_path / "deep.json"))
     with pytest.raises(ConfigurationError, match="unknown storage class 'cold'; known classes: deep-archive, glacier, "):
         load_prices(None).of_class("cold")
 

@@ -109,6 +109,7 @@ def test_a_secret_in_a_flag_is_refused() -> None:
         ("max_connections = true", "max_connections must be a whole number between"),
         ("signing_key = [1]", "signing_key must be a text"),
         ("url_ttl =", "is not TOML"),
+        ("node_ids = " + "[" * 100_000, "is not TOML: nested too deeply"),
     ],
 )
 def test_invalid_settings_of_the_file_are_named(tmp_path: Path, text: str, message: str) -> None:

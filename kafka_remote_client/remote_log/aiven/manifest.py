@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -40,6 +39,7 @@ from kafka_remote_client.model import (
     TopicIdPartition,
     uuid_from_text,
 )
+from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.remote_log.aiven.chunk_index import MAX_SIZE, ChunkEncoding, ChunkIndex, chunk_count, decode_sizes
 from kafka_remote_client.remote_log.layout import ObjectKind
 
@@ -114,9 +114,8 @@ def parse_manifest(data: bytes) -> SegmentManifest:
     if len(data) > MAX_MANIFEST_BYTES:
         raise RemoteLogMetadataError(f"a manifest has more than {MAX_MANIFEST_BYTES} bytes")
     try:
-        # RecursionError: nested too deeply. ValueError: not JSON, not UTF-8, or a number with too many digits.
-        parsed = json.loads(data)
-    except (ValueError, RecursionError):
+        parsed = parse_json(data)
+    except ValueError:
         raise RemoteLogMetadataError("a manifest is not JSON") from None
     root = _object(parsed, "manifest")
     if root.get("version") != _VERSION:

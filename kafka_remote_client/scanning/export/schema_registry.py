@@ -12,7 +12,6 @@ References: Confluent's Schema Registry API; "Subject Name Strategy" (TopicNameS
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -23,6 +22,7 @@ import attrs
 import pyarrow as pa
 
 from kafka_remote_client.errors import ConfigurationError, ExportError, missing_extra
+from kafka_remote_client.parsing import parse_json
 
 __all__ = ["ExportRegistry", "registry_of"]
 
@@ -68,7 +68,7 @@ class ExportRegistry:
 
         if not isinstance(schema, int):
             try:
-                return avro_type(json.loads(schema)).arrow
+                return avro_type(parse_json(schema)).arrow
             except (ValueError, KeyError, TypeError) as error:
                 raise ConfigurationError(f"not an id or an Avro schema: {error}") from None
         try:
@@ -79,7 +79,7 @@ class ExportRegistry:
             raise ConfigurationError(f"the Schema Registry {self.url} has no schema {schema}") from None
         if found.schema_type != "AVRO":
             raise ConfigurationError(f"schema {schema} of the Schema Registry {self.url} is {found.schema_type}, not AVRO")
-        return avro_type(json.loads(found.schema_str), map(json.loads, references_of(self, found))).arrow
+        return avro_type(parse_json(found.schema_str), map(parse_json, references_of(self, found))).arrow
 
     def get_schema(self, schema_id: int) -> Any:
         """As of ``RegistryClient``. An unknown id raises the client's error."""

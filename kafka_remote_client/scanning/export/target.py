@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.scanning.export.written_files import WrittenFile
 
 __all__ = ["ExportTarget", "target_of"]
@@ -127,7 +128,7 @@ class ExportTarget:
             with self.filesystem.open_input_stream(self._at(path)) as file:
                 text = file.read()
         try:
-            return json.loads(text)
+            return parse_json(text)
         except ValueError:
             return None
 

@@ -23,6 +23,7 @@ import attrs
 
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.model import TopicPartition
+from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.spark.options.client_options import whole_number
 
 __all__ = [
@@ -250,10 +251,10 @@ def _by_partition(option: str, parsed: Mapping[str, object], example: str, *, lo
 
 def _object(option: str, text: str, example: str) -> dict[str, object]:
     try:
-        parsed = json.loads(text, object_pairs_hook=_each_once)
+        parsed = parse_json(text, object_pairs_hook=_each_once)
     except _TwiceError as error:
         raise ConfigurationError(f"{option} names {error} twice") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise _shape(option, example) from None
     if not isinstance(parsed, dict):
         raise _shape(option, example)

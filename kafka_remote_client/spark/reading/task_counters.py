@@ -13,7 +13,6 @@ References: docs/spark.md; names of counters in docs/metrics.md.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import uuid
@@ -25,6 +24,7 @@ from pyarrow.fs import FileSystem, FileType
 
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, ExportError
+from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.spark.reading.counter_sums import TaskCounters, added
 
@@ -104,7 +104,7 @@ def _read(files: FileSystem, file: str) -> Mapping[str, Any]:
     with files.open_input_stream(file) as opened:
         text = opened.read(_MAX_FILE_BYTES + 1)
     try:
-        told = json.loads(text) if len(text) <= _MAX_FILE_BYTES else None
+        told = parse_json(text) if len(text) <= _MAX_FILE_BYTES else None
     except ValueError:
         told = None
     if not isinstance(told, dict):
