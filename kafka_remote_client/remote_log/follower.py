@@ -67,13 +67,17 @@ _OUR_CONFIG: dict[str, str | int | float | bool] = {
 _DECIDED = (FollowState.READY, FollowState.DISTRUSTED)
 _LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})  # noqa: SLF001
 
+_REFUSALS = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION})
+"""Errors of a topic that do not pass by themselves, as LEADER_NOT_AVAILABLE of a new topic does."""
+
 
 class RemoteLogMetadataFollower:
     """Begins with :meth:`start`, ends with :meth:`close`. ``config``: librdkafka's ``bootstrap.servers`` and security settings.
 
     The principal needs READ and DESCRIBE on the metadata topic. ``bad_records`` counts records that made their partition
-    distrusted, ``rereads`` partitions that were read again, ``restarts`` failures of the whole follower. ``recovers``: False
-    for a caller that reads the metadata once and keeps it after a failure. ``snapshots``: closed with the follower.
+    distrusted, ``rereads`` partitions that were read again, ``restarts`` failures of the whole follower. ``refused``: why the
+    brokers do not show the topic. ``recovers``: False for a caller that reads the metadata once and keeps it after a failure;
+    then the follower does not wait for a topic that is refused. ``snapshots``: closed with the follower.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class RemoteLogMetadataFollower:
         self._restart = Backoff(self._clock, *_RESTART_SECONDS)
         self._pauses: dict[int, Backoff] = {}
         self.bad_records = self.rereads = self.restarts = 0
+        self.refused: KafkaError | None = None
 
     def start(self) -> None:
         """Starts the thread; call it once. Raises KafkaException for a configuration that librdkafka refuses."""
@@ -246,6 +251,9 @@ class RemoteLogMetadataFollower:
                     self._partitions = begun
                     self._changed.notify_all()
                 return True
+            if self.refused is not None and not self._recovers:
+                self._stop.set()
+                return False
             self._clock.wait(self._stop, _RETRY_SECONDS)
         return False
 
@@ -268,6 +276,7 @@ class RemoteLogMetadataFollower:
     def _watermarks(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
         """First and end offset of each partition; empty if the topic does not exist yet."""
         topic = consumer.list_topics(self._topic, timeout=_REQUEST_SECONDS).topics[self._topic]
+        self.refused = topic.error if topic.error is not None and topic.error.code() in _REFUSALS else None
         found = {}
         for number in topic.partitions:
             if self._stop.is_set():

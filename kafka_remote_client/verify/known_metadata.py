@@ -66,13 +66,18 @@ class MetadataTopicReader(DeletionTrackingStore):
         self._follower = RemoteLogMetadataFollower(config, self, topic=topic, recovers=False)
 
     def read(self, seconds: float) -> None:
-        """Reads what there is. Raises ConfigurationError for settings that librdkafka refuses, LocationError in time."""
+        """Reads what there is. Raises ConfigurationError for settings that librdkafka refuses.
+
+        Raises LocationError for a topic that the brokers do not show, and after ``seconds``.
+        """
         try:
             self._follower.start()
         except KafkaException as error:
             raise ConfigurationError(f"invalid broker settings: {error.args[0].str()}") from None
         if not self._follower.wait_settled(seconds):
             raise LocationError(f"timed out after {seconds:g} s reading {self._topic}; raise --metadata-timeout")
+        if (refused := self._follower.refused) is not None:
+            raise LocationError(f"the metadata topic {self._topic} cannot be read: {refused.str()}; check --metadata-topic")
 
     def ready(self, topic_id_partition: TopicIdPartition) -> bool:
         return self._follower.ready(topic_id_partition)

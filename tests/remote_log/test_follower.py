@@ -79,8 +79,10 @@ class FakeConsumer:
         failure = self.watermarks.pop("failure", None)
         if failure:
             raise failure
-        found = {} if self.watermarks.pop("absent", None) else dict.fromkeys(self.watermarks)
-        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=found, error=None)})
+        absent = self.watermarks.pop("absent", None)
+        found = {} if absent else dict.fromkeys(self.watermarks)
+        error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART) if absent else None
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=found, error=error)})
 
     def get_watermark_offsets(self, partition, timeout):
         self.fail("watermarks")
@@ -327,6 +329,15 @@ def test_waits_for_a_missing_topic_and_a_silent_broker(start):
     follower, consumer = start({"absent": True, **dict.fromkeys(range(PARTITIONS), (0, 0))}, clock=clock)
     assert follower.wait_settled(SECONDS)
     assert (clock.waits, len(consumer.metadata_calls)) == (2, 2)
+    assert follower.refused is None
+
+
+def test_one_that_does_not_recover_ends_at_a_missing_topic(start):
+    follower, consumer = start({"absent": True}, recovers=False)
+    assert follower.wait_settled(SECONDS)
+    assert follower.refused.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    follower.close()
+    assert (consumer.closed, consumer.built) == (True, 1)
 
 
 def test_can_be_closed_while_it_waits(start):
