@@ -21,6 +21,7 @@ from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
+from kafka_remote_client.shim.bootstrap_servers import BootstrapServers, with_patience
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.tls import broker_context, listener_context
 
@@ -36,7 +37,7 @@ _OWN_CERTIFICATE = (
 def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
     """Returns all problems with the parts that the settings name. Raises ConfigurationError for invalid settings."""
     listener_context(config)
-    found = check_brokers(config, clock, broker_context(config))
+    found = check_brokers(config, clock, broker_context(config), BootstrapServers(config.upstream))
     if found is not None:
         yield found
     if config.store is None:
@@ -52,19 +53,20 @@ def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
         yield found
 
 
-def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | None) -> str | None:
-    """Checks that a bootstrap server answers ApiVersions, which needs no authentication, within the connect time-out."""
+def check_brokers(config: ShimConfig, clock: Clock, context: ssl.SSLContext | None, servers: BootstrapServers) -> str | None:
+    """Checks that one of the servers answers ApiVersions, which needs no authentication. Those that do not come last then."""
     why, hint = "", ""
-    for host, port in config.upstream:
+    for (host, port), seconds in with_patience(servers.in_order(), config):
         connection = BrokerConnection(
-            host, port, client_id=_CLIENT_ID, clock=clock, connect_timeout=config.connect_timeout, ssl_context=context
+            host, port, client_id=_CLIENT_ID, clock=clock, connect_timeout=seconds, ssl_context=context
         )
         body = api_versions.encode_request(api_versions.ApiVersionsRequest(), 0)
         try:
-            connection.send_receive(ApiKey.API_VERSIONS, 0, body, Deadline(clock, config.connect_timeout))
+            connection.send_receive(ApiKey.API_VERSIONS, 0, body, Deadline(clock, seconds))
         except LocationError as error:
             why = str(error)
             hint = _OWN_CERTIFICATE if isinstance(error, ClientCertificateError) else ""
+            servers.failed((host, port))
         else:
             return None
         finally:

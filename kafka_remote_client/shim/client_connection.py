@@ -35,6 +35,7 @@ from kafka_remote_client.shim.buffers import BufferBudget
 from kafka_remote_client.shim.client_admission import ClientAdmission
 from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.dialing import dial
 from kafka_remote_client.shim.handshake import Handshake
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.loop_turns import LoopTurns
@@ -382,23 +383,14 @@ class ClientConnection(asyncio.Protocol):
             self._read_client()
 
     async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
-        context = self._context
-        for host, port in context.listeners.upstream(self.node_id):
-            try:
-                async with asyncio.timeout(context.config.connect_timeout):
-                    await loop.create_connection(lambda: self._broker, host, port, ssl=context.broker_tls)
-            except (OSError, UnicodeError, OverflowError) as error:  # also TimeoutError; a name or port that cannot exist
-                # A TLS error does not go away by itself, and no client causes it.
-                level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
-                _LOG.log(level, "broker %s:%d cannot be reached: %s", host, port, error)
-            else:
-                self.upstream = host, port
-                if context.broker_tls is not None and context.broker_tls.verify_mode is ssl.CERT_NONE:
-                    context.counters.add("broker_connections_unverified")
-                self._release(Hold.CONNECTING)
-                return
-        self.drop("upstream")
+        context, tls = self._context, self._context.broker_tls
+        self.upstream = await dial(self._broker, self.node_id, context.listeners, context.config, tls)
+        if self.upstream is None:
+            self.drop("upstream")
+            return
+        if tls is not None and tls.verify_mode is ssl.CERT_NONE:
+            context.counters.add("broker_connections_unverified")
+        self._release(Hold.CONNECTING)
 
     def _release(self, why: Hold) -> None:
         self._feed(lambda _nothing: self._pipeline.release(why), b"")

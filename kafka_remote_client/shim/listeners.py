@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 
 from kafka_remote_client.errors import ConfigurationError, ProtocolError
+from kafka_remote_client.shim.bootstrap_servers import BootstrapServers
 from kafka_remote_client.shim.config import Address, ShimConfig, parse_address
 
 __all__ = ["BOOTSTRAP", "Accept", "Listeners"]
@@ -40,7 +41,8 @@ class Listeners:
 
     ``accept`` is called with a node id and a connection to that node's listener; ``moved`` with a node id
     that has an address which it never had. One that returns to an earlier address has not moved: some clusters name a
-    broker by several addresses in turn. Runs in the event loop that :meth:`start` was called in.
+    broker by several addresses in turn. ``servers``: the cluster's bootstrap servers. Runs in the event loop that :meth:`start`
+    was called in.
     """
 
     def __init__(self, config: ShimConfig, accept: Accept, moved: Callable[[int], None]) -> None:
@@ -48,6 +50,7 @@ class Listeners:
         self._accept = accept
         self._moved = moved
         self._host, self._port = parse_address(config.listen)
+        self.servers = BootstrapServers(config.upstream)
         self._addresses: dict[int, Address] = {}
         self._upstream: dict[int, Address] = {}
         self._earlier: dict[int, list[Address]] = {}
@@ -89,7 +92,7 @@ class Listeners:
     def upstream(self, node_id: int) -> tuple[Address, ...]:
         """Returns the target of a connection to that node's listener: the broker, or the cluster's bootstrap addresses."""
         known = self._upstream.get(node_id)
-        return self._config.upstream if known is None else (known,)
+        return self.servers.in_order() if known is None else (known,)
 
     def advertise(self, node_id: int, host: str, port: int) -> Address:
         """The address that clients get in place of that broker's. Binds a new node's listener before it returns.

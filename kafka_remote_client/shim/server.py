@@ -195,7 +195,7 @@ class Shim:
     def _broker_answers(self) -> str | None:
         if self._proxy is None:
             return "the shim is not started"
-        return check_brokers(self._config, self._clock, self._proxy.broker_tls)
+        return check_brokers(self._config, self._clock, self._proxy.broker_tls, self._proxy.listeners.servers)
 
     def _listening(self) -> str | None:
         return "the shim is stopping" if self._proxy is None or self._proxy.stopping else None

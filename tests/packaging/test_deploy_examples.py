@@ -279,7 +279,7 @@ def test_the_objects_of_kubernetes_match_the_shims_settings(manifest: dict[str, 
         assert asked["path"] in pages()
         assert asked["port"] == management_port(config)
     assert container["livenessProbe"]["httpGet"]["path"] == "/livez", "a broker that is down restarts no shim"
-    assert container["readinessProbe"]["timeoutSeconds"] > config.connect_timeout
+    assert container["readinessProbe"]["timeoutSeconds"] > config.connect_timeout + config.admission_timeout / 2
     annotations = deployment["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/path"] in pages()
     assert int(annotations["prometheus.io/port"]) == management_port(config)

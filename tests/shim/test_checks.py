@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+import attrs
 import pytest
 from confluent_kafka import KafkaException
 from kafka_remote_fetchers.directory_store import DirectoryStore
@@ -13,27 +14,42 @@ from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.errors import ClientCertificateError, ConfigurationError, RemoteStorageAccessError
 from kafka_remote_client.protocol.connection import BrokerConnection
 from kafka_remote_client.shim import checks
+from kafka_remote_client.shim.bootstrap_servers import BootstrapServers
 from kafka_remote_client.shim.checks import check_brokers, check_metadata_topic, check_shim
 from kafka_remote_client.shim.config import ShimConfig
 from tests.support.mock_cluster import mock_cluster
 from tests.support.ports import free_ports
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
 from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer
+from tests.support.silent_peer import SilentPeer
 
 
 def versions(request: ReceivedRequest) -> bytes:
     return request.answer(struct.pack(">hi", 0, 0))
 
 
+def checked(config: ShimConfig) -> str | None:
+    return check_brokers(config, SystemClock(), None, BootstrapServers(config.upstream))
+
+
 def test_one_bootstrap_server_that_answers_is_enough() -> None:
     (port,) = free_ports(1)
     with ScriptedBroker(versions) as broker:
-        assert check_brokers(ShimConfig(f"127.0.0.1:{port},{broker.address}"), SystemClock(), None) is None
+        assert checked(ShimConfig(f"127.0.0.1:{port},{broker.address}")) is None
+
+
+def test_a_silent_server_does_not_use_up_the_time_of_others() -> None:
+    with SilentPeer() as silent, ScriptedBroker(versions) as broker:
+        config = ShimConfig(f"{silent.address},{broker.address}", connect_timeout=60)
+        servers = BootstrapServers(config.upstream)
+        for timeout in (0.4, 600):
+            assert check_brokers(attrs.evolve(config, admission_timeout=timeout), SystemClock(), None, servers) is None
+        assert silent.connections == 1
 
 
 def test_brokers_that_do_not_answer_are_named() -> None:
     (port,) = free_ports(1)
-    found = check_brokers(ShimConfig(f"127.0.0.1:{port}"), SystemClock(), None)
+    found = checked(ShimConfig(f"127.0.0.1:{port}"))
     assert found is not None
     assert found.startswith(f"no broker answers: cannot connect to 127.0.0.1:{port}")
 
@@ -43,7 +59,7 @@ def test_a_broker_that_requires_a_certificate_is_explained(monkeypatch: pytest.M
         raise ClientCertificateError("broker:1 refuses this client's certificate, or requires one")
 
     monkeypatch.setattr(BrokerConnection, "send_receive", refused)
-    assert "the broker asks for a client certificate" in str(check_brokers(ShimConfig("broker:1"), SystemClock(), None))
+    assert "the broker asks for a client certificate" in str(checked(ShimConfig("broker:1")))
 
 
 def test_brokers_with_tls_are_checked_over_tls() -> None:

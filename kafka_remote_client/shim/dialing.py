@@ -1,0 +1,34 @@
+"""Connects a client's broker side: to the broker of the client's listener, or to a bootstrap server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+
+from kafka_remote_client.shim.bootstrap_servers import with_patience
+from kafka_remote_client.shim.config import Address, ShimConfig
+from kafka_remote_client.shim.listeners import Listeners
+
+__all__ = ["dial"]
+
+_LOG = logging.getLogger(__name__)
+
+
+async def dial(
+    protocol: asyncio.Protocol, node_id: int, listeners: Listeners, config: ShimConfig, tls: ssl.SSLContext | None
+) -> Address | None:
+    """Connects ``protocol`` and returns the address. ``None`` if no address of the listener answers; the log says why."""
+    loop = asyncio.get_running_loop()
+    for (host, port), seconds in with_patience(listeners.upstream(node_id), config):
+        try:
+            async with asyncio.timeout(seconds):
+                await loop.create_connection(lambda: protocol, host, port, ssl=tls)
+        except (OSError, UnicodeError, OverflowError) as error:  # also TimeoutError; a name or port that cannot exist
+            # A TLS error does not go away by itself, and no client causes it.
+            level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
+            _LOG.log(level, "broker %s:%d cannot be reached: %s", host, port, str(error) or f"no answer within {seconds:g} s")
+            listeners.servers.failed((host, port))
+        else:
+            return host, port
+    return None
