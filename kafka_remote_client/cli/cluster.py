@@ -119,6 +119,7 @@ class JsonOutput:
         addresses = {
             "bootstrap_servers": f"localhost:{places.broker_port}",
             "shim_bootstrap_servers": f"localhost:{places.shim_port}" if places.shim else None,
+            "origin_url": f"http://localhost:{places.origin_port}" if places.shim else None,
             "store": places.tier,
             "layout": _LAYOUT,
         }

@@ -166,11 +166,12 @@ def test_json_names_each_segment_and_the_addresses(capsys: pytest.CaptureFixture
             "records": 20_000,
             "bootstrap_servers": "localhost:9092",
             "shim_bootstrap_servers": "localhost:9192",
+            "origin_url": "http://localhost:9193",
             "store": "file:///tmp/kafka-tier",
             "layout": "local-tiered-storage",
         }
     }
-    assert alone["ready"]["shim_bootstrap_servers"] is None
+    assert (alone["ready"]["shim_bootstrap_servers"], alone["ready"]["origin_url"]) == (None, None)
 
 
 @pytest.mark.parametrize(("output", "kind"), [("text", TextOutput), ("json", JsonOutput)])
