@@ -13,7 +13,6 @@ References: docs/cli.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -24,13 +23,21 @@ from kafka_remote_client.cli import options
 from kafka_remote_client.cli.given_settings import parse_settings
 from kafka_remote_client.cli.ls import found_segments
 from kafka_remote_client.cli.output import OutputFormat, show_facts, show_json
-from kafka_remote_client.cli.prices import DEFAULT_PRICES, GB, PriceTable, ReaderPlace, StorageClass, in_dollars, load_prices
+from kafka_remote_client.cli.prices import (
+    DEFAULT_PRICES,
+    GB,
+    PriceTable,
+    ReaderPlace,
+    StorageClass,
+    gets_of,
+    in_dollars,
+    load_prices,
+)
 from kafka_remote_client.cli.progress import spinner
 from kafka_remote_client.cli.store_arguments import open_listing, parse_topic_id
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.settings import default_of
-from kafka_remote_client.spark.planning.job_figures import Prices
 
 __all__ = [
     "PathCost",
@@ -130,7 +137,7 @@ def path_costs(segments: Sequence[SegmentSize], plan: ReadPlan, prices: PriceTab
 
 def _gets(segments: Sequence[SegmentSize], plan: ReadPlan, each: int) -> int:
     size = each if plan.read_bytes is None else min(each, plan.read_bytes)
-    return sum(max(1, math.ceil(one.nbytes / size)) for one in segments)
+    return sum(gets_of(one.nbytes, size) for one in segments)
 
 
 def _path(
@@ -141,8 +148,8 @@ def _path(
         gets,
         stored,
         sent,
-        Prices(storage.per_1000_gets).of(gets, stored),
-        stored / GB * storage.retrieval_per_gb,
+        storage.gets_dollars(gets),
+        storage.retrieval_dollars(stored),
         sent / GB * transfer_per_gb,
         seconds,
     )

@@ -14,6 +14,7 @@ References: the public price lists of Amazon S3, EC2 and EBS, us-east-1, 2025; d
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +26,17 @@ from kafka_remote_client.cli.options import LONGEST
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.parsing import parse_json, parse_toml
 
-__all__ = ["DEFAULT_PRICES", "GB", "PriceTable", "ReaderPlace", "StorageClass", "in_dollars", "load_prices", "parse_prices"]
+__all__ = [
+    "DEFAULT_PRICES",
+    "GB",
+    "PriceTable",
+    "ReaderPlace",
+    "StorageClass",
+    "gets_of",
+    "in_dollars",
+    "load_prices",
+    "parse_prices",
+]
 
 GB = 1e9
 _LEAST_SHOWN = 0.0001
@@ -91,6 +102,13 @@ class StorageClass:
     retrieval_per_gb: float
     restore_hours: float
 
+    def gets_dollars(self, gets: int) -> float:
+        return gets / 1000 * self.per_1000_gets
+
+    def retrieval_dollars(self, stored_bytes: int) -> float:
+        """A store charges for the bytes that it sends, which are not those of the log if a plugin compresses segments."""
+        return stored_bytes / GB * self.retrieval_per_gb
+
 
 @attrs.frozen
 class PriceTable:
@@ -119,6 +137,11 @@ class PriceTable:
 def in_dollars(amount: float) -> str:
     """An amount for people. A price that is not zero never looks like zero."""
     return f"${amount:,.4f}" if amount >= _LEAST_SHOWN or not amount else f"<${_LEAST_SHOWN}"
+
+
+def gets_of(segment_bytes: int, range_bytes: int) -> int:
+    """GETs of a segment. Positions and ranges are those of the segment as Kafka wrote it, however it is stored."""
+    return max(1, math.ceil(segment_bytes / range_bytes))
 
 
 def load_prices(path: str | None) -> PriceTable:

@@ -24,7 +24,6 @@ References: KIP-405; docs/cli.md.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -33,10 +32,9 @@ import attrs
 
 from kafka_remote_client.cli.ls import SegmentLine
 from kafka_remote_client.cli.offsets import OffsetsLine
-from kafka_remote_client.cli.prices import GB, StorageClass, in_dollars
+from kafka_remote_client.cli.prices import GB, StorageClass, gets_of, in_dollars
 from kafka_remote_client.model import RemoteLogSegmentMetadata, uuid_to_text
 from kafka_remote_client.settings import default_of
-from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.verify.copies import CopyState
 from kafka_remote_client.verify.finding import FindingKind, Problem
 
@@ -176,7 +174,8 @@ def partition_parts(facts: PartitionFacts, storage: StorageClass) -> list[TopicP
         parts.append(attrs.evolve(_part(facts, PartKind.UNDECIDED, facts.undecided, tier_end - 1), note=note))
     order = list(PartKind)
     parts.sort(key=lambda part: (part.start_offset or 0, order.index(part.kind), part.segment_id or ""))
-    return [_priced(part, storage) for part in parts]
+    logs = {line.segment_id: line.stored_bytes for line in facts.segments}
+    return [_priced(part, logs.get(part.segment_id or "", 0), storage) for part in parts]
 
 
 def _part(facts: PartitionFacts, kind: PartKind, start: int, end: int | None = None) -> TopicPart:
@@ -230,14 +229,14 @@ def _kind(line: SegmentLine, verdict: Problem | CopyState | None) -> tuple[PartK
     return (PartKind.REMOTE, None) if line.state == "live" else (PartKind.DUPLICATE, _NO_READER)
 
 
-def _priced(part: TopicPart, storage: StorageClass) -> TopicPart:
+def _priced(part: TopicPart, log_bytes: int, storage: StorageClass) -> TopicPart:
+    """``log_bytes``: those of the stored log, which is what a reader gets."""
     if not part.stored_bytes:
         return part
     month = part.stored_bytes / GB * storage.per_gb_month
     if part.kind is not PartKind.REMOTE or not part.bytes:
         return attrs.evolve(part, month_dollars=month)
-    gets = math.ceil(part.bytes / _RANGE_BYTES)
-    read = Prices(storage.per_1000_gets, storage.retrieval_per_gb).of(gets, part.bytes)
+    read = storage.gets_dollars(gets_of(part.bytes, _RANGE_BYTES)) + storage.retrieval_dollars(log_bytes)
     return attrs.evolve(part, month_dollars=month, read_dollars=read)
 
 

@@ -4,9 +4,10 @@ from uuid import UUID
 
 import attrs
 
+from kafka_remote_client.cli.cost import ReadPlan, SegmentSize, path_costs
 from kafka_remote_client.cli.ls import SegmentLine
 from kafka_remote_client.cli.offsets import OffsetsLine
-from kafka_remote_client.cli.prices import load_prices
+from kafka_remote_client.cli.prices import ReaderPlace, load_prices
 from kafka_remote_client.cli.topic_map import PartitionFacts, PartKind, TopicMap, TopicPart, partition_parts
 from kafka_remote_client.model import (
     EpochEntry,
@@ -131,8 +132,15 @@ def test_prices_are_those_of_bytes_and_requests() -> None:
     first = partition_parts(attrs.evolve(FACTS, stored={"a": 2_000_000_000}), STORAGE)[0]
     assert first.month_dollars == 2 * 0.023
     assert first.read_dollars == 0.0004 / 1000
-    cold = partition_parts(FACTS, attrs.evolve(STORAGE, retrieval_per_gb=1e6))[0]
-    assert cold.read_dollars == 0.0004 / 1000 + 1000 / 1e9 * 1e6
+
+
+def test_a_read_is_charged_for_stored_bytes_as_cost_does() -> None:
+    dear = attrs.evolve(STORAGE, retrieval_per_gb=1e6)
+    read = partition_parts(attrs.evolve(FACTS, stored={"a": 950}), dear)[0]
+    table = attrs.evolve(load_prices(None), classes={"dear": dear})
+    plan = ReadPlan("dear", ReaderPlace.SAME_ZONE, range_bytes=8 << 20, fetch_bytes=1 << 20)
+    direct, _ = path_costs([SegmentSize(1000, 900)], plan, table)
+    assert read.read_dollars == direct.dollars == 0.0004 / 1000 + 900 / 1e9 * 1e6
 
 
 def test_totals_count_each_kind() -> None:
