@@ -136,8 +136,8 @@ class ObjectOrigin(ListeningOrigin):
         """Signs URLs that this origin serves. Available after the start, when the port is known."""
         return UrlSigner(self._keys, self.url, self._clock)
 
-    def rotate(self, secret: bytes, url_ttl: float) -> None:
-        """Signs with another key; URLs of the previous key are served for ``url_ttl`` more seconds. Raises ValueError."""
+    def rotate(self, secret: bytes | None, url_ttl: float) -> None:
+        """Signs with another key; None = the same one. URLs of before are served for ``url_ttl`` seconds. Raises ValueError."""
         self._keys.rotate(secret, self._clock.time_ms(), int(url_ttl * 1000))
 
     def use(self, ssl_context: ssl.SSLContext | None) -> None:

@@ -170,8 +170,7 @@ class ShimTier:
         self.strategy.reload(limits, config.client_limits)
         if self._origin is not None:
             self._origin.use(context)
-            if config.signing_key is not None:
-                self._origin.rotate(config.signing_key, max(known.longest_url_ttl, limits.longest_url_ttl))
+            self._origin.rotate(config.signing_key, max(known.longest_url_ttl, limits.longest_url_ttl))
         self._config = config
 
     def _limits(self, config: ShimConfig) -> GrantLimits:

@@ -84,6 +84,7 @@ class SigningKeys:
 
     def __init__(self, secret: bytes) -> None:
         self._keys: tuple[tuple[bytes, int | None], ...] = ((_checked(secret), None),)
+        self._needed_until = 0
 
     @property
     def current(self) -> bytes:
@@ -93,11 +94,18 @@ class SigningKeys:
         """The keys whose signatures are valid at ``now_ms``, Unix time in milliseconds."""
         return [key for key, until in self._keys if until is None or now_ms < until]
 
-    def rotate(self, secret: bytes, now_ms: int, life_ms: int) -> None:
-        """Signs with ``secret`` from now on. The previous key stays valid for ``life_ms``. The same key changes nothing."""
-        if secret != self.current:
-            earlier = ((key, now_ms + life_ms if until is None else until) for key, until in self._keys)
-            self._keys = ((_checked(secret), None), *((key, until) for key, until in earlier if until > now_ms))
+    def rotate(self, secret: bytes | None, now_ms: int, life_ms: int) -> None:
+        """Signs with ``secret`` from now on; ``None`` = the same key. URLs that were signed until now live ``life_ms`` at most.
+
+        The previous key stays valid for as long as any such URL lives, of this call or of an earlier one with its key.
+        """
+        needed_until = max(self._needed_until, now_ms + life_ms)
+        if secret is None or secret == self.current:
+            self._needed_until = needed_until
+            return
+        earlier = ((key, needed_until if until is None else until) for key, until in self._keys)
+        self._keys = ((_checked(secret), None), *((key, until) for key, until in earlier if until > now_ms))
+        self._needed_until = 0
 
 
 class UrlSigner:

@@ -146,6 +146,20 @@ def test_a_url_of_an_earlier_key_is_valid_until_it_expires(clock: StoppedClock) 
     assert len(keys.valid(clock.now_ms)) == 2
 
 
+@pytest.mark.parametrize("same", [SECRET, None])
+def test_a_shorter_life_of_urls_does_not_end_those_of_before(clock: StoppedClock, same: bytes | None) -> None:
+    keys = SigningKeys(SECRET)
+    signer = UrlSigner(keys, BASE, clock)
+    long = target_of(signer.sign(KEY, RANGE, 900).url)
+    keys.rotate(same, clock.now_ms, 900_000)
+    clock.now_ms += 1_000
+    keys.rotate(b"fedcba9876543210", clock.now_ms, 60_000)
+    clock.now_ms += 898_999
+    signer.verify("GET", long, HEADERS)
+    clock.now_ms += 1
+    assert refusal(signer, "GET", long, HEADERS) is SignatureRefusal.WRONG_SIGNATURE
+
+
 def test_another_base_url_verifies(signer: UrlSigner, clock: StoppedClock) -> None:
     behind_proxy = UrlSigner(SECRET, "https://store.example", clock)
     url = behind_proxy.sign(KEY, RANGE, 2).url
