@@ -11,7 +11,7 @@ engine's checks of the bytes; the engine reports damage with :meth:`CachingFetch
                       │ block by block       │ read time-out; then the store │
 
 The client still requests a location for each range first, so a client without READ gets nothing from the cache.
-A disk error leaves a range out of the cache and never fails a fetch.
+A disk error leaves a range out of the cache and never fails a fetch. So does another process that lists the cache to make room.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ class CachingFetcher:
         wanted = ByteRange(start_position, end_position)
         try:
             found = self._find_or_claim(identity, wanted)
+        except BlockingIOError:
+            found = None  # only this range is left out of the cache
         except OSError as error:
             self._warn("used", error)
             found = None

@@ -17,7 +17,7 @@ deleted.
 
 The process that adds an entry enforces the limit: after listing all files, in the order of last use, a process may add a small
 share of it without listing again. It deletes files down to 7/8 of the limit, so that up to 64 processes together stay within
-it.
+it. A process that would have to list all files while another one does adds nothing: the other one may be suspended.
 """
 
 from __future__ import annotations
@@ -118,7 +118,10 @@ class DiskCache:
         return opened or None
 
     def claim(self, identity: bytes, wanted: ByteRange) -> Claim | None:
-        """The right to write an entry; ``None`` if another writer has it, or had it until now: then call :meth:`open` again."""
+        """The right to write an entry; ``None`` if another writer has it, or had it until now: then call :meth:`open` again.
+
+        Raises BlockingIOError while another process makes room.
+        """
         path = self._path(identity, wanted)
         unfinished = path.with_suffix(".tmp")
         try:
@@ -217,7 +220,7 @@ class DiskCache:
     def _only_process(self) -> Iterator[None]:
         descriptor = os.open(self._directory / "eviction.lock", _WRITE, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         finally:
             os.close(descriptor)

@@ -1,3 +1,4 @@
+import fcntl
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -307,6 +308,17 @@ def test_a_disk_that_stays_full_is_a_line_a_minute(
     clock.now += 60
     assert read(rig.fetchers[0]) == DATA
     assert caplog.messages == [line, f"{line}; 2 more since the last warning"]
+
+
+def test_another_process_that_makes_room_holds_up_no_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(tmp_path / "cache", Store())
+    with (rig.directory / "eviction.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert read(rig.fetchers[0]) == DATA
+        assert not list(rig.directory.glob("*/*"))
+    assert not caplog.messages
+    assert read(rig.fetchers[0]) == DATA
+    assert rig.entry().suffix == ".chunk"
 
 
 def test_settings_and_empty_ranges_pass_through(tmp_path: Path) -> None:
