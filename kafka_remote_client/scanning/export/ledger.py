@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafka_remote_client.errors import ExportError
 from kafka_remote_client.scanning.export.job import ExportJob
-from kafka_remote_client.scanning.export.paths import EXPORTS, STAGING, JobPaths, is_job_name
+from kafka_remote_client.scanning.export.paths import EXPORTS, STAGING, JobPaths, is_job_name, stem
 from kafka_remote_client.scanning.export.target import ExportTarget
 from kafka_remote_client.scanning.export.written_files import WrittenSplit
 from kafka_remote_client.scanning.splits import Split
@@ -70,14 +70,15 @@ class ExportLedger:
         self._target.write_json(self.paths.split(written.id), written.to_json())
 
     def recorded(self) -> set[str]:
-        """The ids of splits with a record."""
+        """The stems of splits with a record."""
         suffix = ".json"
         return {name.removesuffix(suffix) for name in self._target.names(self.paths.splits) if name.endswith(suffix)}
 
     def records(self, splits: Sequence[Split]) -> dict[str, WrittenSplit]:
         """The records of splits that have one, by id."""
-        wanted = {split.id for split in splits} & self.recorded()
-        found = {name: self._target.read_json(self.paths.split(name)) for name in sorted(wanted)}
+        recorded = self.recorded()
+        wanted = sorted({split.id for split in splits if stem(split.id) in recorded})
+        found = {name: self._target.read_json(self.paths.split(name)) for name in wanted}
         return {name: WrittenSplit.of_json(value) for name, value in found.items() if value is not None}
 
     def commit_plan(self) -> tuple[WrittenSplit, ...] | None:

@@ -14,15 +14,29 @@
 
 Names that begin with ``_`` are hidden from Spark, Hive and pyarrow's data sets, and staged files do not end with ``.parquet``,
 so that no glob for these finds them.
+
+A file system takes names of 255 bytes, and a topic may have 249. So a long split id is cut, and a hash takes the place of the
+rest, after a ``~``, which no topic has.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from kafka_remote_client.errors import ConfigurationError
 
-__all__ = ["EXPORTS", "FILE_BYTES", "ROW_GROUP_BYTES", "STAGING", "JobPaths", "check_job_name", "file_name", "is_job_name"]
+__all__ = [
+    "EXPORTS",
+    "FILE_BYTES",
+    "ROW_GROUP_BYTES",
+    "STAGING",
+    "JobPaths",
+    "check_job_name",
+    "file_name",
+    "is_job_name",
+    "stem",
+]
 
 EXPORTS = "_exports"
 STAGING = "_staging"
@@ -32,6 +46,8 @@ ROW_GROUP_BYTES = 128 << 20
 """Bytes of Arrow's memory of a row group, before compression."""
 FILE_BYTES = 512 << 20
 """Bytes after which a file ends; it has up to one row group more."""
+_LONGEST_STEM = 180
+"""Two identifiers of 32 digits, and what is between them, follow in the longest name."""
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 
 
@@ -47,13 +63,21 @@ def check_job_name(job: str) -> str:
     return job
 
 
+def stem(split_id: str) -> str:
+    """What the names of a split's files begin with: its id, or an abbreviation of it."""
+    if len(split_id) <= _LONGEST_STEM:
+        return split_id
+    mark = f"~{hashlib.sha256(split_id.encode()).hexdigest()[:16]}"
+    return split_id[: _LONGEST_STEM - len(mark)] + mark
+
+
 def file_name(split_id: str, part: int, directory: str = "") -> str:
     """The visible path of a file. It is the same for each attempt at the split.
 
     Readers ignore names that begin with ``_`` or ``.``, which topics may. These names get an ``@``, which no topic has.
     """
     mark = "@" if split_id.startswith(("_", ".")) else ""
-    return f"{directory}{mark}{split_id}-{part:05d}.parquet"
+    return f"{directory}{mark}{stem(split_id)}-{part:05d}.parquet"
 
 
 class JobPaths:
@@ -80,12 +104,12 @@ class JobPaths:
 
     def split(self, split_id: str) -> str:
         """The record of a written split."""
-        return f"{self.splits}/{split_id}.json"
+        return f"{self.splits}/{stem(split_id)}.json"
 
     def staged(self, split_id: str, part: int, attempt: str) -> str:
         """A file that an attempt at a split writes; attempts share no files."""
-        return f"{self.staging}/files/{split_id}-{part:05d}-{attempt}"
+        return f"{self.staging}/files/{stem(split_id)}-{part:05d}-{attempt}"
 
     def in_place(self, split_id: str, part: int, attempt: str) -> str:
         """The same for a table whose files keep the names that they were written with."""
-        return f"{self.data}/{split_id}-{part:05d}-{attempt}.parquet"
+        return f"{self.data}/{stem(split_id)}-{part:05d}-{attempt}.parquet"

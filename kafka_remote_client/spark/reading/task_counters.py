@@ -25,6 +25,7 @@ from pyarrow.fs import FileSystem, FileType
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.parsing import parse_json
+from kafka_remote_client.scanning.export.paths import stem
 from kafka_remote_client.scanning.export.target import target_of
 from kafka_remote_client.spark.reading.counter_sums import TaskCounters, added
 
@@ -57,7 +58,7 @@ def write_counters(
         "counters": counters,
     }
     try:
-        target_of(directory).write_json(f"{split_id}-{uuid.uuid4().hex}.json", told)
+        target_of(directory).write_json(f"{stem(split_id)}-{uuid.uuid4().hex}.json", told)
     except (ConfigurationError, ExportError) as error:
         _log.warning("the counters of %s cannot be written: %s", split_id, error)
 

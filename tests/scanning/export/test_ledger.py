@@ -49,6 +49,13 @@ def test_the_later_record_of_two_attempts_is_used(target: ExportTarget) -> None:
     assert ledger.records(SPLITS) == {SPLITS[0].id: other}
 
 
+def test_splits_of_the_longest_topic_have_records(target: ExportTarget) -> None:
+    splits = [Split(TopicPartition(end.rjust(249, "t"), 0), 0, 5, 10) for end in "ab"]
+    ledger = ExportLedger(target, "january")
+    ledger.record(WrittenSplit(splits[1].id))
+    assert ledger.records(splits) == {splits[1].id: WrittenSplit(splits[1].id)}
+
+
 def test_a_truncated_ledger_record_is_ignored(target: ExportTarget) -> None:
     ledger = ExportLedger(target, "january")
     with target.create(ledger.paths.split(SPLITS[0].id)) as file:

@@ -10,12 +10,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_remote_client.errors import ConfigurationError
-from kafka_remote_client.scanning.export.paths import JobPaths, file_name
+from kafka_remote_client.scanning.export.paths import JobPaths, file_name, stem
 
 
 def test_a_visible_name_follows_from_split_and_part() -> None:
     assert file_name("orders-0-0-100", 3) == "orders-0-0-100-00003.parquet"
     assert file_name("orders-0-0-100", 3, "day=2026-01-31/") == "day=2026-01-31/orders-0-0-100-00003.parquet"
+
+
+def test_names_of_the_longest_topic_fit_a_file_system() -> None:
+    numbers = f"{2**31 - 1}-{2**63 - 1}-{2**63 - 1}"
+    split_id, other = f"{'t' * 249}-{numbers}", f"{'t' * 248}u-{numbers}"
+    paths, attempt = JobPaths("january"), "a" * 32
+    names = [f"{paths.split(split_id)}.{attempt}", paths.staged(split_id, 99_999, attempt), file_name("_" + split_id, 99_999)]
+    assert max(len(name.rpartition("/")[2]) for name in names) <= 255
+    assert stem(split_id) != stem(other)
+    assert stem("t" * 180) == "t" * 180
 
 
 def test_staged_files_are_hidden_and_have_their_own_suffix() -> None:
