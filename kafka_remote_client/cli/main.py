@@ -21,6 +21,7 @@ import errno
 import io
 import os
 import sys
+from typing import TextIO
 
 __all__ = ["run"]
 
@@ -38,6 +39,7 @@ def run(arguments: list[str] | None = None) -> None:
         status = _status(arguments)
         if status != _INTERRUPTED:
             sys.stdout.flush()
+            _discard_remarks()
             sys.exit(status)
     except KeyboardInterrupt:
         status = _INTERRUPTED
@@ -50,7 +52,8 @@ def run(arguments: list[str] | None = None) -> None:
             status = _say(f"standard output cannot be written: {error.strerror}", _FAILED)
         else:
             raise
-    _discard_output()
+    _discard(sys.stdout)
+    _discard_remarks()
     sys.exit(status)
 
 
@@ -106,11 +109,19 @@ def _say(message: str, status: int) -> int:
     return status
 
 
-def _discard_output() -> None:
-    """Sends the rest of the output to the null device.
+def _discard_remarks() -> None:
+    """Discards remarks that cannot be written. Otherwise the interpreter would end with status 120."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+
+
+def _discard(stream: TextIO) -> None:
+    """Sends the rest of a stream to the null device.
 
     The interpreter flushes it at its end. That would print a failure, or wait forever for a full pipe that is not read.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 __all__ = ["remark"]
 
 
 def remark(message: str) -> None:
-    """Writes one line at once: other threads write log lines there."""
-    sys.stderr.write(f"kafka-remote: {message}\n")
+    """Writes one line at once: other threads write log lines there. A remark that nobody can read changes nothing else."""
+    with suppress(OSError):
+        sys.stderr.write(f"kafka-remote: {message}\n")

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
@@ -49,25 +50,42 @@ def serve(
 ) -> Mapping[str, int]:
     """Runs a shim until ``reloads`` returns False, then drains it. Returns its counters. True reads the settings again.
 
-    ``say`` gets the addresses as sentences. With JSON as ``output`` they also go to standard output, as ``{"started": …}``.
+    ``say`` gets the addresses and, at the end, the counters as sentences; a log in JSON gets them instead, so that it has no
+    other lines. With JSON as ``output`` the addresses also go to standard output, as ``{"started": …}``.
 
-    Raises ConfigurationError for the first settings, and OSError. Later invalid settings change nothing, and one line of
-    the log says why.
+    Raises ConfigurationError for the first settings, and for addresses that cannot be used. Later invalid settings change
+    nothing, and one line of the log says why.
     """
     config = read()
-    with _logs(config), Shim(config) as shim, HealthLog(shim.health, shim.wait_ready):
-        say(f"clients connect to {shim.bootstrap_servers}")
+    tell = partial(_LOG.info, "%s") if config.log_format == LogFormat.JSON else say
+    with _logs(config), _started(config) as shim, HealthLog(shim.health, shim.wait_ready):
+        tell(f"clients connect to {shim.bootstrap_servers}")
         if shim.origin_url is not None:
-            say(f"segments are served at {shim.origin_url}")
+            tell(f"segments are served at {shim.origin_url}")
         if shim.management_url is not None:
-            say(f"management pages are at {shim.management_url}")
+            tell(f"management pages are at {shim.management_url}")
         if output is OutputFormat.JSON:
             show_json({"started": {name: getattr(shim, name) for name in _ADDRESSES}})
         while reloads():
             _reload(shim, read)
-        say("stopping after requests in progress are answered")
+        tell("stopping after requests in progress are answered")
         shim.drain()
-        return shim.metrics()
+        counters = shim.metrics()
+        tell(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
+        return counters
+
+
+@contextmanager
+def _started(config: ShimConfig) -> Iterator[Shim]:
+    shim = Shim(config)
+    try:
+        shim.start()
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen: {error.strerror}") from None
+    try:
+        yield shim
+    finally:
+        shim.stop()
 
 
 @contextmanager
@@ -174,10 +192,6 @@ def _shim(
     if check:
         raise typer.Exit(0 if _show_check(read(), output) else 1)
     with stop_signals() as signals:
-        try:
-            counters = serve(read, remark, lambda: signals.get() == signal.SIGHUP, output)
-        except OSError as error:
-            raise ConfigurationError(f"cannot listen: {error.strerror}") from None
-        remark(", ".join(f"{name} {count}" for name, count in sorted(counters.items())))
+        counters = serve(read, remark, lambda: signals.get() == signal.SIGHUP, output)
         if output is OutputFormat.JSON:
             show_json({"stopped": counters})

@@ -91,6 +91,19 @@ def test_a_full_disk_below_the_output_is_one_line_of_error(arguments: list[str])
     )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["verify", *_DUMP[1:3]], 0), ([*_DUMP, "--count", "3"], 0), (["ls", "--store", "file:///none"], 2)],
+)
+def test_a_full_disk_below_the_error_stream_changes_nothing(arguments: list[str], status: int) -> None:
+    expected = subprocess.run([*_MODULE, *arguments], capture_output=True, check=False, timeout=60)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*_MODULE, *arguments], stdout=subprocess.PIPE, stderr=full, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout)
+    assert done.returncode == status
+
+
 def _with_closed(streams: str, arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """Runs the command without these streams, as a shell does with ``>&-``."""
     script = f'exec "$0" "$@" {streams}'

@@ -100,6 +100,43 @@ def test_serves_until_it_is_stopped(tmp_path: Path, tls: bool) -> None:
     assert f"connections {stopped['connections']}" in last
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_below_the_log_stops_no_shim(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim", "--output", "json"]
+    command += ["--bootstrap-servers", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--store", tmp_path.as_uri()]
+    with (
+        Path("/dev/full").open("wb") as full,
+        process_group(command, stdout=subprocess.PIPE, stderr=full, text=True) as process,
+    ):
+        assert process.stdout is not None
+        assert "started" in json.loads(process.stdout.readline())
+        os.kill(process.pid, signal.SIGHUP)
+        os.kill(process.pid, signal.SIGTERM)
+        assert "stopped" in json.loads(process.stdout.read())
+        assert process.wait(30) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_below_the_output_is_not_an_address_in_use(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from kafka_remote_client.cli.main import run; run()", "shim", "--output", "json"]
+    command += ["--bootstrap-servers", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--store", tmp_path.as_uri()]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.stderr.splitlines()[-1] == "kafka-remote: standard output cannot be written: No space left on device"
+    assert done.returncode == 1
+
+
+def test_lines_of_a_json_log_are_all_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream := io.StringIO())
+    config = ShimConfig("127.0.0.1:1", log_format="json", management_listen="127.0.0.1:0")
+    serve(lambda: config, remark, lambda: False, OutputFormat.TEXT)
+    messages = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+    assert any(message.startswith("clients connect to 127.0.0.1:") for message in messages)
+    assert any(message.startswith("management pages are at http://127.0.0.1:") for message in messages)
+    assert "stopping after requests in progress are answered" in messages
+    assert messages[-1].startswith("aborted_probes 0, ")
+
+
 def reloaded(monkeypatch: pytest.MonkeyPatch, then: ShimConfig | Exception) -> list[str]:
     """Returns the lines about settings of a shim that reads ``then`` at its one reload."""
     stream = io.StringIO()
