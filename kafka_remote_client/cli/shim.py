@@ -27,6 +27,7 @@ from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.shim.checks import check_shim
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.descriptor_limit import allow_connections
 from kafka_remote_client.shim.health_log import HealthLog
 from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS, ShimSetting
@@ -78,6 +79,7 @@ def serve(
 @contextmanager
 def _started(config: ShimConfig) -> Iterator[Shim]:
     shim = Shim(config)
+    allow_connections(config.max_connections)
     try:
         shim.start()
     except OSError as error:
@@ -99,12 +101,14 @@ def _logs(config: ShimConfig) -> Iterator[None]:
 
 def _reload(shim: Shim, read: Callable[[], ShimConfig]) -> None:
     try:
-        kept = shim.reload(read())
+        config = read()
+        kept = shim.reload(config)
     except ConfigurationError as error:
         _LOG.warning("settings not reloaded: %s", error)
     except Exception as error:  # noqa: BLE001 - a plugin may raise anything, its text may hold a secret, and the shim goes on
         _LOG.warning("settings not reloaded: unexpected %s", type(error).__name__)
     else:
+        allow_connections(config.max_connections)
         if kept:
             _LOG.info("settings reloaded; these need a restart: %s", ", ".join(kept))
         else:
