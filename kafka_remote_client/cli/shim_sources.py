@@ -95,7 +95,8 @@ def _named(name: str, value: Any, where: str, read: Callable[[ShimSetting, Any, 
         return name, read(setting, value, where)
     secret = SHIM_SETTINGS.get(name.removesuffix(_FILE_SUFFIX))
     if secret is None or not secret.secret or not isinstance(value, str):
-        raise ConfigurationError(f"{where}: unknown setting")
+        close = arguments.closest(name, SHIM_SETTINGS)
+        raise ConfigurationError(f"{where}: unknown setting{f'; did you mean {close}?' if close else ''}")
     return secret.name, _secret_from(secret, value)
 
 

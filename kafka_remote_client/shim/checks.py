@@ -92,13 +92,15 @@ def check_metadata_topic(config: ShimConfig) -> str | None:
             {"log_level": 0, **config.follower_settings, "group.id": _CLIENT_ID, "allow.auto.create.topics": False}
         )
     except KafkaException as error:
-        raise ConfigurationError(f"metadata_consumer: {error}") from None
+        raise ConfigurationError(f"metadata_consumer: {error.args[0].str()}") from None
     try:
         topic = consumer.list_topics(config.metadata_topic, timeout=config.connect_timeout).topics[config.metadata_topic]
     except KafkaException as error:
-        return f"{config.metadata_topic} cannot be read: {error}"
+        return f"the metadata topic {config.metadata_topic} cannot be read: {error.args[0].str()}"
     finally:
         consumer.close()
-    if topic.error is not None or not topic.partitions:
-        return f"{config.metadata_topic} cannot be read: {topic.error or 'it has no partitions'}"
+    if topic.error is not None:
+        return f"the metadata topic {config.metadata_topic} cannot be read: {topic.error.str()}"
+    if not topic.partitions:
+        return f"the metadata topic {config.metadata_topic} has no partitions"
     return None

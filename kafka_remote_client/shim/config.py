@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, TypeAlias
 
 import attrs
@@ -21,7 +23,7 @@ Address: TypeAlias = tuple[str, int]
 _MAX_PORT = 65_535
 _MAX_NODE_ID = 2**31 - 1
 _MIN_SIGNING_KEY = 16
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - looked for, not bound
+_HOST = re.compile(r"[^\s/:@\[\],]+")
 
 
 def parse_address(text: str) -> Address:
@@ -67,8 +69,12 @@ def _node_ids(_config: object, _attribute: object, value: tuple[int, ...]) -> No
         raise ConfigurationError(f"node_ids must name each node once, not {', '.join(map(str, value))}")
 
 
-def _addresses(_config: object, _attribute: object, value: str) -> None:
-    parse_addresses(value)
+def _addresses(_config: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    _named(attribute, parse_addresses, value)
+
+
+def _address(_config: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    _named(attribute, parse_address, value)
 
 
 def _signing_key(_config: object, _attribute: object, value: bytes | None) -> None:
@@ -76,9 +82,28 @@ def _signing_key(_config: object, _attribute: object, value: bytes | None) -> No
         raise ConfigurationError(f"signing_key needs at least {_MIN_SIGNING_KEY} bytes")
 
 
-def _address_if_any(_config: object, _attribute: object, value: str | None) -> None:
+def _address_if_any(_config: object, attribute: attrs.Attribute[Any], value: str | None) -> None:
     if value is not None:
-        parse_address(value)
+        _named(attribute, parse_address, value)
+
+
+def _named(attribute: attrs.Attribute[Any], parse: Callable[[str], object], value: str) -> None:
+    try:
+        parse(value)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{attribute.name}: {error}") from None
+
+
+def _host_if_any(_config: object, attribute: attrs.Attribute[Any], value: str | None) -> None:
+    if value is not None and not _HOST.fullmatch(value) and _as_ip(value) is None:
+        raise ConfigurationError(f"{attribute.name} must be a host name or an IP address without a port, not {value!r}")
+
+
+def _as_ip(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
 
 
 def _topic_policies(_config: object, _attribute: object, value: Mapping[str, object]) -> None:
@@ -112,8 +137,8 @@ class ShimConfig:
     """
 
     bootstrap_servers: str = attrs.field(validator=_addresses)
-    listen: str = _declared("listen", validator=_addresses)
-    advertised_host: str | None = _declared("advertised_host")
+    listen: str = _declared("listen", validator=_address)
+    advertised_host: str | None = _declared("advertised_host", validator=_host_if_any)
     node_port_base: int | None = _declared("node_port_base")
     node_ids: tuple[int, ...] = _declared("node_ids", validator=_node_ids)
 
@@ -124,7 +149,7 @@ class ShimConfig:
     key_prefix: str = _declared("key_prefix")
     encryption_keys: Mapping[str, str] = _declared("encryption_keys")
     allow_plaintext_data_keys: bool = _declared("allow_plaintext_data_keys")
-    origin_listen: str = _declared("origin_listen", validator=_addresses)
+    origin_listen: str = _declared("origin_listen", validator=_address)
     test_origin: bool = _declared("test_origin")
     origin_public_url: str | None = _declared("origin_public_url")
     url_ttl: float = _declared("url_ttl")
@@ -169,7 +194,8 @@ class ShimConfig:
     idle_timeout: float = _declared("idle_timeout")
 
     def __attrs_post_init__(self) -> None:
-        if self.advertised_host is None and parse_address(self.listen)[0] in _EVERY_ADDRESS:
+        listens = _as_ip(parse_address(self.listen)[0])
+        if self.advertised_host is None and listens is not None and listens.is_unspecified:
             raise ConfigurationError(
                 f"set advertised_host to the host that clients connect to: {self.listen} is a wildcard address"
             )

@@ -219,7 +219,7 @@ MISTAKES: Mapping[str, Row] = {
         "Choose a number within the bounds.",
     ),
     "the shim listens at a malformed address": Row(
-        "shim --bootstrap-servers {broker} --listen 9192 --store {tier}", "not host:port: '9192'", "Write host:port."
+        "shim --bootstrap-servers {broker} --listen 9192 --store {tier}", "listen: not host:port: '9192'", "Write host:port."
     ),
 }
 """By what is wrong."""

@@ -102,7 +102,7 @@ def test_a_secret_in_a_flag_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("url_tll = 1", "url_tll: unknown setting"),
+        ("url_tll = 1", "url_tll: unknown setting; did you mean url_ttl?"),
         ('url_ttl_file = "x"', "url_ttl_file: unknown setting"),
         ("signing_key_file = 1", "signing_key_file: unknown setting"),
         ('url_ttl = "1"', "url_ttl must be a number of seconds between 1 and 900, such as"),
@@ -127,7 +127,7 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("URL_TLL", "1", "URL_TLL: unknown setting"),
+        ("URL_TLL", "1", "URL_TLL: unknown setting; did you mean url_ttl?"),
         ("URL_TTL", "canary", "URL_TTL must be a number of seconds between 1 and 900, such as"),
         ("NODE_IDS", "1,canary", "NODE_IDS must be a list of whole numbers"),
         ("ORIGIN_HTTPS", "canary", "ORIGIN_HTTPS must be true or false"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from kafka_remote_fetchers.directory_store import DirectoryStore
 
 from kafka_remote_client.clock import SystemClock
@@ -88,7 +88,7 @@ def test_each_finding_is_reported(tmp_path: Path) -> None:
     broker, store, topic = check_shim(config, SystemClock())
     assert broker.startswith("no broker answers")
     assert store == "the store holds objects, but none of the first 1 has a name of the layout local-tiered-storage"
-    assert topic.startswith("__remote_log_metadata cannot be read: ")
+    assert topic.startswith("the metadata topic __remote_log_metadata cannot be read: ")
 
 
 def test_a_store_that_cannot_be_listed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_the_check_creates_no_metadata_topic(monkeypatch: pytest.MonkeyPatch) ->
     class Refused:
         def __init__(self, settings: dict[str, object]) -> None:
             assert settings["allow.auto.create.topics"] is False
-            raise KafkaException("made")
+            raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "made"))
 
     monkeypatch.setattr(checks, "Consumer", Refused)
     with pytest.raises(ConfigurationError, match="made"):

@@ -114,3 +114,34 @@ def test_a_node_id_that_is_given_twice_is_refused() -> None:
 def test_a_node_id_that_no_broker_can_have_is_refused(node_id: Any) -> None:
     with pytest.raises(ConfigurationError, match="node_ids"):
         ShimConfig("broker:1", node_ids=(1, node_id))
+
+
+@pytest.mark.parametrize("name", ["bootstrap_servers", "listen", "origin_listen", "management_listen"])
+def test_a_malformed_address_is_named(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name}: not host:port: 'here'$"):
+        ShimConfig(**{"bootstrap_servers": "broker:9092", name: "here"})
+
+
+@pytest.mark.parametrize("name", ["listen", "origin_listen", "management_listen"])
+def test_a_listener_has_one_address(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name}: not host:port: "):
+        ShimConfig("broker:9092", **{name: "127.0.0.1:1,127.0.0.1:2"})
+
+
+@pytest.mark.parametrize("host", ["", " ", "shim.example:9192", "http://shim.example", "a b", "[::1]", "a,b"])
+def test_refuses_an_advertised_host_that_clients_cannot_use(host: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^advertised_host must be a host name or an IP address without a port, not "):
+        ShimConfig("broker:9092", listen="0.0.0.0:9092", advertised_host=host)
+
+
+@pytest.mark.parametrize(
+    "host", ["shim", "shim-1.example", "shim_1", "192.0.2.1", "2001:db8::1", "fe80::1%eth0", "shim.example."]
+)
+def test_takes_names_and_addresses_as_advertised_host(host: str) -> None:
+    assert ShimConfig("broker:9092", listen="0.0.0.0:9092", advertised_host=host).advertised_host == host
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:1", "[::]:1", "[0::0]:1"])
+def test_a_wildcard_address_needs_an_advertised_host(listen: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^set advertised_host"):
+        ShimConfig("broker:9092", listen=listen)
