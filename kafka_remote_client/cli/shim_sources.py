@@ -67,8 +67,9 @@ def _added(name: str, earlier: Mapping[str, Any], later: Mapping[str, Any]) -> d
 
 def read_config_file(path: str) -> dict[str, Any]:
     """The settings of a TOML file. Raises ConfigurationError, which shows no value."""
+    text = read_text(path)
     try:
-        given = parse_toml(read_text(path))
+        given = parse_toml(text)
     except ValueError as error:
         raise ConfigurationError(f"{path} is not TOML: {error}") from None
     return dict(_named(name, value, f"{path}: {name}", _of_toml) for name, value in given.items())
