@@ -39,6 +39,7 @@ from kafka_remote_client.shim.dialing import dial
 from kafka_remote_client.shim.handshake import Handshake
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.loop_turns import LoopTurns
+from kafka_remote_client.shim.peer_log import PeerLog
 from kafka_remote_client.shim.request_pipeline import ClaimedRequest, Hold, RequestPipeline
 from kafka_remote_client.shim.write_progress import WriteProgress
 from kafka_remote_client.wire import Buffer
@@ -84,6 +85,7 @@ class ConnectionContext:
     clock: Clock
     buffers: BufferBudget
     turns: LoopTurns
+    peer_log: PeerLog
     listener_tls: ssl.SSLContext | None = None
     broker_tls: ssl.SSLContext | None = None
 
@@ -301,10 +303,10 @@ class ClientConnection(asyncio.Protocol):
         try:
             take(data)
         except ProtocolError as error:
-            _LOG.info("closing the connection of %s: %s", self.peer, error)
+            self._context.peer_log.closing(self.peer, "protocol", error)
             self.drop("protocol")
         except OSError as error:
-            _LOG.warning("closing the connection of %s: a listener cannot be bound: %s", self.peer, error)
+            self._context.peer_log.closing(self.peer, "listener", f"a listener cannot be bound: {error}", logging.WARNING)
             self.drop("error")
         else:
             if self._pipeline.frames != self._frames:
@@ -363,7 +365,7 @@ class ClientConnection(asyncio.Protocol):
             self._start(self._secure(handshake, transport), measured=False)
 
     def _failed(self, why: object) -> None:
-        _LOG.info("closing the connection of %s: the TLS handshake failed: %s", self.peer, why)
+        self._context.peer_log.closing(self.peer, "tls", f"the TLS handshake failed: {why}")
         self.drop("tls")
 
     async def _secure(self, handshake: Handshake, transport: asyncio.Transport) -> None:
@@ -384,7 +386,7 @@ class ClientConnection(asyncio.Protocol):
 
     async def _connect(self) -> None:
         context, tls = self._context, self._context.broker_tls
-        self.upstream = await dial(self._broker, self.node_id, context.listeners, context.config, tls)
+        self.upstream = await dial(self._broker, self.node_id, context.listeners, context.config, tls, context.peer_log)
         if self.upstream is None:
             self.drop("upstream")
             return
@@ -409,7 +411,7 @@ class ClientConnection(asyncio.Protocol):
             known = attrs.evolve(claim.request, secure=secure, client=client, principal=self._principal(), connection=id(self))
             result = await self._context.strategy.answer(known, partial(self._ask, claim))
         except DirectFetchError as error:
-            _LOG.info("closing the connection of %s: %s", self.peer, error)
+            self._context.peer_log.closing(self.peer, "request", error)
             self.drop("protocol")
         except Exception:  # noqa: BLE001 - one client's request must not end all others; it is logged with its trace
             _LOG.exception("a request of %s cannot be answered", self.peer)

@@ -9,14 +9,18 @@ import ssl
 from kafka_remote_client.shim.bootstrap_servers import with_patience
 from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.listeners import Listeners
+from kafka_remote_client.shim.peer_log import PeerLog
 
 __all__ = ["dial"]
 
-_LOG = logging.getLogger(__name__)
-
 
 async def dial(
-    protocol: asyncio.Protocol, node_id: int, listeners: Listeners, config: ShimConfig, tls: ssl.SSLContext | None
+    protocol: asyncio.Protocol,
+    node_id: int,
+    listeners: Listeners,
+    config: ShimConfig,
+    tls: ssl.SSLContext | None,
+    peer_log: PeerLog,
 ) -> Address | None:
     """Connects ``protocol`` and returns the address. ``None`` if no address of the listener answers; the log says why."""
     loop = asyncio.get_running_loop()
@@ -27,7 +31,8 @@ async def dial(
         except (OSError, UnicodeError, OverflowError) as error:  # also TimeoutError; a name or port that cannot exist
             # A TLS error does not go away by itself, and no client causes it.
             level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
-            _LOG.log(level, "broker %s:%d cannot be reached: %s", host, port, str(error) or f"no answer within {seconds:g} s")
+            broker, why = f"{host}:{port}", str(error) or f"no answer within {seconds:g} s"
+            peer_log.tell(broker, "broker", f"broker {broker} cannot be reached: {why}", level)
             listeners.servers.failed((host, port))
         else:
             return host, port

@@ -24,6 +24,7 @@ from kafka_remote_client.shim.counters import Counters
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.loop_shares import LoopShares
 from kafka_remote_client.shim.loop_turns import Client, LoopTurns
+from kafka_remote_client.shim.peer_log import PeerLog
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.tls import broker_context, limit_tls_buffers, listener_context
 
@@ -57,6 +58,7 @@ class Proxy:
         real = SystemClock()
         self._shares: LoopShares[Client] = LoopShares(config.max_loop_share_per_ip, real)
         self._turns = LoopTurns(self._rates, self._shares, counters, real)
+        self._peer_log = PeerLog(clock)
         self._emptied = asyncio.Event()
         self._stopping = False
         self._sweeping: asyncio.TimerHandle | None = None
@@ -70,6 +72,7 @@ class Proxy:
             clock,
             self._buffers,
             self._turns,
+            self._peer_log,
             listener_context(config),
             broker_context(config),
         )
@@ -157,7 +160,7 @@ class Proxy:
 
     def crowded(self) -> None:
         for connection in self._buffers.victims(self._connections, self._clock.monotonic()):
-            _LOG.warning("closing the connection of %s: max_buffered_bytes is exceeded", connection.peer)
+            self._peer_log.closing(connection.peer, "buffers", "max_buffered_bytes is exceeded", logging.WARNING)
             connection.drop("buffers")
 
     def closed(self, connection: ClientConnection) -> None:

@@ -27,6 +27,7 @@ from kafka_remote_client.shim.frames import RequestHead
 from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.loop_shares import LoopShares
 from kafka_remote_client.shim.loop_turns import Client, LoopTurns
+from kafka_remote_client.shim.peer_log import PeerLog
 from kafka_remote_client.shim.request_pipeline import Hold
 from kafka_remote_client.shim.request_rates import RequestRates
 from kafka_remote_client.shim.server import Shim
@@ -446,8 +447,7 @@ class Doorkeeper:
     def admitted(self, connection: ClientConnection) -> None:
         pass
 
-    def crowded(self) -> None:
-        pass
+    def crowded(self) -> None: ...
 
     def closed(self, connection: ClientConnection) -> None:
         self.closed_connections += 1
@@ -457,8 +457,8 @@ def unconnected(clock: ManualClock, owner: Doorkeeper, shares: LoopShares[Client
     config, counters = ShimConfig("127.0.0.1:1"), Counters()
     listeners = Listeners(config, lambda *_: None, lambda _node: None)
     turns = LoopTurns(RequestRates(None, clock), LoopShares(1.0, clock) if shares is None else shares, counters, clock)
-    context = ConnectionContext(config, listeners, Strategy(lambda *_: None), counters, clock, BufferBudget(1 << 20), turns)
-    return ClientConnection(-1, context, owner)
+    parts = listeners, Strategy(lambda *_: None), counters, clock, BufferBudget(1 << 20), turns, PeerLog(clock)
+    return ClientConnection(-1, ConnectionContext(config, *parts), owner)
 
 
 async def connected(clock: ManualClock, owner: Doorkeeper) -> tuple[ClientConnection, FakeTransport]:

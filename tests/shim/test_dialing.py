@@ -8,9 +8,11 @@ import logging
 import attrs
 import pytest
 
+from kafka_remote_client.clock import SystemClock
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.dialing import dial
 from kafka_remote_client.shim.listeners import BOOTSTRAP, Listeners
+from kafka_remote_client.shim.peer_log import PeerLog
 from kafka_remote_client.shim.tls import broker_context
 from tests.support.ports import free_ports
 from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer
@@ -32,10 +34,11 @@ def dialled(*configs: ShimConfig) -> list[tuple[str, int] | None]:
     """What a connection with each of the configurations reached; all have the listeners of the first."""
 
     async def body() -> list[tuple[str, int] | None]:
+        log = PeerLog(SystemClock())
         listeners, reached = Listeners(configs[0], lambda *_: None, lambda _: None), []
         for config in configs:
             protocol = Kept()
-            reached.append(await dial(protocol, BOOTSTRAP, listeners, config, broker_context(config)))
+            reached.append(await dial(protocol, BOOTSTRAP, listeners, config, broker_context(config), log))
             protocol.close()
         return reached
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import socket
 import struct
 import threading
@@ -344,6 +345,17 @@ def test_clients_without_a_broker_have_their_own_limit() -> None:
         last = connected.enter_context(RawClient(shim.bootstrap_servers))
         last.send(heartbeat(1))
         assert last.read()
+
+
+def test_a_peer_that_sends_no_frames_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafka_remote_client")
+    with ScriptedBroker(echo) as broker, Shim(ShimConfig(broker.address)) as shim:
+        for _ in range(20):
+            with RawClient(shim.bootstrap_servers) as client:
+                client.send(b"GET / HTTP/1.1\r\n\r\n")
+                assert client.closed()
+    lines = [line for line in caplog.messages if "closing the connection of 127.0.0.1" in line]
+    assert len(lines) == 1
 
 
 def test_an_idle_client_is_disconnected() -> None:
