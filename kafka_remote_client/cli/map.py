@@ -94,11 +94,17 @@ def _map(
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a file under another name, then renames it, so the file is whole or absent. Raises ConfigurationError."""
+    """Writes a file under another name, then renames it, so the file is whole or absent. Raises ConfigurationError.
+
+    A device or a pipe, such as /dev/stdout, is written to.
+    """
     if not path.name:
         raise ConfigurationError(f"--html: {path} is not the name of a file")
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8")
+            return
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:

@@ -31,8 +31,13 @@ class _OutputConsole(Console):
 
 
 def output_console() -> Console:
-    """Standard output for tables, without colours and markup. A pipe has no width of its own: 80 columns."""
-    return _OutputConsole(width=None if sys.stdout.isatty() else _WIDTH, soft_wrap=False, highlight=False, markup=False)
+    """Standard output for tables, without colours and markup. A pipe has no width of its own: 80 columns.
+
+    A narrower terminal breaks the lines itself. A table of its width would cut numbers.
+    """
+    console = _OutputConsole(width=None if sys.stdout.isatty() else _WIDTH, soft_wrap=False, highlight=False, markup=False)
+    console.width = max(console.width, _WIDTH)
+    return console
 
 
 def show_json(value: object) -> None:

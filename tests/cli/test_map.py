@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,18 @@ def test_page_replaces_a_file_and_leaves_no_other(
     printed(capsys, "map", "orders", "--store", cluster.directory.as_uri(), "--html", str(page))
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert list(tmp_path.iterdir()) == [page]
+
+
+def test_page_goes_into_a_pipe_and_leaves_it_a_pipe(
+    cluster: EmbeddedCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reading:
+        page = reading.submit(pipe.read_text, encoding="utf-8")
+        printed(capsys, "map", "orders", "--store", cluster.directory.as_uri(), "--html", str(pipe))
+        assert pipe.is_fifo()
+        assert page.result(60).startswith("<!DOCTYPE html>")
 
 
 def test_page_that_cannot_be_written_is_an_error(

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from kafka_remote_client.cli.main import run
+from kafka_remote_client.cli.output import output_console
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from tests.support.embedded_topics import filled_cluster
 from tests.support.golden import golden_local
@@ -274,3 +277,13 @@ def test_plan_is_text_and_json(cluster: EmbeddedCluster, capsys: pytest.CaptureF
         "assumptions",
         "prices",
     }
+
+
+def test_a_narrow_terminal_cuts_no_number(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    table = Table("start", "end", box=None)
+    table.add_row("9223372036854775806", "9223372036854775807")
+    output_console().print(table)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["9223372036854775806", "9223372036854775807"]
