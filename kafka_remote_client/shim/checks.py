@@ -22,6 +22,7 @@ from kafka_remote_client.registry import check_store_options, load_store
 from kafka_remote_client.remote_log.layout import ObjectLayout
 from kafka_remote_client.remote_log.layouts import LayoutOptions, layout_named
 from kafka_remote_client.shim.bootstrap_servers import BootstrapServers, with_patience
+from kafka_remote_client.shim.certificate_dates import certificate_dates
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.tls import broker_context, listener_context
 
@@ -37,6 +38,10 @@ _OWN_CERTIFICATE = (
 def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
     """Returns all problems with the parts that the settings name. Raises ConfigurationError for invalid settings."""
     listener_context(config)
+    dates = None if config.ssl_certificate is None else certificate_dates(config.ssl_certificate)
+    found = None if dates is None else dates.problem(clock.time_ms())
+    if found is not None:
+        yield found
     found = check_brokers(config, clock, broker_context(config), BootstrapServers(config.upstream))
     if found is not None:
         yield found

@@ -25,6 +25,7 @@ _PREFIX = "kafka_remote_shim_"
 GAUGES = frozenset(
     {
         "buffered_bytes",
+        "certificate_expiry_timestamp_seconds",
         "connections_open",
         "index_cache_bytes",
         "manifest_cache_bytes",

@@ -18,6 +18,7 @@ import attrs
 from kafka_remote_client.clock import Clock, SystemClock
 from kafka_remote_client.shim.broker_strategy import BrokerStrategy
 from kafka_remote_client.shim.buffers import BufferBudget
+from kafka_remote_client.shim.certificate_dates import CertificateDates, certificate_dates
 from kafka_remote_client.shim.client_connection import ClientConnection, ConnectionContext
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.counters import Counters
@@ -77,6 +78,9 @@ class Proxy:
             broker_context(config),
         )
 
+        self._certificate: CertificateDates | None = None
+        self._look_at_certificate()
+
     def start(self) -> None:
         """Binds the listeners. Raises ConfigurationError when an address is not available."""
         self.listeners.start()
@@ -105,11 +109,14 @@ class Proxy:
 
     def gauges(self) -> dict[str, int]:
         """A snapshot of the current numbers; from another thread it is approximate."""
-        return {"connections_open": len(self._connections), "buffered_bytes": self._buffers.held}
+        certificate = self._certificate
+        ends = {} if certificate is None else {"certificate_expiry_timestamp_seconds": int(certificate.ends.timestamp())}
+        return {"connections_open": len(self._connections), "buffered_bytes": self._buffers.held, **ends}
 
     def reload(self, context: ConnectionContext) -> None:
         """Uses new limits, deadlines and certificates for connections from now on."""
         self._config, self._context = context.config, context
+        self._look_at_certificate()
         self._buffers.limit = context.config.max_buffered_bytes
         self._rates.rate = context.config.max_request_rate_per_ip
         self._shares.limit = context.config.max_loop_share_per_ip
@@ -134,6 +141,13 @@ class Proxy:
                 await self._gone()
         except TimeoutError:
             _LOG.warning("closing %d connections: drain_timeout has passed", len(self._connections))
+
+    def _look_at_certificate(self) -> None:
+        path = self._config.ssl_certificate
+        self._certificate = None if path is None else certificate_dates(path)
+        problem = None if self._certificate is None else self._certificate.problem(self._clock.time_ms())
+        if problem is not None:
+            _LOG.warning("%s: clients that verify it cannot connect", problem)
 
     # For connections.
 

@@ -17,6 +17,7 @@ from kafka_remote_client.shim import checks
 from kafka_remote_client.shim.bootstrap_servers import BootstrapServers
 from kafka_remote_client.shim.checks import check_brokers, check_metadata_topic, check_shim
 from kafka_remote_client.shim.config import ShimConfig
+from tests.support.certificates import Authority
 from tests.support.mock_cluster import mock_cluster
 from tests.support.ports import free_ports
 from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
@@ -71,6 +72,13 @@ def test_brokers_with_tls_are_checked_over_tls() -> None:
     with ScriptedPeer(answer, certificate=CERTIFICATE) as peer:
         config = ShimConfig(f"localhost:{peer.port}", broker_settings=settings)
         assert list(check_shim(config, SystemClock())) == []
+
+
+def test_an_expired_certificate_is_reported(tmp_path: Path) -> None:
+    certificate = str(Authority().issue(expired=True).write(tmp_path / "shim.pem"))
+    with ScriptedBroker(versions) as broker:
+        (found,) = check_shim(ShimConfig(broker.address, ssl_certificate=certificate), SystemClock())
+    assert found.startswith("the listener's certificate expired at 2")
 
 
 def test_a_complete_environment_has_no_finding(tmp_path: Path) -> None:
