@@ -85,6 +85,8 @@ def shim_settings() -> str:
         "environment variables, and the fields of `ShimConfig` in Python. How a shim works: [shim.md](shim.md). Generated from",
         "`kafka_remote_client/shim/settings.py`.",
         "",
+        f"The command has no default for {', '.join(f'`{one.name}`' for one in SHIM_SETTINGS.values() if one.required)}.",
+        "",
         "| `ShimConfig` | flag | type | default | unit | bounds | what it does, and what changing it costs |",
         "|---|---|---|---|---|---|---|",
     ]

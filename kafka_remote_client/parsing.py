@@ -1,4 +1,4 @@
-"""Parses JSON and TOML of other hands. Any text at all gives a value or a ValueError, nothing else.
+"""Parses JSON and TOML that users and other systems write. Any text gives a value or a ValueError, nothing else.
 
 Python's own parsers have more errors: RecursionError for deep nesting, and a hint on sys.set_int_max_str_digits for a number of
 5,000 digits.

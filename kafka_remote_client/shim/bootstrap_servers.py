@@ -3,7 +3,7 @@
 ::
 
     servers   a, b, c            in the order of the configuration
-    a fails   b, c, a            until b fails: nobody waits for a again
+    a fails   b, c, a            until b fails: no client waits for a again
     time      b, c: admission_timeout / 6 each; a, the last one: connect_timeout
 
 A host that is switched off answers nothing at all, so only time tells that it is gone. A client has admission_timeout in total.
