@@ -9,6 +9,6 @@ __all__ = ["remark"]
 
 
 def remark(message: str) -> None:
-    """Writes one line at once: other threads write log lines there. A remark that nobody can read changes nothing else."""
+    """Writes one line at once: other threads write log lines there. One that cannot be written changes nothing else."""
     with suppress(OSError):
         sys.stderr.write(f"kafka-remote: {message}\n")

@@ -1,4 +1,4 @@
-"""When the shim's certificate begins and ends, which Python's ssl does not tell of an own certificate.
+"""The dates of the certificate that the shim shows. Python's ssl has no function for those of an own certificate.
 
 ::
 

@@ -5,8 +5,8 @@
     2 for each connection     the client's side and the broker's
     1,024                     listeners, the store, the metadata follower, checks, management
 
-A shell often begins with a soft limit of 1,024, which 500 clients use up. Then a shim accepts no connection, and cannot ask whether
-a broker answers. The hard limit usually permits what ``max_connections`` needs.
+A shell often begins with a soft limit of 1,024, which 500 clients use up. Then a shim accepts no connection, and cannot
+ask whether a broker answers. The hard limit usually permits what ``max_connections`` needs.
 
 References: getrlimit(2), RLIMIT_NOFILE.
 """
