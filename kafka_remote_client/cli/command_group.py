@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kafka_remote_client.cli.configuration import VerbOption, given_options, read_options
+from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.version import __version__
 
 __all__ = ["VERBS", "ConfigFile", "OutputClosedError", "Verb", "Verbs", "show_version", "use_configuration"]
@@ -132,6 +133,8 @@ def use_configuration(context: Any, config: str | None) -> None:
         if verb not in _OWN_CONFIGURATION
     }
     file = {} if config is None else read_options(config)
+    for verb in _OWN_CONFIGURATION & file.keys():
+        raise ConfigurationError(f"--config: {config}: {verb} has a file of its own: kafka-remote {verb} --config FILE")
     context.default_map = given_options(verbs, config, file, os.environ)
 
 

@@ -116,3 +116,11 @@ def test_the_example_of_the_page_gives_options_of_the_verbs(tmp_path: Path) -> N
     assert context.default_map["ls"] == {**shared, "output": "json"}
     assert context.default_map["map"] == {**shared, "bootstrap_servers": "localhost:9092"}
     assert "shim" not in context.default_map
+
+
+def test_a_table_of_the_shim_names_the_file_where_it_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "kafka-remote.toml"
+    file.write_text("[shim]\nurl_ttl = 60\n")
+    context = SimpleNamespace(command=typer.main.get_command(app), default_map=None)
+    with pytest.raises(ConfigurationError, match=r"shim has a file of its own: kafka-remote shim --config FILE$"):
+        use_configuration(context, str(file))
