@@ -59,16 +59,17 @@ def serve(
     """
     config = read()
     tell = partial(_LOG.info, "%s") if config.log_format == LogFormat.JSON else say
-    with _logs(config), _started(config) as shim, HealthLog(shim.health, shim.wait_ready):
-        tell(f"clients connect to {shim.bootstrap_servers}")
-        if shim.origin_url is not None:
-            tell(f"segments are served at {shim.origin_url}")
-        if shim.management_url is not None:
-            tell(f"management pages are at {shim.management_url}")
-        if output is OutputFormat.JSON:
-            show_json({"started": {name: getattr(shim, name) for name in _ADDRESSES}})
-        while reloads():
-            _reload(shim, read)
+    with _logs(config), _started(config) as shim:
+        with HealthLog(shim.health, shim.wait_ready):
+            tell(f"clients connect to {shim.bootstrap_servers}")
+            if shim.origin_url is not None:
+                tell(f"segments are served at {shim.origin_url}")
+            if shim.management_url is not None:
+                tell(f"management pages are at {shim.management_url}")
+            if output is OutputFormat.JSON:
+                show_json({"started": {name: getattr(shim, name) for name in _ADDRESSES}})
+            while reloads():
+                _reload(shim, read)
         tell("stopping after requests in progress are answered")
         shim.drain()
         counters = shim.metrics()

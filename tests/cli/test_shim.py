@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kafka_remote_client.cli.remarks import remark
 from kafka_remote_client.cli.shim import effective_settings, serve
 from kafka_remote_client.cli.shim_sources import read_config_file
 from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.shim.settings import SHIM_SETTINGS
 from tests.support.certificates import Authority
 from tests.support.mock_cluster import mock_cluster
@@ -135,6 +137,21 @@ def test_lines_of_a_json_log_are_all_json(monkeypatch: pytest.MonkeyPatch) -> No
     assert any(message.startswith("management pages are at http://127.0.0.1:") for message in messages)
     assert "stopping after requests in progress are answered" in messages
     assert messages[-1].startswith("aborted_probes 0, ")
+
+
+def test_a_stop_in_order_is_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of health would call it "not ready: the shim is stopping"."""
+    events: list[str] = []
+
+    @contextmanager
+    def watched(*_: object) -> Iterator[None]:
+        yield
+        events.append("health is no longer logged")
+
+    monkeypatch.setattr("kafka_remote_client.cli.shim.HealthLog", watched)
+    monkeypatch.setattr(Shim, "drain", lambda _shim: events.append("drains"))
+    serve(lambda: ShimConfig("127.0.0.1:1"), lambda _line: None, lambda: False, OutputFormat.TEXT)
+    assert events == ["health is no longer logged", "drains"]
 
 
 def reloaded(monkeypatch: pytest.MonkeyPatch, then: ShimConfig | Exception) -> list[str]:
