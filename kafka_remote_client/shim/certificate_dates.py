@@ -1,37 +1,16 @@
 """The dates of the certificate that the shim shows. Python's ssl has no function for those of an own certificate.
 
-::
-
-    Certificate     SEQUENCE
-      tbs           SEQUENCE
-        version     [0], may be missing
-        serial      INTEGER
-        signature   SEQUENCE
-        issuer      SEQUENCE
-        validity    SEQUENCE
-          notBefore UTCTime or GeneralizedTime
-          notAfter  UTCTime or GeneralizedTime
-
-References: RFC 5280, sections 4.1 and 4.1.2.5; X.690 (DER).
+References: RFC 5280, section 4.1.2.5.
 """
 
 from __future__ import annotations
 
-import re
-import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
 
 __all__ = ["CertificateDates", "certificate_dates"]
-
-_FIRST = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
-_VERSION, _UTC_TIME, _GENERALIZED_TIME = 0xA0, 0x17, 0x18
-_FORMS = {_UTC_TIME: "%y%m%d%H%M%SZ", _GENERALIZED_TIME: "%Y%m%d%H%M%SZ"}
-_BEFORE_VALIDITY = 3
-"""Elements between version and validity."""
-_LONG = 0x80
 
 
 @attrs.frozen
@@ -50,39 +29,19 @@ class CertificateDates:
 
 
 def certificate_dates(path: str) -> CertificateDates | None:
-    """The dates of the first certificate in a PEM file, which is the shim's own. ``None`` if they cannot be read."""
+    """The dates of the first certificate in a PEM file, which is the shim's own.
+
+    ``None`` if they cannot be read, or the package cryptography is not installed.
+    """
     try:
-        found = _FIRST.search(Path(path).read_text(encoding="ascii", errors="replace"))
-        return None if found is None else _dates(ssl.PEM_cert_to_DER_cert(found[0]))
-    except (OSError, ValueError, IndexError, KeyError):
+        from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - an extra
+    except ImportError:
         return None
-
-
-def _dates(der: bytes) -> CertificateDates:
-    at = _inside(der, _inside(der, 0))
-    if der[at] == _VERSION:
-        at = _behind(der, at)
-    for _ in range(_BEFORE_VALIDITY):
-        at = _behind(der, at)
-    begins = _inside(der, at)
-    return CertificateDates(_time(der, begins), _time(der, _behind(der, begins)))
-
-
-def _time(der: bytes, at: int) -> datetime:
-    text = der[_inside(der, at) : _behind(der, at)].decode("ascii")
-    return datetime.strptime(text, _FORMS[der[at]]).replace(tzinfo=UTC)
-
-
-def _inside(der: bytes, at: int) -> int:
-    """Where the content of the element begins."""
-    return at + 2 + (der[at + 1] & ~_LONG if der[at + 1] & _LONG else 0)
-
-
-def _behind(der: bytes, at: int) -> int:
-    """Where the element ends."""
-    begins = _inside(der, at)
-    size = int.from_bytes(der[at + 2 : begins], "big") if der[at + 1] & _LONG else der[at + 1]
-    return begins + size
+    try:
+        found = load_pem_x509_certificate(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return CertificateDates(found.not_valid_before_utc, found.not_valid_after_utc)
 
 
 def _text(time: datetime) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,6 +32,12 @@ def test_a_damaged_certificate_has_no_dates(tmp_path: Path, size: int) -> None:
     (tmp_path / "shim.pem").write_text(cut)
     assert certificate_dates(str(tmp_path / "shim.pem")) is None
     assert certificate_dates(str(tmp_path / "none.pem")) is None
+
+
+def test_there_are_no_dates_without_cryptography(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Authority().issue().write(tmp_path / "shim.pem")
+    monkeypatch.setitem(sys.modules, "cryptography.x509", None)
+    assert certificate_dates(str(path)) is None
 
 
 @pytest.mark.parametrize(
