@@ -50,19 +50,19 @@ class _Metered:
 
     _consumer: confluent_kafka.Consumer
     _closed: bool
-    _plain_batches: PlainBatches | None = None
+    _direct_plain_batches: PlainBatches | None = None
 
     @property
-    def _ours(self) -> Consumer:
+    def _direct_ours(self) -> Consumer:
         return self._consumer if isinstance(self._consumer, Consumer) else cast("Consumer", _Off())
 
     async def metrics(self) -> dict[str, float | int | dict[str, int]]:
         """As Consumer's."""
-        return self._ours.metrics()
+        return self._direct_ours.metrics()
 
     async def tier(self, message: confluent_kafka.Message) -> Tier | None:
         """As Consumer's."""
-        tier = self._ours.tier
+        tier = self._direct_ours.tier
         if self._closed:
             return tier(message)
         return cast("Tier | None", await cast("aio.AIOConsumer", self)._call(tier, message))  # noqa: SLF001 - our base class
@@ -74,13 +74,13 @@ class _Metered:
         if isinstance(self._consumer, Consumer):
             consume = self._consumer.consume_arrow
         else:
-            self._plain_batches = self._plain_batches or PlainBatches()
-            consume = partial(self._plain_batches.consume, self._consumer)
+            self._direct_plain_batches = self._direct_plain_batches or PlainBatches()
+            consume = partial(self._direct_plain_batches.consume, self._consumer)
         return await cast("aio.AIOConsumer", self)._call(consume, max_records, timeout)  # noqa: SLF001 - our base class
 
     async def set_remote_fetch(self, enabled: bool) -> None:
         """As Consumer's."""
-        self._ours.set_remote_fetch(enabled)
+        self._direct_ours.set_remote_fetch(enabled)
 
 
 def _stock_settings(conf: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class AIOConsumer(_Metered, aio.AIOConsumer):
             consumer_conf = {**consumer_conf, _PROGRESS: aio._common.wrap_callback(asyncio.get_running_loop(), callback)}  # noqa: SLF001 - upstream's own way to call a coroutine
         _begin(self, consumer_conf, max_workers, executor)
         gate = CallGate(aio._common.ReentryContext.current_id)  # noqa: SLF001 - named by upstream's gate
-        cast("Consumer", self._consumer)._enter_by(gate)  # noqa: SLF001 - a class of this package
+        cast("Consumer", self._consumer)._direct_enter_by(gate)  # noqa: SLF001 - a class of this package
 
 
 _begin = with_names(aio.AIOConsumer.__init__, confluent_kafka=SimpleNamespace(Consumer=Consumer))

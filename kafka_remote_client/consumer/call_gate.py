@@ -35,7 +35,7 @@ class Gate(Protocol):
 class Gated(Protocol):
     """An object with a gate."""
 
-    _gate: Gate
+    _direct_gate: Gate
 
 
 _G = TypeVar("_G", bound=Gated)
@@ -46,7 +46,7 @@ def gated(method: Callable[Concatenate[_G, _P], _R]) -> Callable[Concatenate[_G,
 
     @functools.wraps(method)
     def enter(self: _G, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with self._gate:
+        with self._direct_gate:
             return method(self, *args, **kwargs)
 
     return enter

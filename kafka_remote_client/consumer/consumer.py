@@ -48,7 +48,7 @@ class Consumer(confluent_kafka.Consumer):
             super().__init__(*args, **kwargs)  # raises the right error
             return
         settings = {**(args[0] if args else {}), **kwargs}
-        self._plain_batches: PlainBatches | None = None
+        self._direct_plain_batches: PlainBatches | None = None
         if any(_PART_OF_OUR_NAMES in str(name) for name in settings):
             from kafka_remote_client.config import split_config  # noqa: PLC0415 - see the module
 
@@ -72,9 +72,9 @@ class Consumer(confluent_kafka.Consumer):
         """
         from kafka_remote_client.consumer.arrow_batches import PlainBatches  # noqa: PLC0415 - pyarrow is an extra
 
-        if self._plain_batches is None:
-            self._plain_batches = PlainBatches()
-        return self._plain_batches.consume(self, max_records, timeout)
+        if self._direct_plain_batches is None:
+            self._direct_plain_batches = PlainBatches()
+        return self._direct_plain_batches.consume(self, max_records, timeout)
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
         """The metrics of docs/metrics.md as plain numbers; all zero where direct fetch is off."""
@@ -107,7 +107,7 @@ class Consumer(confluent_kafka.Consumer):
         if enabled:
             raise ConfigurationError("direct fetch cannot be enabled: it was off or unavailable when this consumer was created")
 
-    def _enter_by(self, gate: Gate) -> None:
+    def _direct_enter_by(self, gate: Gate) -> None:
         """Admits callers by another gate. With direct fetch off, confluent_kafka's own admits them."""
 
 

@@ -4,13 +4,16 @@
 has a strong reference to it:
 
 =====================  =================================================================================================
-``_assignment``        which partitions are assigned and where: assignments, rebalances, seeks, pauses (assignment.py)
-``_routing``           which tier delivers each partition, and hand-overs (routing.py, route_state.py)
-``_deliveries``        gathered records of both tiers, and their delivery (deliveries.py)
-``_commits``           committed, stored and withheld offsets (committed_offsets.py)
-``_flows``             one value for each partition, which the four share (subscription_state.py, partition_flow.py)
-``_engine``            readers, threads and connections of direct reads (the package ``fetch``)
+``_direct_assignment``  which partitions are assigned and where: assignments, rebalances, seeks, pauses (assignment.py)
+``_direct_routing``     which tier delivers each partition, and hand-overs (routing.py, route_state.py)
+``_direct_deliveries``  gathered records of both tiers, and their delivery (deliveries.py)
+``_direct_commits``     committed, stored and withheld offsets (committed_offsets.py)
+``_direct_flows``       one value for each partition, which the four share (subscription_state.py, partition_flow.py)
+``_direct_engine``      readers, threads and connections of direct reads (the package ``fetch``)
 =====================  =================================================================================================
+
+An application's subclass may have any attributes and methods, as one of confluent_kafka's class. So all names here that are
+neither confluent_kafka's nor in docs/consumer.md begin with ``_direct_``, and no method here calls one by a public name.
 
 ``enable.auto.offset.store`` is always false inside, because librdkafka rejects ``store_offsets`` otherwise; if the
 application left it on, offsets are stored when records are delivered.
@@ -24,8 +27,9 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import confluent_kafka
 from confluent_kafka import Message, TopicPartition
 
 from kafka_remote_client.clock import Clock, SystemClock
@@ -70,6 +74,8 @@ def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mappin
 
     Raises ConfigurationError for a missing fetcher or one that rejects its settings, and confluent_kafka's errors.
     """
+    if isinstance(consumer, DirectConsumer) and _is_open(consumer):
+        return False  # confluent_kafka refuses to construct it again
     if not class_choice.allowed():
         return False
     clock = SystemClock()
@@ -79,9 +85,10 @@ def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mappin
     engine = build_engine(remote, connections, clock, metrics)
     if engine is None:
         return False
+    class_choice.lead_to_direct(Consumer, vars(DirectConsumer))
     direct = class_choice.become(consumer, class_choice.completed(type(consumer), Consumer, DirectConsumer))
     try:
-        super(Consumer, direct).__init__(direct._compose(engine, remote, watched, connections, clock, metrics))  # noqa: SLF001 - a part of the constructor
+        super(Consumer, direct).__init__(direct._direct_compose(engine, remote, watched, connections, clock, metrics))  # noqa: SLF001 - a part of the constructor
     except BaseException:
         engine.close()
         raise
@@ -89,10 +96,18 @@ def begin_direct(consumer: Consumer, remote: RemoteFetchConfig, settings: Mappin
     return True
 
 
+def _is_open(consumer: Consumer) -> bool:
+    try:
+        confluent_kafka.Consumer.assignment(consumer)
+    except RuntimeError:
+        return False
+    return True
+
+
 class DirectConsumer(Consumer):
     """What ``Consumer(config)`` becomes when ``fetch.remote.enabled`` is true. See the module."""
 
-    def _compose(
+    def _direct_compose(
         self,
         engine: FetchEngine,
         remote: RemoteFetchConfig,
@@ -108,77 +123,84 @@ class DirectConsumer(Consumer):
         behaviour = InnerBehaviour.of(settings)
         stores = behaviour.stores_offsets
         inner = InnerConsumer.behind(self, DirectConsumer)
-        self._gate: Gate = threading.RLock()
-        self._serves = False  # whether a call runs that may serve callbacks
-        self._engine = engine
-        self._settings = connections
-        self._metrics = metrics
-        self._flows = flows = SubscriptionState()
+        self._direct_gate: Gate = threading.RLock()
+        self._direct_serves = False  # whether a call runs that may serve callbacks
+        self._direct_engine = engine
+        self._direct_settings = connections
+        self._direct_metrics = metrics
+        self._direct_flows = flows = SubscriptionState()
         tiers = TierLogs()
-        self._commits = CommittedOffsets(inner, flows, clock, stores=stores is True, commits=behaviour.commits)
-        self._routing = Routing(inner, engine, flows, self._commits, remote, behaviour, clock, metrics)
-        shared = flows, tiers, self._routing, self._commits
-        self._deliveries = Deliveries(inner, engine, *shared, remote, behaviour, clock)
-        self._delivery_queue = self._deliveries.queue
-        self._assignment = Assignment(inner, *shared, self._deliveries, behaviour.incremental)
+        self._direct_commits = CommittedOffsets(inner, flows, clock, stores=stores is True, commits=behaviour.commits)
+        self._direct_routing = Routing(inner, engine, flows, self._direct_commits, remote, behaviour, clock, metrics)
+        shared = flows, tiers, self._direct_routing, self._direct_commits
+        self._direct_deliveries = Deliveries(inner, engine, *shared, remote, behaviour, clock)
+        self._direct_delivery_queue = self._direct_deliveries.queue
+        self._direct_assignment = Assignment(inner, *shared, self._direct_deliveries, behaviour.incremental)
         complete = partial(complete_statistics, flows=flows, isolation_level=behaviour.isolation_level)
-        started = self._deliveries.held.wrap(with_metrics_in_statistics(settings, self, complete))
+        started = self._direct_deliveries.held.wrap(
+            with_metrics_in_statistics(settings, self, DirectConsumer.metrics, complete)
+        )
         return started if stores is None else {**started, "enable.auto.offset.store": False}
 
     # -- added methods ------------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, float | int | dict[str, int]]:
-        self._metrics.set_total("broker-fetch-records-total", self._deliveries.broker_records)
-        return self._metrics.snapshot() | partition_metrics(self._flows)
+        self._direct_metrics.set_total("broker-fetch-records-total", self._direct_deliveries.broker_records)
+        return self._direct_metrics.snapshot() | partition_metrics(self._direct_flows)
 
     def tier(self, message: Message) -> Tier | None:
-        return self._deliveries.tier(message, partial(DirectConsumer.position, self))
+        return self._direct_deliveries.tier(message, partial(DirectConsumer.position, self))
 
     def set_remote_fetch(self, enabled: bool) -> None:
-        self._deliveries.switch(enabled)
+        self._direct_deliveries.switch(enabled)
 
-    def _enter_by(self, gate: Gate) -> None:
-        self._gate = gate
+    @classmethod
+    def _direct_method(cls, name: str) -> Callable[..., Any]:
+        """The method for ``Consumer.name(self)`` in an application's subclass."""
+        return cast("Callable[..., Any]", vars(DirectConsumer)[name])
+
+    def _direct_enter_by(self, gate: Gate) -> None:
+        self._direct_gate = gate
 
     # -- calls that deliver ------------------------------------------------------------------------------------------------
 
-    poll = instrumented(Consumer, "poll", slice_poll("_delivery_queue", "_poll_slowly"))
+    poll = instrumented(Consumer, "poll", slice_poll("_direct_delivery_queue", "_direct_poll"))
 
-    def _poll_slowly(self, timeout: float) -> Message | None:
-        with self._gate:
-            return self._deliver(partial(self._deliveries.poll, timeout), None)
+    def _direct_poll(self, timeout: float) -> Message | None:
+        with self._direct_gate:
+            return self._direct_deliver(partial(self._direct_deliveries.poll, timeout), None)
 
-    def _deliver(self, call: Callable[[], _T], nothing: _T) -> _T:
+    def _direct_deliver(self, call: Callable[[], _T], nothing: _T) -> _T:
         """Returns what ``call`` delivers. If a callback in it has called close(), it closes, and returns ``nothing``."""
-        held, inside = self._deliveries.held, self._serves
+        held, inside = self._direct_deliveries.held, self._direct_serves
         if held.closes:
             raise RuntimeError("Consumer closed")
-        self._serves = True
+        self._direct_serves = True
         try:
             return call()
         except ClosedInCallback:
             return nothing
         finally:
-            self._serves = inside
-            if self._deliveries.held.closes and not inside:  # not ``held``: for mypy that cannot change after the check above
-                self.close()
+            self._direct_serves = inside
+            if self._direct_deliveries.held.closes and not inside:  # not ``held``: for mypy that cannot change above
+                DirectConsumer.close(self)
 
     @partial(instrumented, Consumer, "consume")
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """As confluent_kafka's: waits for ``num_messages`` until ``timeout`` seconds are over."""
-        with self._gate:
+        with self._direct_gate:
             wanted, patience = number(num_messages), seconds(timeout)
             if 0 < wanted <= _MOST_MESSAGES:
-                return self._deliver(partial(self._deliveries.consume, wanted, patience), [])
+                return self._direct_deliver(partial(self._direct_deliveries.consume, wanted, patience), [])
             return super().consume(wanted, 0)
 
     def consume_arrow(self, max_records: int = 1, timeout: float = -1) -> pa.Table:
         from kafka_remote_client.consumer.arrow_batches import table_of  # noqa: PLC0415 - pyarrow is an extra
 
-        with self._gate:
+        with self._direct_gate:
             wanted, patience = number(max_records), seconds(timeout)
             if 0 < wanted <= _MOST_MESSAGES:
-                return table_of(self._deliver(partial(self._deliveries.consume_runs, wanted, patience), []))
+                return table_of(self._direct_deliver(partial(self._direct_deliveries.consume_runs, wanted, patience), []))
             return table_of(super().consume(wanted, 0))
 
     # -- subscription and assignment ---------------------------------------------------------------------------------------
@@ -194,68 +216,68 @@ class DirectConsumer(Consumer):
         for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
             if callback is not None and not callable(callback):
                 raise TypeError(f"{name} expects a callable")
-        was_in_group, self._assignment.in_group = self._assignment.in_group, True
+        was_in_group, self._direct_assignment.in_group = self._direct_assignment.in_group, True
         try:
             super().subscribe(
                 topics,
-                on_assign=self._assignment.assigning(on_assign),
-                on_revoke=self._assignment.revoking(on_revoke),
-                on_lost=self._assignment.revoking(on_lost or on_revoke, lost=True),
+                on_assign=self._direct_assignment.assigning(on_assign),
+                on_revoke=self._direct_assignment.revoking(on_revoke),
+                on_lost=self._direct_assignment.revoking(on_lost or on_revoke, lost=True),
             )
         except BaseException:
-            self._assignment.in_group = was_in_group
+            self._direct_assignment.in_group = was_in_group
             raise
-        self._deliveries.serve_first()
+        self._direct_deliveries.serve_first()
 
     def unsubscribe(self) -> None:
         """As confluent_kafka's; the next call that delivers revokes the partitions before it returns a record."""
         super().unsubscribe()
-        self._assignment.in_group = False
-        self._deliveries.serve_first()
+        self._direct_assignment.in_group = False
+        self._direct_deliveries.serve_first()
 
     @gated
     def assign(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.assign(partitions)
+        self._direct_assignment.assign(partitions)
 
     @gated
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.incremental_assign(partitions)
+        self._direct_assignment.incremental_assign(partitions)
 
     @gated
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.incremental_unassign(partitions)
+        self._direct_assignment.incremental_unassign(partitions)
 
     @gated
     def unassign(self) -> None:
-        self._assignment.unassign()
+        self._direct_assignment.unassign()
 
     @gated
     def assignment(self) -> list[TopicPartition]:
-        return self._assignment.assigned()
+        return self._direct_assignment.assigned()
 
     # -- position and flow control -----------------------------------------------------------------------------------------
 
     @gated
     def seek(self, partition: TopicPartition) -> None:
-        self._assignment.seek(partition)
+        self._direct_assignment.seek(partition)
 
     @gated
     def pause(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.pause(partitions)
+        self._direct_assignment.pause(partitions)
 
     @gated
     def resume(self, partitions: list[TopicPartition]) -> None:
-        self._assignment.resume(partitions)
+        self._direct_assignment.resume(partitions)
 
     def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        with self._gate:
-            return self._deliveries.position(super().position(partitions))
+        with self._direct_gate:
+            return self._direct_deliveries.position(super().position(partitions))
 
     @gated
     def get_watermark_offsets(self, partition: TopicPartition, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """As confluent_kafka's; for a partition that is read directly the cached ones are the last known ones."""
         cached = kwargs.get("cached", args[1] if len(args) > 1 else False)
-        flow = self._flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
+        flow = self._direct_flows.get(partition.topic, partition.partition) if isinstance(partition, TopicPartition) else None
         if cached and flow is not None and flow.route is Route.REMOTE and flow.bounds.log_start != UNKNOWN_OFFSET:
             return flow.bounds.log_start, flow.bounds.high_watermark
         return super().get_watermark_offsets(partition, *args, **kwargs)
@@ -265,51 +287,51 @@ class DirectConsumer(Consumer):
     @partial(instrumented, Consumer, "commit")
     @gated
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        return self._deliveries.commit(args, kwargs)
+        return self._direct_deliveries.commit(args, kwargs)
 
     @gated
     def store_offsets(self, *args: Any, **kwargs: Any) -> None:
         """As confluent_kafka's: an error while ``enable.auto.offset.store`` is on, unless there are no arguments."""
-        self._commits.store_offsets(args, kwargs)
+        self._direct_commits.store_offsets(args, kwargs)
 
     @gated
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """As confluent_kafka's; connections for location requests use them from their next authentication on."""
         super().set_sasl_credentials(username, password)
-        self._settings |= {"sasl.username": username, "sasl.password": password}
+        self._direct_settings |= {"sasl.username": username, "sasl.password": password}
 
     def close(self) -> None:
         """As confluent_kafka's; then it stops direct fetch. A waiting call of another thread ends first.
 
         In a callback it returns at once, and the call that runs the callback closes at its end.
         """
-        self._deliveries.closing = True
-        with self._gate:
-            if self._serves:
-                self._deliveries.held.closes = True
+        self._direct_deliveries.closing = True
+        with self._direct_gate:
+            if self._direct_serves:
+                self._direct_deliveries.held.closes = True
                 return
-            self._deliveries.held.closes = False
-            self._delivery_queue.store()
-            self._serves = True
+            self._direct_deliveries.held.closes = False
+            self._direct_delivery_queue.store()
+            self._direct_serves = True
             try:
-                self._close_inner()
+                self._direct_close()
             finally:
-                self._serves = self._deliveries.held.closes = False
-                self._deliveries.forget(flow.key for flow in self._flows)
-                self._deliveries.close()
-                self._engine.close()
+                self._direct_serves = self._direct_deliveries.held.closes = False
+                self._direct_deliveries.forget(flow.key for flow in self._direct_flows)
+                self._direct_deliveries.close()
+                self._direct_engine.close()
 
-    def _close_inner(self) -> None:
+    def _direct_close(self) -> None:
         try:
-            self._deliveries.before_close()
-            if not self._assignment.in_group:
-                self._commits.give_up(self._flows)
+            self._direct_deliveries.before_close()
+            if not self._direct_assignment.in_group:
+                self._direct_commits.give_up(self._direct_flows)
         finally:
             super().close()
-        self._deliveries.held.closes = False
-        self._deliveries.held.finish()
+        self._direct_deliveries.held.closes = False
+        self._direct_deliveries.held.finish()
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc_value: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        DirectConsumer.close(self)

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import confluent_kafka
 
-from kafka_remote_client.consumer.class_choice import become
+from kafka_remote_client.consumer.class_choice import become, derived
 from kafka_remote_client.errors import ForkedConsumerError
 
 __all__ = ["refuse_after_fork"]
@@ -47,15 +47,23 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 class _Refusing:
     """Base before a consumer's own class. The end of a ``with`` block does not raise, to show the block's own error."""
 
+    def __init_subclass__(cls) -> None:
+        """Does nothing, in place of the application's own."""
+
     def __exit__(self, *_: object) -> None:
         """Does nothing."""
+
+    @staticmethod
+    def _direct_method(_: str) -> Callable[..., NoReturn]:
+        """For ``Consumer.name(self)`` in an application's method."""
+        return _refuse
 
 
 def _refusing(cls: type[Any]) -> type[Any]:
     """Returns a subclass of ``cls`` whose public methods all raise, except those that the application added."""
     methods = {name for base in cls.__mro__ if base.__module__.partition(".")[0] in _UPSTREAM_AND_OURS for name in vars(base)}
     refused = dict.fromkeys([name for name in methods if not name.startswith("_")] + ["__enter__"], _refuse)
-    return type(cls.__name__, (_Refusing, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__, **refused})
+    return derived(cls, (_Refusing, cls), {"__module__": cls.__module__, "__doc__": cls.__doc__, **refused})
 
 
 os.register_at_fork(after_in_child=_refuse_all)

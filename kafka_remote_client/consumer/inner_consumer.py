@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 from confluent_kafka import Message, TopicPartition
 
+from kafka_remote_client.consumer.class_choice import inherited
 from kafka_remote_client.consumer.instrumented import uninstrumented
 
 __all__ = ["InnerConsumer"]
@@ -48,7 +49,7 @@ class InnerConsumer:
         reference = weakref.ref(consumer)
 
         def method(name: str) -> Callable[..., Any]:
-            function = uninstrumented(getattr(super(overrides, type(consumer)), name))
+            function = uninstrumented(inherited(type(consumer), overrides, name))
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 alive = reference()

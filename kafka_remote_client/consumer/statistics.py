@@ -21,24 +21,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route
-from kafka_remote_client.metrics import HasMetrics
+from kafka_remote_client.metrics import Snapshot
 from kafka_remote_client.model import UNKNOWN_OFFSET, IsolationLevel
 
 __all__ = ["STATISTICS_KEY", "complete_statistics", "partition_metrics", "with_metrics_in_statistics"]
+
+_C = TypeVar("_C")
 
 STATISTICS_KEY = "remote_fetch"
 
 
 def with_metrics_in_statistics(
-    settings: Mapping[str, object], consumer: HasMetrics, complete: Callable[[dict[str, Any]], None]
+    settings: Mapping[str, object], consumer: _C, metrics: Callable[[_C], Snapshot], complete: Callable[[dict[str, Any]], None]
 ) -> dict[str, object]:
     """Returns a consumer's settings, whose ``stats_cb``, if any, gets JSON with the metrics under ``remote_fetch``.
 
+    ``metrics`` is the consumer's method, because an application's subclass may have another one of that name.
     ``complete`` adds the values of partitions that are read directly to librdkafka's statistics. It has no reference to the
     consumer: an application that drops it without close() frees it.
     """
@@ -52,7 +55,7 @@ def with_metrics_in_statistics(
         statistics, alive = json.loads(text), weakly()
         if alive is not None:
             complete(statistics)
-            statistics[STATISTICS_KEY] = alive.metrics()
+            statistics[STATISTICS_KEY] = metrics(alive)
         return callback(json.dumps(statistics))
 
     return {**settings, "stats_cb": with_metrics}

@@ -34,8 +34,8 @@ _PAUSE = threading.Event()
 
 Case = Callable[[EmbeddedCluster], str]
 CALLS: dict[str, tuple[Callable[[Consumer], object], str]] = {
-    "poll()": (lambda consumer: consumer.poll(), "_poll_slowly"),
-    "poll(t)": (lambda consumer: consumer.poll(LONG), "_poll_slowly"),
+    "poll()": (lambda consumer: consumer.poll(), "_direct_poll"),
+    "poll(t)": (lambda consumer: consumer.poll(LONG), "_direct_poll"),
     "consume(n)": (lambda consumer: consumer.consume(5), "consume"),
     "consume(n, t)": (lambda consumer: consumer.consume(5, LONG), "consume"),
 }

@@ -210,7 +210,7 @@ def test_an_error_ends_the_batch_and_is_raised_by_the_next_call(cluster: Embedde
         assert isinstance(consumer, DirectConsumer)
         consumer.assign([at(0)])
         assert arrow_rows(consumer, 10, 10) == expected[:10]
-        deliveries = consumer._deliveries
+        deliveries = consumer._direct_deliveries
         run = None
         while run is None:
             run = deliveries._take_run(40)
@@ -245,7 +245,7 @@ def test_a_run_that_waits_behind_an_error_is_cut_or_becomes_messages(cluster: Em
         for then in (by_arrow, by_consume, by_poll):
             consumer.assign([at(0)])
             take(consumer, 1, by_arrow)
-            gather_behind_an_error(consumer._deliveries)
+            gather_behind_an_error(consumer._direct_deliveries)
             with pytest.raises(ConsumeError):
                 consumer.consume_arrow(10, 0)
             assert take(consumer, 3, by_arrow) == expected[1:4]
@@ -258,7 +258,7 @@ def test_a_seek_takes_back_an_error_and_the_run_behind_it(cluster: EmbeddedClust
         assert isinstance(consumer, DirectConsumer)
         consumer.assign([at(0)])
         take(consumer, 1, by_arrow)
-        deliveries = consumer._deliveries
+        deliveries = consumer._direct_deliveries
         gather_behind_an_error(deliveries)
         consumer.seek(at(5))
         assert (deliveries.gathered.pieces, len(deliveries.gathered)) == ([], 0)

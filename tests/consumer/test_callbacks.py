@@ -96,18 +96,18 @@ def at(offset: int, partition: int = 0) -> TopicPartition:
 
 def gather(consumer: SeamedConsumer, count: int = 0) -> int:
     """Calls poll() until records are gathered; returns how many."""
-    consumer._deliveries.settle()
-    if not consumer._deliveries.gathered.pieces:
+    consumer._direct_deliveries.settle()
+    if not consumer._direct_deliveries.gathered.pieces:
         assert consumer.poll(PATIENCE_SECONDS) is not None
-    consumer._deliveries.settle()
-    assert len(consumer._deliveries.gathered) > count
-    return len(consumer._deliveries.gathered)
+    consumer._direct_deliveries.settle()
+    assert len(consumer._direct_deliveries.gathered) > count
+    return len(consumer._direct_deliveries.gathered)
 
 
 def in_next_call(consumer: SeamedConsumer, hook: Callable[[], object]) -> None:
     """The inner consumer runs ``hook`` as a callback, as soon as the application's next call polls it."""
     consumer.during = hook
-    consumer._deliveries._serve_at = 0.0
+    consumer._direct_deliveries._serve_at = 0.0
 
 
 def position(consumer: Consumer) -> int:
@@ -138,7 +138,7 @@ def test_a_slow_application_still_polls_the_inner_consumer(consumer: SeamedConsu
     rows = take(consumer, 3, by_poll)
     for number in range(3):
         consumer.during = lambda number=number: served.append(number)
-        wait_until(lambda: consumer._delivery_queue.due, "the inner consumer to be due")
+        wait_until(lambda: consumer._direct_delivery_queue.due, "the inner consumer to be due")
         rows += take(consumer, 1, by_poll)
     assert served == [0, 1, 2]
     assert rows == expected[:6]
@@ -153,8 +153,8 @@ def test_poll_never_sleeps_in_the_inner_consumer_during_a_direct_read(
     try:
         consumer.assign([at(0)])
         waited: list[float] = []
-        wait = consumer._engine.wait
-        monkeypatch.setattr(consumer._engine, "wait", lambda seconds: (waited.append(seconds), wait(seconds))[1])
+        wait = consumer._direct_engine.wait
+        monkeypatch.setattr(consumer._direct_engine, "wait", lambda seconds: (waited.append(seconds), wait(seconds))[1])
         consumer.timeouts = []
         assert consumer.poll(0.3) is None
         assert set(consumer.timeouts) == {0}
@@ -170,7 +170,7 @@ def test_inner_poll_sleeps_as_long_as_it_may_without_a_direct_read(
 ) -> None:
     decide(consumer)
     consumer.seek(at(COUNT))
-    monkeypatch.setattr(consumer._engine, "wait", lambda seconds: pytest.fail("there is nothing to wait for"))
+    monkeypatch.setattr(consumer._direct_engine, "wait", lambda seconds: pytest.fail("there is nothing to wait for"))
     while (message := consumer.poll(PATIENCE_SECONDS)) is None or message.error() is None:
         pass
     consumer.timeouts = []
@@ -193,9 +193,9 @@ def test_records_of_the_broker_that_were_gathered_come_again_after_a_pause(
     consumer.seek(at(local_start))
     arrived = take(consumer, 1)
     batch = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
-    consumer._deliveries.gathered.add(list(batch))  # as a call leaves it in which a callback raised
+    consumer._direct_deliveries.gathered.add(list(batch))  # as a call leaves it in which a callback raised
     consumer.pause([at(0)])
-    assert consumer._deliveries.gathered.pieces == []
+    assert consumer._direct_deliveries.gathered.pieces == []
     assert position(consumer) == local_start + 1
     assert consumer.consume(5, 0.2) == []
     consumer.resume([at(0)])
@@ -238,7 +238,7 @@ def test_a_callback_may_take_records_itself(consumer: SeamedConsumer, expected: 
     rows = take(consumer, 5, outer)
     in_next_call(consumer, lambda: rows.extend(take(consumer, 3, inner)))
     if outer is by_poll:
-        consumer._deliveries.serve_first()  # otherwise nearly all calls only take the next message
+        consumer._direct_deliveries.serve_first()  # otherwise nearly all calls only take the next message
     then = take(consumer, 20, outer)
     assert rows + then == expected[:28]
     assert position(consumer) == 28
@@ -260,7 +260,7 @@ def test_a_hand_over_that_librdkafka_refuses_is_tried_again(
 ) -> None:
     consumer.refused_seeks = 1
     rows = take(consumer, COUNT - 20)
-    flow = consumer._flows.get(TOPIC, 0)
+    flow = consumer._direct_flows.get(TOPIC, 0)
     assert flow is not None
     if by_user and flow.moved and flow.route is Route.BROKER:
         consumer.pause([at(0)])
@@ -296,7 +296,7 @@ def test_a_broker_record_that_waits_is_not_in_the_position(consumer: SeamedConsu
     consumer.seek(at(local_start))
     take(consumer, 1)
     batch = confluent_kafka.Consumer.consume(consumer, 3, PATIENCE_SECONDS)
-    consumer._deliveries.gathered.add(list(batch))
+    consumer._direct_deliveries.gathered.add(list(batch))
     assert position(consumer) == local_start + 1
     take(consumer, 4)
     assert position(consumer) == local_start + 5
@@ -316,8 +316,8 @@ def test_lost_partitions_are_gone_after_the_callback_and_not_stored(consumer: Se
     assert consumer.callbacks is not None
     consumer.callbacks["on_lost"](consumer, [at(0)])
     assert seen == [("lost", 5)]
-    assert len(consumer._flows) == 0
-    assert consumer._deliveries.gathered.pieces == []
+    assert len(consumer._direct_flows) == 0
+    assert consumer._direct_deliveries.gathered.pieces == []
 
 
 def test_a_lost_callback_defaults_to_that_of_revocation(consumer: SeamedConsumer) -> None:
@@ -350,8 +350,8 @@ def test_librdkafka_looks_for_leaders_before_the_tiers_are_asked(
         pass
 
     made: Any = Noted(direct_settings(cluster))
-    ask = made._engine.watch.ask
-    monkeypatch.setattr(made._engine.watch, "ask", lambda timeouts: order.append("tiers") or ask(timeouts))
+    ask = made._direct_engine.watch.ask
+    monkeypatch.setattr(made._direct_engine.watch, "ask", lambda timeouts: order.append("tiers") or ask(timeouts))
     made.assign([at(0), at(0, 1)])
     assert order == [(TOPIC, 0), "tiers"]
     made.close()
@@ -407,7 +407,7 @@ def test_close_in_a_callback_raises_what_the_callback_raises(consumer: SeamedCon
         consumer.close()
         raise LookupError("after close")
 
-    in_next_call(consumer, consumer._deliveries.held.wrapped(close))
+    in_next_call(consumer, consumer._direct_deliveries.held.wrapped(close))
     with pytest.raises(LookupError, match="after close"):
         consumer.consume(1, PATIENCE_SECONDS)
     with pytest.raises(RuntimeError, match="Consumer closed"):

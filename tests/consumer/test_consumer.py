@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from types import BuiltinMethodType
 from typing import Any
 
 import confluent_kafka
@@ -27,11 +29,13 @@ from tests.support.embedded_topics import (
     filled_cluster,
     from_store,
     plain_rows,
+    plain_settings,
     records,
     row,
     small_cluster,
     take,
 )
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.embedded
 
@@ -69,9 +73,9 @@ class Deserializing(DeserializingConsumer, Consumer):
 def test_off_there_is_no_override_of_ours(off: dict[str, object]) -> None:
     consumer = Consumer({**OFF, **off, "remote.storage.fetcher.class": "presigned"})
     assert type(consumer) is Consumer
-    for name in PUBLIC:
-        assert getattr(type(consumer), name) is getattr(confluent_kafka.Consumer, name), name
-    assert type(consumer).__exit__ is confluent_kafka.Consumer.__exit__
+    for name in [*PUBLIC, "__exit__"]:
+        method = getattr(consumer, name)
+        assert (type(method), method.__self__) == (BuiltinMethodType, consumer), name
     consumer.close()
 
 
@@ -139,6 +143,88 @@ def test_a_subclass_may_take_other_arguments(cluster: EmbeddedCluster) -> None:
         assert message is not None
         assert message.offset() == 7
         assert from_store(consumer) > 0
+
+
+OURS = {"consume_arrow", "metrics", "set_remote_fetch", "tier"}
+"""The methods that docs/consumer.md adds to confluent_kafka's."""
+
+
+def test_no_other_name_can_be_one_of_an_applications_subclass(cluster: EmbeddedCluster) -> None:
+    with Consumer(direct_settings(cluster)) as consumer:
+        added = {*vars(consumer), *dir(DirectConsumer)} - {*dir(confluent_kafka.Consumer), *dir(OfTopic), *OURS}
+        assert added
+        assert {name for name in added if not name.startswith("_direct_")} == set()
+
+
+class OldStyle(Consumer):
+    """An application's subclass that names its base class, as Python 2 needed it."""
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        return Consumer.poll(self, timeout)
+
+    def commit(self, *args: Any, **kwargs: Any) -> Any:
+        return Consumer.commit(self, *args, **kwargs)
+
+
+def test_a_subclass_may_name_its_base_class(cluster: EmbeddedCluster) -> None:
+    with OldStyle(direct_settings(cluster)) as consumer:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        message = consumer.poll(PATIENCE_SECONDS)
+        assert message is not None
+        assert consumer.tier(message) == "remote"
+        assert [tp.offset for tp in consumer.commit(asynchronous=False)] == [1]
+    with OldStyle(OFF) as plain:
+        plain.assign([TopicPartition(TOPIC, 0, 0)])
+        assert plain.poll(0) is None
+
+
+class Shutting(Consumer):
+    """An application's subclass that does something of its own at the end, once."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+        super().close()
+
+
+def close_by_the_end_of_a_block(consumer: Shutting) -> None:
+    with consumer:
+        pass
+
+
+def close_in_a_callback(consumer: Shutting) -> None:
+    consumer.subscribe([TOPIC], on_assign=lambda *_: consumer.close())
+    wait_until(lambda: consumer.poll(0.1) is None and consumer.closed, "the callback")
+
+
+@pytest.mark.parametrize(("end", "times"), [(close_by_the_end_of_a_block, 0), (close_in_a_callback, 1)])
+def test_the_end_calls_no_method_of_a_subclass(cluster: EmbeddedCluster, end: Callable[[Shutting], None], times: int) -> None:
+    """As the end of a block with confluent_kafka's class, whose close() in a callback never returns."""
+    consumer = Shutting(direct_settings(cluster))
+    end(consumer)
+    assert consumer.closed == times
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.poll(0)
+
+
+@pytest.mark.parametrize("kind", [confluent_kafka.Consumer, Consumer])
+def test_a_second_construction_is_refused_and_changes_nothing(
+    cluster: EmbeddedCluster, kind: type[confluent_kafka.Consumer]
+) -> None:
+    settings = direct_settings(cluster) if kind is Consumer else plain_settings(cluster)
+    consumer = kind(settings)
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    rows = take(consumer, 5)
+    with pytest.raises(RuntimeError, match="already initialized"):
+        consumer.__init__(settings)  # type: ignore[misc] # as two constructors of an application do
+    rows += take(consumer, 5)
+    assert [offset for _, _, offset, *_ in rows] == list(range(10))
+    consumer.close()
+    consumer.__init__(settings)  # type: ignore[misc]
+    consumer.assign([TopicPartition(TOPIC, 0, 7)])
+    assert [offset for _, _, offset, *_ in take(consumer, 1)] == [7]
+    consumer.close()
 
 
 def test_deserializers_work_over_both_tiers(cluster: EmbeddedCluster) -> None:
@@ -212,7 +298,7 @@ def test_the_rest_of_the_surface_answers_as_confluent_kafka_does(cluster: Embedd
             if name in {"get_watermark_offsets", "cluster_id", "assignment"}:
                 assert answers[0] == answers[1], name
         consumer.set_sasl_credentials("user", "password")
-        assert consumer._settings["sasl.username"] == "user"
+        assert consumer._direct_settings["sasl.username"] == "user"
         assert consumer.consumer_group_metadata() is not None
     plain.close()
 

@@ -144,7 +144,7 @@ def test_no_tier_starves_the_other(consumer: Consumer, local_start: int, one: Ta
     consumer.pause([at(0, 0)])
     take(consumer, 1)  # the rest of the local records is fetched by now
     consumer.resume([at(0, 0)])
-    assert consumer._engine.wait(PATIENCE_SECONDS)
+    assert consumer._direct_engine.wait(PATIENCE_SECONDS)
     rows: list[Row] = []
     while len(rows) < (30 if one is by_consume else 200):  # poll() takes slices in turn
         batch = consumer.consume(4, 1) if one is by_consume else one(consumer)
@@ -513,7 +513,7 @@ def test_pause_holds_for_a_known_topics_partition_assigned_later(cluster: Embedd
 def test_a_gathered_end_is_not_delivered_after_a_change(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
     consumer.assign([at(COUNT)])
     inner: Any = consumer
-    inner._deliveries.gathered.add([Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF))])
+    inner._direct_deliveries.gathered.add([Message(TOPIC, 0, COUNT, error=KafkaError(KafkaError._PARTITION_EOF))])
     leave(consumer)
     message = consumer.poll(0)
     assert message is None or not is_end(message)
@@ -588,7 +588,7 @@ def test_a_consumer_that_is_dropped_leaves_no_threads(cluster: EmbeddedCluster) 
     consumer.assign([at(0)])
     take(consumer, 5)
     consumer.unassign()
-    engine = consumer._engine
+    engine = consumer._direct_engine
     threads = engine._threads
     del consumer
     gc.collect()
@@ -599,7 +599,7 @@ def test_a_consumer_that_is_dropped_leaves_no_threads(cluster: EmbeddedCluster) 
 
 @pytest.mark.parametrize("start", [0, "local"])
 def test_a_logical_place_is_sought_once_and_after_everything_else(
-    cluster: EmbeddedCluster, local_start: int, monkeypatch: pytest.MonkeyPatch, start: int | str
+    cluster: EmbeddedCluster, local_start: int, start: int | str
 ) -> None:
     """librdkafka repeats an interrupted look-up half a second later, whatever the position of the partition is by then."""
     calls = []
@@ -611,9 +611,8 @@ def test_a_logical_place_is_sought_once_and_after_everything_else(
 
         return call
 
-    for name in ("pause", "resume", "seek"):
-        monkeypatch.setattr(Consumer, name, noted(name), raising=False)
-    with Consumer(direct_settings(cluster)) as consumer:
+    inner = type("Inner", (confluent_kafka.Consumer,), {name: noted(name) for name in ("pause", "resume", "seek")})
+    with type("Outer", (Consumer, inner), {})(direct_settings(cluster)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, local_start if start == "local" else 0)])
         take(consumer, 1)
         calls.clear()
@@ -621,7 +620,7 @@ def test_a_logical_place_is_sought_once_and_after_everything_else(
         assert calls == ["resume", "seek"]
 
 
-def test_consume_asks_for_positions_in_its_batch_only(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consume_asks_for_positions_in_its_batch_only(cluster: EmbeddedCluster) -> None:
     topics = [fill_topic(cluster, f"local-{number}", 3) for number in range(4)]
     asked: list[int] = []
 
@@ -629,11 +628,11 @@ def test_consume_asks_for_positions_in_its_batch_only(cluster: EmbeddedCluster, 
         asked.append(len(partitions))
         return confluent_kafka.Consumer.position(self, partitions)
 
-    monkeypatch.setattr(Consumer, "position", position, raising=False)
-    with Consumer(direct_settings(cluster, enable_partition_eof=False)) as consumer:
+    inner = type("Inner", (confluent_kafka.Consumer,), {"position": position})
+    with type("Outer", (Consumer, inner), {})(direct_settings(cluster, enable_partition_eof=False)) as consumer:
         consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
         take(consumer, 1, lambda one, _count: one.consume(1, 0.1))
-        consumer._routing._next_tick = math.inf  # the look at all partitions, ten times a second, is not part of this
+        consumer._direct_routing._next_tick = math.inf  # the look at all partitions, ten times a second, is not part of this
         asked.clear()
         take(consumer, 5, lambda one, _count: one.consume(1, 0.1))
         assert set(asked) == {1}
@@ -643,8 +642,8 @@ def test_position_after_each_record_leaves_the_slice_alone(cluster: EmbeddedClus
     consumer.assign([at(0)])
     first = consumer.poll(PATIENCE_SECONDS)
     assert first is not None
-    waiting = len(consumer._delivery_queue.waiting)
+    waiting = len(consumer._direct_delivery_queue.waiting)
     assert waiting > 0
     assert offsets_of(consumer.position([at(0)])) == [1]
-    assert len(consumer._delivery_queue.waiting) == waiting
-    assert consumer._deliveries.gathered.pieces == []
+    assert len(consumer._direct_delivery_queue.waiting) == waiting
+    assert consumer._direct_deliveries.gathered.pieces == []

@@ -100,7 +100,7 @@ def test_reference_counting_alone_frees_a_dropped_consumer(
     callbacks = {"stats_cb": lambda _: None, "statistics.interval.ms": 10, "error_cb": lambda _: None}
     consumer = kind({**direct_settings(cluster), **callbacks, "enable.auto.offset.store": use is not consumed})
     use(consumer)
-    engine, reference = consumer._engine, weakref.ref(consumer)
+    engine, reference = consumer._direct_engine, weakref.ref(consumer)
     del consumer
     # Its watching threads may hold a part of it for a moment, and it with that.
     wait_until(lambda: reference() is None, "the consumer to be freed")
@@ -144,7 +144,7 @@ def test_a_collection_frees_a_consumer_whose_callbacks_refer_to_it(
 def test_dropping_a_consumer_waits_for_no_lock_of_its_engine(cluster: EmbeddedCluster) -> None:
     consumers = [Consumer(direct_settings(cluster))]
     consumed(consumers[0])
-    engine = consumers[0]._engine
+    engine = consumers[0]._direct_engine
     dropping = threading.Thread(target=consumers.clear, daemon=True)
     with engine.lock:
         dropping.start()
@@ -162,18 +162,18 @@ def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
     choose = FetchEngine._next_command
 
     def choosing(self: FetchEngine) -> Any:
-        if consumers and consumers[0]._engine is self and self._scheduler.has_ready:
+        if consumers and consumers[0]._direct_engine is self and self._scheduler.has_ready:
             dropped_in.append(threading.current_thread().name)
             with self.metrics._lock:
                 consumers.clear()
         return choose(self)
 
     consumer = Consumer(direct_settings(cluster))
-    engine = consumer._engine
+    engine = consumer._direct_engine
     monkeypatch.setattr(FetchEngine, "_next_command", choosing)
     assigned(consumer)
     with engine.lock:  # no worker chooses a command before the consumer can be dropped
-        while not any(flow.route is Route.REMOTE for flow in consumer._flows):
+        while not any(flow.route is Route.REMOTE for flow in consumer._direct_flows):
             consumer.poll(0)  # without waiting, which would release the lock
         consumers.append(consumer)
         del consumer
@@ -185,7 +185,7 @@ def test_a_worker_may_drop_the_consumer_while_it_holds_every_lock(
 
 def test_an_inner_call_of_a_dropped_consumer_raises_as_a_closed_one_does(cluster: EmbeddedCluster) -> None:
     consumer = Consumer(direct_settings(cluster))
-    inner = consumer._routing._inner
+    inner = consumer._direct_routing._inner
     del consumer
     with pytest.raises(RuntimeError, match="Consumer closed"):
         inner.pause([])

@@ -95,7 +95,7 @@ class Liar:
 
 
 def spoil(consumer: Consumer, fault: Callable[[ReadableStream], ReadableStream] | Exception) -> FaultyFetcher:
-    engine = consumer._engine
+    engine = consumer._direct_engine
     engine._fetcher = FaultyFetcher(engine._fetcher, fault)
     return engine._fetcher
 
@@ -222,7 +222,7 @@ def test_a_fetcher_that_fails_costs_speed_only(
 def test_a_location_that_cannot_be_used_costs_speed_only(cluster: EmbeddedCluster, expected: list[Row], change: str) -> None:
     with consumer_of(cluster) as consumer:
         consumer.assign([])
-        source = consumer._engine._source
+        source = consumer._direct_engine._source
         locate = source.locate
 
         def changed(*args: Any, **kwargs: Any) -> Any:
@@ -365,7 +365,7 @@ def test_partition_whose_start_librdkafka_lost_still_delivers_everything(
 ) -> None:
     """librdkafka then refuses to seek the partition until it is assigned again, however long that takes."""
     with consumer_of(cluster) as consumer:
-        inner = consumer._routing._inner
+        inner = consumer._direct_routing._inner
         started: list[TopicPartition] = []
 
         def seek(partition: TopicPartition) -> None:
@@ -377,7 +377,7 @@ def test_partition_whose_start_librdkafka_lost_still_delivers_everything(
             started.extend(partitions)
             inner.incremental_assign(partitions)
 
-        consumer._routing._inner = attrs.evolve(inner, seek=seek, incremental_assign=incremental_assign)
+        consumer._direct_routing._inner = attrs.evolve(inner, seek=seek, incremental_assign=incremental_assign)
         assert rest(consumer) == expected
         consumer.commit(asynchronous=False)
         (committed,) = consumer.committed([TopicPartition(TOPIC, 0)], 60.0)

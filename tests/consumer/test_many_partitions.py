@@ -45,7 +45,7 @@ def test_a_thousand_partitions_all_move_within_the_budget(cluster: EmbeddedClust
     with Consumer(settings) as consumer:
         consumer.assign(assigned)
         decide(consumer)
-        assert {flow.route for flow in consumer._flows} == {Route.REMOTE}
+        assert {flow.route for flow in consumer._direct_flows} == {Route.REMOTE}
         while len(seen) < len(assigned):
             assert not deadline.expired(), f"{len(seen)} of {len(assigned)} partitions moved"
             one = consumer.poll(0.1)
@@ -53,5 +53,5 @@ def test_a_thousand_partitions_all_move_within_the_budget(cluster: EmbeddedClust
                 assert message.error() is None
                 assert message.offset() == seen[key_of(message)]
                 seen[key_of(message)] += 1
-            assert consumer._engine.memory.held <= BUDGET + DECODED
+            assert consumer._direct_engine.memory.held <= BUDGET + DECODED
         assert fallbacks(consumer) == {}

@@ -75,4 +75,4 @@ def test_many_topics_leave_tiered_partitions_to_the_store(cluster: EmbeddedClust
 def _read_directly(consumer: Any) -> set[tuple[str, int]]:
     """The partitions whose route is the store. Delivering calls decide the routes."""
     consumer.poll(0.01)
-    return {flow.key for flow in consumer._flows if flow.route is Route.REMOTE}
+    return {flow.key for flow in consumer._direct_flows if flow.route is Route.REMOTE}

@@ -84,7 +84,7 @@ def test_auto_commit_at_close_commits_only_what_was_handed_out(cluster: Embedded
     with Consumer(direct_settings(cluster, group_id=group, enable_auto_commit=True)) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         take(consumer, 7, by_poll)
-        assert len(consumer._delivery_queue.waiting) > 0
+        assert len(consumer._direct_delivery_queue.waiting) > 0
     assert committed(cluster, group) == 7
 
 

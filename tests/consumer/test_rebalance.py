@@ -115,7 +115,7 @@ def test_assignment_happens_although_a_callback_raises(cluster: EmbeddedCluster,
         consumer.close()
     except LookupError as error:
         assert str(error) == "at the end"  # noqa: PT017 - confluent_kafka may report it or not
-    assert len(consumer._flows) == 0
+    assert len(consumer._direct_flows) == 0
 
 
 @pytest.mark.parametrize("make", [plain_consumer, direct_consumer], ids=["plain", "direct"])
@@ -183,7 +183,9 @@ def test_what_was_read_ahead_is_dropped_by_unsubscribe(cluster: EmbeddedCluster,
 def test_consume_after_poll_drops_what_was_read_ahead_from_the_broker(cluster: EmbeddedCluster) -> None:
     with Consumer(direct_settings(cluster, fetch_remote_topics="others")) as consumer:
         consumer.subscribe([TOPIC])
-        wait_until(lambda: consumer.poll(0.1) is not None and consumer._delivery_queue.waiting != [], "records read ahead")
+        wait_until(
+            lambda: consumer.poll(0.1) is not None and consumer._direct_delivery_queue.waiting != [], "records read ahead"
+        )
         consumer.unsubscribe()
         assert consumer.consume(1, 0.1) == []
         assert consumer.assignment() == []

@@ -35,7 +35,9 @@ def knows_more(statistics: dict[str, Any]) -> None:
 def test_statistics_have_our_metrics_as_long_as_the_consumer_lives() -> None:
     received: list[str] = []
     client = Client()
-    settings: dict[str, Any] = with_metrics_in_statistics({"stats_cb": received.append, "group.id": "g"}, client, knows_more)
+    settings: dict[str, Any] = with_metrics_in_statistics(
+        {"stats_cb": received.append, "group.id": "g"}, client, Client.metrics, knows_more
+    )
     settings["stats_cb"]('{"name": "rdkafka#consumer-1", "brokers": {}}')
     assert json.loads(received[0]) == {"name": "rdkafka#consumer-1", "brokers": {}, "more": 1, "remote_fetch": {"a": 1}}
     assert settings["group.id"] == "g"
@@ -47,7 +49,7 @@ def test_statistics_have_our_metrics_as_long_as_the_consumer_lives() -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"stats_cb": None}, {"stats_cb": "no callable"}])
 def test_settings_without_a_callback_stay_as_they_are(settings: dict[str, object]) -> None:
-    assert with_metrics_in_statistics(settings, Client(), knows_more) == settings
+    assert with_metrics_in_statistics(settings, Client(), Client.metrics, knows_more) == settings
 
 
 @pytest.mark.embedded

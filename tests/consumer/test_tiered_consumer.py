@@ -162,7 +162,7 @@ def test_the_first_record_shows_where_the_broker_began(tmp_path: Path, one: Take
             *[Tier.BROKER] * 2,
             None,
         ]
-        assert not consumer._deliveries._tiers.unplaced  # type: ignore[attr-defined] # of the class that it became
+        assert not consumer._direct_deliveries._tiers.unplaced  # type: ignore[attr-defined] # of the class that it became
 
 
 def test_where_the_log_ends_before_the_start_the_reset_policy_decides(consumer: Consumer, local_start: int) -> None:

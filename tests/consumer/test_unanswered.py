@@ -71,7 +71,7 @@ class HeldSource:
 @pytest.fixture
 def held(cluster: EmbeddedCluster) -> Iterator[tuple[Any, HeldSource]]:
     consumer: Any = Consumer(direct_settings(cluster, enable_partition_eof=False))
-    guarded = consumer._engine.source
+    guarded = consumer._direct_engine.source
     source = guarded.inner = HeldSource(guarded.inner)
     yield consumer, source
     source.released.set()
@@ -104,14 +104,14 @@ def test_a_seek_and_an_increment_return_before_bounds_are_known(held: tuple[Any,
     consumer.incremental_unassign([TopicPartition(TOPIC, 1)])
     source.released.set()
     assert take(consumer, 20) == expected[11:31]
-    assert {flow.route for flow in consumer._flows} == {Route.REMOTE}
+    assert {flow.route for flow in consumer._direct_flows} == {Route.REMOTE}
 
 
 def test_a_seek_to_the_end_does_not_wait_for_bounds(held: tuple[Any, HeldSource], cluster: EmbeddedCluster) -> None:
     consumer, _ = held
     consumer.assign([at(5)])
     consumer.seek(at(OFFSET_END))
-    assert {flow.route for flow in consumer._flows} == {Route.BROKER}
+    assert {flow.route for flow in consumer._direct_flows} == {Route.BROKER}
 
 
 def test_known_bounds_decide_without_an_answer(held: tuple[Any, HeldSource], expected: list[Row]) -> None:
@@ -121,12 +121,12 @@ def test_known_bounds_decide_without_an_answer(held: tuple[Any, HeldSource], exp
     take(consumer, 1)
     source.released.clear()
     consumer.seek(at(0))
-    assert {flow.route for flow in consumer._flows} == {Route.REMOTE}
+    assert {flow.route for flow in consumer._direct_flows} == {Route.REMOTE}
     consumer.seek(at(COUNT - 3))
-    assert {flow.route for flow in consumer._flows} == {Route.BROKER}
+    assert {flow.route for flow in consumer._direct_flows} == {Route.BROKER}
     assert take(consumer, 3) == expected[-3:]
     consumer.assign([at(2)])
-    assert {flow.route for flow in consumer._flows} == {Route.REMOTE}
+    assert {flow.route for flow in consumer._direct_flows} == {Route.REMOTE}
     assert take(consumer, 3) == expected[2:5]
 
 
@@ -150,7 +150,7 @@ def test_calls_on_an_undecided_partition_say_what_the_plain_ones_do(
         results.append(mine)
     assert results[0] == results[1]
     source.released.set()
-    wait_until(lambda: consumer.poll(0.05) is None and not consumer._flows.routes.undecided, "the route")
+    wait_until(lambda: consumer.poll(0.05) is None and not consumer._direct_flows.routes.undecided, "the route")
     for one in (plain, consumer):
         one.resume([HERE])
         assert take(one, 1)[0][2] == 5

@@ -78,7 +78,7 @@ def test_data_of_the_store_ends_the_wait_itself_and_not_the_next_look(
     """Usually 10 ms pass between two checks. Here an hour passes, so only the notification of data can end the call."""
     monkeypatch.setattr(deliveries, "_WAKE_SECONDS", 3_600.0)
     monkeypatch.setattr(deliveries, "_INNER_SECONDS", 3_600.0)
-    engine = consumer._engine
+    engine = consumer._direct_engine
     wait, locate = engine.wait, engine.source.locate
     asleep, waited = threading.Event(), []
 
@@ -107,8 +107,8 @@ def test_looks_at_the_store_often_and_never_sleeps_in_librdkafka(
     cluster.faults.slow_store(600)
     consumer.assign([HERE])
     waited: list[float] = []
-    wait = consumer._engine.wait
-    monkeypatch.setattr(consumer._engine, "wait", lambda seconds: (waited.append(seconds), wait(seconds))[1])
+    wait = consumer._direct_engine.wait
+    monkeypatch.setattr(consumer._direct_engine, "wait", lambda seconds: (waited.append(seconds), wait(seconds))[1])
     consumer.waits = []
     assert one(consumer, 0.3) == []
     assert set(consumer.waits) == {0}
@@ -132,7 +132,7 @@ def test_without_direct_reads_it_waits_only_in_librdkafka(
     if where in {"local", "turned-off"}:
         while not any(map(is_end, one(consumer, PATIENCE_SECONDS))):
             pass
-    monkeypatch.setattr(consumer._engine, "wait", lambda _: pytest.fail("there is nothing to wait for"))
+    monkeypatch.setattr(consumer._direct_engine, "wait", lambda _: pytest.fail("there is nothing to wait for"))
     consumer.waits = []
     assert one(consumer, 0.55) == []
     # A first look, then sleeps of a tenth of a second: what a callback brought to the tier meanwhile is read within that.

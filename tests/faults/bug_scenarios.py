@@ -59,7 +59,7 @@ def _only_errors(evidence: Evidence, consumer: RecordedConsumer, *allowed: str) 
 def _relocated(consumer: RecordedConsumer, change: Callable[[SegmentLocation], SegmentLocation | None]) -> None:
     """Changes the answers to location requests from now on; None restores them."""
     inner: Any = consumer.inner
-    source = inner._engine._source
+    source = inner._direct_engine._source
     locate = source.locate
 
     def changed(found: Any) -> Any:

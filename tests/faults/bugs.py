@@ -259,9 +259,9 @@ def _keeps_reading(name: str) -> Make:
 
 def _closes_librdkafka_alone(_: Any) -> Callable[..., Any]:
     def closing(self: Any) -> None:
-        self._delivery_queue.close()
+        self._direct_delivery_queue.close()
         confluent_kafka.Consumer.close(self)
-        self._engine.close()
+        self._direct_engine.close()
 
     return closing
 

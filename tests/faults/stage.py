@@ -176,7 +176,7 @@ class Stage:
         """Stops everything that a bug may have left running. Call it after the bug is removed."""
         opened, self._opened = self._opened, []
         for consumer in opened:
-            engine = consumer._engine
+            engine = consumer._direct_engine
             engine.close()
             engine._fetcher.close()
 

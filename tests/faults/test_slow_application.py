@@ -68,7 +68,7 @@ def test_memory_stays_within_the_limits(cluster: EmbeddedCluster, most: list[int
         offset = 0
         while offset < local:
             if offset % 200 == 0:  # the application is slow, so reading ahead reaches its limit
-                wait_until(lambda: not consumer._engine._scheduler.in_flight, "nothing to be on its way", pause=0.01)
+                wait_until(lambda: not consumer._direct_engine._scheduler.in_flight, "nothing to be on its way", pause=0.01)
             messages = [consumer.poll(PATIENCE_SECONDS)] if call == "poll" else consumer.consume(min(50, local - offset), 1)
             for message in messages:
                 assert message is not None

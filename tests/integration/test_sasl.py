@@ -397,7 +397,7 @@ def test_a_connection_near_its_session_lifetime_authenticates_again(
         read_to_end(consumer, by_consume)
 
         def again() -> bool:
-            consumer._engine.source.offsets(sasl_broker.topic, 0, Deadline(SystemClock(), PATIENCE_SECONDS))
+            consumer._direct_engine.source.offsets(sasl_broker.topic, 0, Deadline(SystemClock(), PATIENCE_SECONDS))
             return any(authenticated.count(connection) > 1 for connection in authenticated)
 
         wait_until(again, "a connection to have authenticated twice", seconds=PATIENCE_SECONDS)
@@ -405,7 +405,7 @@ def test_a_connection_near_its_session_lifetime_authenticates_again(
 
 def test_a_refused_password_for_locations_costs_speed_only(sasl_broker: SaslBroker, caplog: pytest.LogCaptureFixture) -> None:
     with Consumer(direct(sasl_broker.shim, "read_committed", **sasl("PLAIN"))) as consumer:
-        consumer._settings["sasl.password"] = "somebody else's"
+        consumer._direct_settings["sasl.password"] = "somebody else's"
         consumer.subscribe([sasl_broker.topic])
         rows = read_to_end(consumer, by_consume)
         metrics = consumer.metrics()

@@ -81,8 +81,8 @@ class SimulatedConsumer(DirectConsumer, InnerModel):
         consumer = cls.__new__(cls)
         consumer.engine = engine = ConsumerEngine(world, Client(world, principal))
         config, clock = world.scenario.config, world.clock
-        composed = consumer._compose(engine, config, settings, dict(settings), clock, engine.metrics)  # type: ignore[arg-type]
-        consumer._deliveries.queue._thread = _NoThread()  # type: ignore[assignment]
+        composed = consumer._direct_compose(engine, config, settings, dict(settings), clock, engine.metrics)  # type: ignore[arg-type]
+        consumer._direct_deliveries.queue._thread = _NoThread()  # type: ignore[assignment]
         consumer.begin(world, coordinator, composed, name, principal)
         return consumer
 
@@ -123,7 +123,7 @@ class _Application:
 
     def tick(self, now: float) -> None:
         """What the thread of the delivery queue did since the last call."""
-        queue = self.direct._deliveries.queue
+        queue = self.direct._direct_deliveries.queue
         if now - self.ticked_at >= _STORE_SECONDS:
             queue.store()
             self.ticked_at = now

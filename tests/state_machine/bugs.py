@@ -60,9 +60,9 @@ def _commits_ahead(commit: Any) -> Callable[..., Any]:
     """Commits one record more than was delivered. It does not commit the queued records: their number depends on timing."""
 
     def committing(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._deliveries._stores and not kwargs.get("offsets") and not kwargs.get("message"):
-            self._deliveries.settle()
-            ahead = [TopicPartition(*flow.key, flow.position + 1) for flow in self._flows if flow.position >= 0]
+        if self._direct_deliveries._stores and not kwargs.get("offsets") and not kwargs.get("message"):
+            self._direct_deliveries.settle()
+            ahead = [TopicPartition(*flow.key, flow.position + 1) for flow in self._direct_flows if flow.position >= 0]
             confluent_kafka.Consumer.store_offsets(self, offsets=ahead)
         return commit(self, *args, **kwargs)
 

@@ -259,7 +259,7 @@ class World:
             "fetch.remote.breaker.reset.ms": 100,
         }
         consumer = Consumer({**direct, **config})
-        source: Any = consumer._engine._source  # type: ignore[attr-defined] # what is inside
+        source: Any = consumer._direct_engine._source  # type: ignore[attr-defined] # what is inside
         for name in ("locate", "offsets", "offsets_of"):
             setattr(source, name, self._while_up(getattr(source, name), many=name == "offsets_of"))
         return consumer

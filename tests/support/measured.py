@@ -78,7 +78,7 @@ class Holdings:
 
     def of(self, consumer: Any) -> None:
         """Adds one of this project's consumers."""
-        self._engines.append(consumer._engine)
+        self._engines.append(consumer._direct_engine)
 
     @property
     def held(self) -> int:
