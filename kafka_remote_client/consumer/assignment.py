@@ -221,10 +221,23 @@ class Assignment:
     def pause(self, partitions: list[TopicPartition]) -> None:
         self._inner.pause(partitions)
         for tp in partitions:
-            flow = self._flows.set_paused((tp.topic, tp.partition), True)
+            flow = self._flows.get(tp.topic, tp.partition)
+            if flow is not None or self._is_known(tp):
+                self._flows.set_paused((tp.topic, tp.partition), True)
             if flow is not None:
                 flow.detach()
                 self._deliveries.take_back(flow)
+
+    def _is_known(self, unassigned: TopicPartition) -> bool:
+        """Whether librdkafka knows the partition, so that it has paused it. Other calls than an assignment make one known.
+
+        Only the error of a call tells. It stores nothing, because the partition is not assigned (``rd_kafka_offset_store0``).
+        """
+        try:
+            self._inner.store_offsets(offsets=[TopicPartition(unassigned.topic, unassigned.partition, 0)])
+        except KafkaException as error:
+            return bool(error.args[0].code() != KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - its public name
+        return True
 
     def resume(self, partitions: list[TopicPartition]) -> None:
         if not are_partitions(partitions):

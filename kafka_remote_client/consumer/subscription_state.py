@@ -49,13 +49,12 @@ class Routes:
 class SubscriptionState:
     """Assigned partitions by (topic, partition), their turns to deliver from the tier, and the paused ones.
 
-    librdkafka remembers pauses of partitions of all topics that it ever knew, assigned or not, so this class does too:
+    librdkafka remembers pauses of all partitions that it knows, assigned or not, so this class does too.
     ``parked`` are those that the inner consumer paused for a direct read and did not resume since.
     """
 
     def __init__(self) -> None:
         self._flows: dict[_Key, PartitionFlow] = {}
-        self._topics: set[str] = set()
         self._paused: set[_Key] = set()
         self._announced: deque[PartitionFlow] = deque()
         self._passed: deque[PartitionFlow] = deque()
@@ -86,7 +85,6 @@ class SubscriptionState:
     def add(self, flow: PartitionFlow) -> None:
         """Adds a partition. If the application had paused it before, it is still paused."""
         flow.paused = flow.key in self._paused
-        self._topics.add(flow.topic)
         self._flows[flow.key] = flow
         self.reroute()
 
@@ -104,9 +102,9 @@ class SubscriptionState:
 
     def set_paused(self, key: _Key, paused: bool) -> PartitionFlow | None:
         """Records that the application paused or resumed a partition. Returns its flow, if any."""
-        if paused and key[0] in self._topics:
+        if paused:
             self._paused.add(key)
-        elif not paused:
+        else:
             self._paused.discard(key)
         flow = self._flows.get(key)
         if flow is not None:

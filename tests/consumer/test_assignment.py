@@ -66,7 +66,7 @@ def assignment(calls: Any, *flows: PartitionFlow) -> Assignment:
     for flow in flows:
         known.add(flow)
     none: Any = None
-    inner = InnerConsumer.of(lambda name: getattr(calls, name, lambda *_: None))
+    inner = InnerConsumer.of(lambda name: getattr(calls, name, lambda *_, **__: None))
     return Assignment(inner, known, none, calls, calls, calls, False)
 
 
@@ -93,6 +93,23 @@ def test_a_paused_partition_reads_no_further_and_returns_its_records() -> None:
     assert calls.made == [("pause", [0, 9]), ("take_back", [0])]
     assert [flow.paused for flow in flows] == [True, False]
     assert (reader.stopped, flows[0].reader) == (True, None)
+
+
+@pytest.mark.parametrize(("code", "paused"), [(KafkaError._STATE, True), (KafkaError._UNKNOWN_PARTITION, False), (None, True)])
+def test_a_pause_before_the_assignment_counts_for_a_known_partition(code: int | None, paused: bool) -> None:
+    class Knowing(Calls):
+        def store_offsets(self, *, offsets: list[TopicPartition]) -> None:
+            self.made.append(("store", [tp.partition for tp in offsets]))
+            if code is not None:
+                raise KafkaException(KafkaError(code))
+
+    calls = Knowing()
+    assigned = assignment(calls)
+    assigned.pause([TopicPartition("t", 3)])
+    assert calls.made == [("pause", [3]), ("store", [3])]
+    flow = PartitionFlow("t", 3, 5)
+    assigned._flows.add(flow)
+    assert flow.paused is paused
 
 
 def test_the_inner_consumer_refuses_what_is_no_list_of_partitions() -> None:

@@ -509,6 +509,30 @@ def test_pause_holds_for_a_known_topics_partition_assigned_later(cluster: Embedd
         one.close()
 
 
+@pytest.mark.parametrize(
+    ("heard", "paused"),
+    [
+        (lambda _: None, False),
+        (lambda one: one.position([at(0)]), True),
+        (lambda one: one.list_topics(TOPIC, PATIENCE_SECONDS), True),
+        (lambda one: one.get_watermark_offsets(at(0), cached=True), True),
+    ],
+    ids=["nothing", "position", "list_topics", "watermarks"],
+)
+def test_pause_before_an_assignment_holds_as_with_confluent_kafka(
+    cluster: EmbeddedCluster, heard: Callable[[confluent_kafka.Consumer], object], paused: bool
+) -> None:
+    for one in (confluent_kafka.Consumer(plain_settings(cluster)), Consumer(direct_settings(cluster))):
+        heard(one)
+        one.pause([at(0)])
+        one.assign([at(0), at(0, 1)])
+        assert {row[1] for row in take(one, COUNT)} == {1} or not paused
+        assert not paused or not [message for message in one.consume(1, 0.3) if not is_end(message)]
+        one.resume([at(0)])
+        assert {row[1] for row in take(one, COUNT)} | {int(paused)} == {0, 1}
+        one.close()
+
+
 @pytest.mark.parametrize("leave", [lambda one: one.unassign(), lambda one: one.seek(at(0))], ids=["unassign", "seek"])
 def test_a_gathered_end_is_not_delivered_after_a_change(consumer: Consumer, leave: Callable[[Consumer], None]) -> None:
     consumer.assign([at(COUNT)])
