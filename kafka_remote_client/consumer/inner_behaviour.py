@@ -43,7 +43,7 @@ class InnerBehaviour:
 
         uncommitted = text("isolation.level", "read_committed") in _READ_UNCOMMITTED
         return cls(
-            stores_offsets=arguments.boolean(text("enable.auto.offset.store", "true")),
+            stores_offsets=arguments.boolean(str(merged.get("enable.auto.offset.store", True)).lower()),
             resets_to_earliest=text("auto.offset.reset", "largest") in _EARLIEST,
             incremental="cooperative" in text("partition.assignment.strategy", "")
             or text("group.protocol", "classic") == "consumer",

@@ -76,6 +76,6 @@ def connection_settings(config: Mapping[str, object]) -> dict[str, str | int | f
     """Returns the settings of a consumer's configuration for its connections, without those about reading."""
     return {
         name: value  # type: ignore[misc] # librdkafka judges the values
-        for name, value in config.items()
+        for name, value in ((str(name), value) for name, value in config.items())  # librdkafka rejects other keys
         if name in _CONNECTION_SETTINGS or name.startswith(_CONNECTION_PREFIXES)
     }

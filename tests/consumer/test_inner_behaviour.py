@@ -22,7 +22,7 @@ def test_the_defaults_are_those_of_librdkafka() -> None:
 
 @pytest.mark.parametrize(
     ("value", "stores"),
-    [(True, True), ("true", True), ("T", True), (1, True), (None, True), (False, False), ("f", False), (0, False), ("x", None)],
+    [(True, True), ("true", True), ("T", True), (1, True), (None, None), (False, False), ("f", False), (0, False), ("x", None)],
 )
 def test_offsets_are_stored_as_the_setting_says(value: object, stores: bool | None) -> None:
     assert InnerBehaviour.of({"enable.auto.offset.store": value}).stores_offsets is stores

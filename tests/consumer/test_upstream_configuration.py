@@ -125,6 +125,7 @@ def test_what_is_wrong_is_said_by_librdkafka(value: object) -> None:
 
 @given(configurations())
 @example({"default.topic.config": None})
+@example({"enable.auto.offset.store": None})
 @hypothesis_settings(deadline=None, max_examples=25)
 def test_librdkafka_reports_errors_with_direct_fetch_on_too(config: dict[str, Any]) -> None:
     wrong = {**config, NEVER: 1}
