@@ -140,11 +140,11 @@ class CommittedOffsets:
         is_message, are_offsets = type(message) is Message, are_partitions(offsets)
         if (message is None) == (offsets is None) or not (is_message or are_offsets):
             self._inner.store_offsets(*args, **kwargs)  # raises
+        elif is_message and (message.error() is not None or (message.offset() is None and not self._stores)):
+            self._inner.store_offsets(message=message)  # raises
         elif self._stores:
             self._inner.store_offsets(offsets=[])  # raises where the consumer is closed
             raise invalid("StoreOffsets failed: Local: Invalid argument or configuration")
-        elif is_message and (message.error() is not None or message.offset() is None):
-            self._inner.store_offsets(message=message)  # raises
         else:
             self._inner.store_offsets(offsets=[self._let_through(tp) for tp in ([_after(message)] if is_message else offsets)])
 

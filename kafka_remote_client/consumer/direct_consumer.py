@@ -213,9 +213,10 @@ class DirectConsumer(Consumer):
         on_lost: RebalanceCallback | None = None,
     ) -> None:
         """As confluent_kafka's; the callbacks get this consumer."""
-        for name, callback in (("on_assign", on_assign), ("on_revoke", on_revoke), ("on_lost", on_lost)):
+        given: dict[str, Any] = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        for name, callback in given.items():
             if callback is not None and not callable(callback):
-                raise TypeError(f"{name} expects a callable")
+                super().subscribe(topics, **{name: callback})  # raises
         was_in_group, self._direct_assignment.in_group = self._direct_assignment.in_group, True
         try:
             super().subscribe(

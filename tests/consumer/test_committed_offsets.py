@@ -315,11 +315,23 @@ def test_arguments_that_are_none_are_the_inner_consumers_affair(arguments: dict[
     assert raised.value.args[0].code() == KafkaError._STATE
 
 
-def test_an_error_among_messages_is_refused_by_the_inner_consumer() -> None:
+@pytest.mark.parametrize("stores", [True, False])
+def test_an_error_among_messages_is_refused_by_the_inner_consumer(stores: bool) -> None:
+    rig = Rig(stores=stores)
+    rig.inner.refuses = KafkaError._STATE
+    with pytest.raises(KafkaException) as raised:
+        rig.offsets.store_offsets((Message("t", 0, 5, error=KafkaError(KafkaError._PARTITION_EOF)),), {})
+    assert raised.value.args[0].code() == KafkaError._STATE
+
+
+def test_a_message_without_an_offset_is_refused_by_the_inner_consumer() -> None:
     rig = Rig(stores=False)
     rig.inner.refuses = KafkaError._STATE
-    with pytest.raises(KafkaException):
-        rig.offsets.store_offsets((Message("t", 0, 5, error=KafkaError(KafkaError._PARTITION_EOF)),), {})
+    with pytest.raises(KafkaException) as raised:
+        rig.offsets.store_offsets((Message("t", 0),), {})
+    assert raised.value.args[0].code() == KafkaError._STATE
+    with pytest.raises(KafkaException, match="StoreOffsets failed: Local: Invalid argument or configuration"):
+        Rig().offsets.store_offsets((Message("t", 0),), {})
 
 
 def test_a_record_of_a_partition_that_is_no_longer_assigned_is_not_stored() -> None:

@@ -165,6 +165,8 @@ def test_assignment_happens_where_a_callback_assigns_no_list(
 def test_a_callback_that_cannot_be_called_is_refused(cluster: EmbeddedCluster, callback: str) -> None:
     with Consumer(direct_settings(cluster)) as consumer, pytest.raises(TypeError, match=f"{callback} expects a callable"):
         consumer.subscribe([TOPIC], **{callback: 5})
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.subscribe([TOPIC], **{callback: 5})
 
 
 @pytest.mark.parametrize("one", [by_poll, by_consume], ids=["poll", "consume"])
