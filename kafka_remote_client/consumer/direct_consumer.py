@@ -3,14 +3,14 @@
 :class:`DirectConsumer` decides nothing. It admits one caller at a time (call_gate.py) and calls its parts, none of which
 has a strong reference to it:
 
-=====================  =================================================================================================
+======================  ==============================================================================================
 ``_direct_assignment``  which partitions are assigned and where: assignments, rebalances, seeks, pauses (assignment.py)
 ``_direct_routing``     which tier delivers each partition, and hand-overs (routing.py, route_state.py)
 ``_direct_deliveries``  gathered records of both tiers, and their delivery (deliveries.py)
 ``_direct_commits``     committed, stored and withheld offsets (committed_offsets.py)
 ``_direct_flows``       one value for each partition, which the four share (subscription_state.py, partition_flow.py)
 ``_direct_engine``      readers, threads and connections of direct reads (the package ``fetch``)
-=====================  =================================================================================================
+======================  ==============================================================================================
 
 An application's subclass may have any attributes and methods, as one of confluent_kafka's class. So all names here that are
 neither confluent_kafka's nor in docs/consumer.md begin with ``_direct_``, and no method here calls one by a public name.

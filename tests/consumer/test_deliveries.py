@@ -133,8 +133,9 @@ def test_routes_are_decided_within_the_time_of_the_call(timeout: float, allowed:
 def test_a_closing_consumer_asks_for_no_starts_of_partitions() -> None:
     """close() of another thread waits for the call; a question to the coordinator or the shim could take seconds."""
     asked: list[float] = []
-    state: Any = SimpleNamespace(_flows=SimpleNamespace(routes=SimpleNamespace(undecided=True)), _switched=False, closing=False)
-    state._routing = SimpleNamespace(decide=asked.append, recheck=lambda: False)
+    flows = SimpleNamespace(routes=SimpleNamespace(undecided=True))
+    state: Any = SimpleNamespace(_flows=flows, _switched=False, closing=False, gathered=Gathered())
+    state._routing = SimpleNamespace(decide=asked.append, recheck=lambda _: False)
     Deliveries._look(state, 3.0)
     state.closing = True
     Deliveries._look(state, 4.0)
@@ -193,7 +194,7 @@ def test_progress_of_revoked_partitions_is_not_reported() -> None:
 
     due = [SimpleNamespace(topic="t", partition=number) for number in (0, 1)]
     state: Any = SimpleNamespace(_flows=flows, _switched=False, _clock=ManualClock(), gathered=Gathered())
-    state._routing = SimpleNamespace(recheck=lambda: True)
+    state._routing = SimpleNamespace(recheck=lambda _: True)
     state.markers = SimpleNamespace(look=lambda _: None)
     state._remote = SimpleNamespace(progress_cb=callback)
     state._progress = SimpleNamespace(due=lambda *_: due)
