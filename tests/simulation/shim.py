@@ -91,7 +91,7 @@ class MetadataConsumer:
     def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
         self._takes(timeout)
         partitions = dict.fromkeys(range(len(self._partitions)))
-        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=partitions)})
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=partitions)})
 
     def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
         self._takes(timeout)
