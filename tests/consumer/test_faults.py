@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kafka_remote_client import Consumer
+from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
 from kafka_remote_client.errors import (
     ConfigurationError,
@@ -22,6 +23,7 @@ from kafka_remote_client.errors import (
 )
 from kafka_remote_client.plugin import ReadableStream
 from tests.support.embedded_topics import (
+    PATIENCE_SECONDS,
     Row,
     direct_settings,
     fallbacks,
@@ -280,7 +282,9 @@ def test_a_shim_that_vanishes_ends_as_with_confluent_kafka(tmp_path: Any, one: s
             rows = take(consumer, 10)
             assert cluster._shim is not None
             cluster._shim.stop()
+            deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
             while confluent_kafka.KafkaError._ALL_BROKERS_DOWN not in codes:
+                assert not deadline.expired(), f"only {codes} after {len(rows)} records: {consumer.metrics()}"
                 messages = [consumer.poll(0.2)] if one == "poll" else consumer.consume(50, 0.2)
                 rows += [(m.topic(), m.partition(), m.offset()) for m in messages if m is not None and m.error() is None]
             assert [r[2] for r in rows] == list(range(len(rows)))
