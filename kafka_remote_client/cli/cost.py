@@ -38,6 +38,7 @@ from kafka_remote_client.cli.store_arguments import open_listing, parse_topic_id
 from kafka_remote_client.errors import ConfigurationError
 from kafka_remote_client.remote_log.layouts import LayoutOptions
 from kafka_remote_client.settings import default_of
+from kafka_remote_client.spark.planning.job_figures import Prices
 
 __all__ = [
     "PathCost",
@@ -148,8 +149,8 @@ def _path(
         gets,
         stored,
         sent,
-        storage.gets_dollars(gets),
-        storage.retrieval_dollars(stored),
+        Prices(storage.per_1000_gets).of(gets, stored),
+        stored / GB * storage.retrieval_per_gb,
         sent / GB * transfer_per_gb,
         seconds,
     )

@@ -102,13 +102,6 @@ class StorageClass:
     retrieval_per_gb: float
     restore_hours: float
 
-    def gets_dollars(self, gets: int) -> float:
-        return gets / 1000 * self.per_1000_gets
-
-    def retrieval_dollars(self, stored_bytes: int) -> float:
-        """A store charges for the bytes that it sends, which are not those of the log if a plugin compresses segments."""
-        return stored_bytes / GB * self.retrieval_per_gb
-
 
 @attrs.frozen
 class PriceTable:

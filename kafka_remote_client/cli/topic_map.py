@@ -35,6 +35,7 @@ from kafka_remote_client.cli.offsets import OffsetsLine
 from kafka_remote_client.cli.prices import GB, StorageClass, gets_of, in_dollars
 from kafka_remote_client.model import RemoteLogSegmentMetadata, uuid_to_text
 from kafka_remote_client.settings import default_of
+from kafka_remote_client.spark.planning.job_figures import Prices
 from kafka_remote_client.verify.copies import CopyState
 from kafka_remote_client.verify.finding import FindingKind, Problem
 
@@ -230,13 +231,13 @@ def _kind(line: SegmentLine, verdict: Problem | CopyState | None) -> tuple[PartK
 
 
 def _priced(part: TopicPart, log_bytes: int, storage: StorageClass) -> TopicPart:
-    """``log_bytes``: those of the stored log, which is what a reader gets."""
+    """``log_bytes``: those of the stored log, which a plugin may compress. They are what the store sends and charges for."""
     if not part.stored_bytes:
         return part
     month = part.stored_bytes / GB * storage.per_gb_month
     if part.kind is not PartKind.REMOTE or not part.bytes:
         return attrs.evolve(part, month_dollars=month)
-    read = storage.gets_dollars(gets_of(part.bytes, _RANGE_BYTES)) + storage.retrieval_dollars(log_bytes)
+    read = Prices(storage.per_1000_gets, storage.retrieval_per_gb).of(gets_of(part.bytes, _RANGE_BYTES), log_bytes)
     return attrs.evolve(part, month_dollars=month, read_dollars=read)
 
 
