@@ -28,11 +28,13 @@ class CertificateDates:
         return f"the listener's certificate is not valid before {_text(self.begins)}" if now < self.begins else None
 
 
-def certificate_dates(path: str) -> CertificateDates | None:
+def certificate_dates(path: str | None) -> CertificateDates | None:
     """The dates of the first certificate in a PEM file, which is the shim's own.
 
-    ``None`` if they cannot be read, or the package cryptography is not installed.
+    ``None`` without a file, if they cannot be read, or if the package cryptography is not installed.
     """
+    if path is None:
+        return None
     try:
         from cryptography.x509 import load_pem_x509_certificate  # noqa: PLC0415 - an extra
     except ImportError:

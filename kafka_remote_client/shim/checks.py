@@ -38,7 +38,7 @@ _OWN_CERTIFICATE = (
 def check_shim(config: ShimConfig, clock: Clock) -> Iterator[str]:
     """Returns all problems with the parts that the settings name. Raises ConfigurationError for invalid settings."""
     listener_context(config)
-    dates = None if config.ssl_certificate is None else certificate_dates(config.ssl_certificate)
+    dates = certificate_dates(config.ssl_certificate)
     found = None if dates is None else dates.problem(clock.time_ms())
     if found is not None:
         yield found

@@ -143,8 +143,7 @@ class Proxy:
             _LOG.warning("closing %d connections: drain_timeout has passed", len(self._connections))
 
     def _look_at_certificate(self) -> None:
-        path = self._config.ssl_certificate
-        self._certificate = None if path is None else certificate_dates(path)
+        self._certificate = certificate_dates(self._config.ssl_certificate)
         problem = None if self._certificate is None else self._certificate.problem(self._clock.time_ms())
         if problem is not None:
             _LOG.warning("%s: clients that verify it cannot connect", problem)
