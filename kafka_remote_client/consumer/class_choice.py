@@ -32,7 +32,7 @@ import confluent_kafka
 
 from kafka_remote_client.arguments import switched_on
 
-__all__ = ["WORKS", "allowed", "become", "completed", "derived", "inherited", "lead_to_direct"]
+__all__ = ["WORKS", "Quiet", "allowed", "become", "completed", "derived", "inherited", "lead_to_direct"]
 
 _log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ def become(one: Any, cls: type[_T]) -> _T:
     return one  # type: ignore[no-any-return] # its class was changed a line before
 
 
-class _Quiet:
-    """Base before an application's class, whose ``__init_subclass__`` is not called for the class that is made here."""
+class Quiet:
+    """Base before an application's class, whose ``__init_subclass__`` is not called for a class of this package."""
 
     def __init_subclass__(cls) -> None:
         """Does nothing."""
@@ -65,7 +65,7 @@ def completed(cls: type[Any], plain: type[Any], direct: type[Any]) -> type[Any]:
         return direct
     if cls not in _classes:
         namespace = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-        _classes[cls] = derived(cls, (_Quiet, cls, direct), namespace)
+        _classes[cls] = derived(cls, (Quiet, cls, direct), namespace)
     return _classes[cls]
 
 

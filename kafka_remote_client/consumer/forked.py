@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import confluent_kafka
 
-from kafka_remote_client.consumer.class_choice import become, derived
+from kafka_remote_client.consumer.class_choice import Quiet, become, derived
 from kafka_remote_client.errors import ForkedConsumerError
 
 __all__ = ["refuse_after_fork"]
@@ -44,11 +44,8 @@ def _refuse(*_: object, **__: object) -> NoReturn:
     raise ForkedConsumerError
 
 
-class _Refusing:
+class _Refusing(Quiet):
     """Base before a consumer's own class. The end of a ``with`` block does not raise, to show the block's own error."""
-
-    def __init_subclass__(cls) -> None:
-        """Does nothing, in place of the application's own."""
 
     def __exit__(self, *_: object) -> None:
         """Does nothing."""
