@@ -76,9 +76,12 @@ class PassedMarkers:
             flows = (flows[start:] + flows[:start])[:_PARTITIONS_PER_LOOK]
             asked = (asked[start:] + asked[:start])[:_PARTITIONS_PER_LOOK]
         places = self._position(asked) if asked else []
+        changed = []
         for flow, place in zip(flows, places, strict=True):
             flow.inner_has_read |= place.offset >= 0
-        return [flow for flow, place in zip(flows, places, strict=True) if place.offset != flow.inner_position]
+            if place.offset != flow.inner_position:
+                changed.append(flow)
+        return changed
 
     def before_commit(self, gathered: Collection[Piece]) -> None:
         """Stores the offsets that delivering calls have passed, before the application commits stored offsets."""
