@@ -145,6 +145,13 @@ class Program:
     done: list[str] = attrs.field(factory=list)
 
     def run(self) -> None:
+        """Raises AssertionError, which names the steps."""
+        try:
+            self._run()
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nafter {self.done}") from error
+
+    def _run(self) -> None:
         for _ in range(STEPS):
             step = self.chance.choice(self.steps())
             self.done.append(step.__name__)
@@ -321,11 +328,7 @@ def twins(request: pytest.FixtureRequest) -> Iterator[Twins]:
 
 @pytest.mark.parametrize("twins", PROGRAMS, indirect=True)
 def test_the_model_answers_as_librdkafka(twins: Twins, request: pytest.FixtureRequest) -> None:
-    program = Program(twins, random.Random(request.node.callspec.params["twins"]), twins.logs.partitions[0])
-    try:
-        program.run()
-    except AssertionError as error:
-        raise AssertionError(f"{error}\nafter {program.done}") from error
+    Program(twins, random.Random(request.node.callspec.params["twins"]), twins.logs.partitions[0]).run()
 
 
 def test_outcomes_tell_errors_by_their_codes() -> None:
