@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -158,7 +158,7 @@ class EmbeddedCluster:
         self._kafka: TieredCluster | None = None
         self._store = RemoteLogMetadataStore()
         self._origin: ObjectOrigin | None = None
-        self._workers: list[ThreadPoolExecutor] = []
+        self._workers: list[Executor] = []
         self._strategy: _Granting | None = None
         self._shim: Shim | None = None
         self.faults = Faults(self._faults)

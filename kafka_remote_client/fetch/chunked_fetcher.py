@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 from kafka_remote_client.errors import (
@@ -41,6 +40,7 @@ from kafka_remote_client.remote_log.aiven.chunk_index import Chunk
 from kafka_remote_client.remote_log.aiven.chunk_table import CHUNKED_FORMAT, ChunkTable
 from kafka_remote_client.remote_log.aiven.transforms import ChunkTransform
 from kafka_remote_client.remote_log.layout import ORIGINAL_FORMAT
+from kafka_remote_client.threads import DaemonExecutor
 
 __all__ = ["CHUNKED_FORMATS", "ChunkedFetcher", "ChunkedFormat"]
 
@@ -203,7 +203,7 @@ class _Buffers:
         self._free: list[memoryview] = []
         self._lock = threading.Lock()
         # Few threads, because glibc keeps what the codec frees for each thread, and more than cores save no time.
-        self.restorers = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="kafka-remote-restore")
+        self.restorers = DaemonExecutor(os.cpu_count() or 1, "kafka-remote-restore")
 
     def take(self, size: int) -> memoryview:
         with self._lock:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 
 import attrs
 
@@ -34,6 +34,7 @@ from kafka_remote_client.remote_log.resolver import RemoteSegmentResolver, Resol
 from kafka_remote_client.remote_log.store_contents import no_segments
 from kafka_remote_client.remote_log.tier_listing import TierListing
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.threads import DaemonExecutor
 
 __all__ = ["DEFAULT_MAX_AGE_SECONDS", "ListedTier"]
 
@@ -79,7 +80,7 @@ class ListedTier:
         self._lock = threading.Lock()
         self._list_lock = threading.Lock()
         self._closed = False
-        self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="kafka-remote-listing")
+        self._workers = DaemonExecutor(_WORKERS, "kafka-remote-listing")
 
     def resolve(self, question: LocationQuestion) -> ResolvedSegment | NotRemote:
         """As TierResolver; a further reason is ``listing-not-ready``. A failed listing raises once, then is tried again."""

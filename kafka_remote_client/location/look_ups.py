@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 
 from kafka_remote_client.clock import Clock, Deadline
@@ -29,6 +29,7 @@ from kafka_remote_client.location_question import LocationQuestion
 from kafka_remote_client.model import LocationAnswer, LocationPending, NotRemote, SegmentLocation
 from kafka_remote_client.remote_log.kept_only import NotKeptError, kept_only
 from kafka_remote_client.settings import default_of
+from kafka_remote_client.threads import DaemonExecutor
 
 __all__ = ["DEFAULT_CONCURRENCY", "DEFAULT_TIMEOUT_SECONDS", "LookUps"]
 
@@ -62,8 +63,8 @@ class LookUps:
         self._answer = answer
         self._clock = clock
         self._timeout = timeout
-        self._workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-look-up")
-        self._kept_workers = ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-kept")
+        self._workers = DaemonExecutor(concurrency, "kafka-remote-look-up")
+        self._kept_workers = DaemonExecutor(concurrency, "kafka-remote-kept")
         self._lock = threading.Lock()
         self._going: dict[LocationQuestion, _LookUp] = {}
         self._closed = False

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from kafka_remote_client.clock import Deadline
 from kafka_remote_client.errors import DirectFetchError
@@ -15,6 +14,7 @@ from kafka_remote_client.location.cluster_metadata import Key
 from kafka_remote_client.model import TopicIdPartition
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.segment_spans import SegmentSpans
+from kafka_remote_client.threads import DaemonExecutor
 
 __all__ = ["list_segments"]
 
@@ -46,6 +46,6 @@ def list_segments(
             _log.debug("the segments of %s-%s are not known: %s", *key, error)
             return None
 
-    with ThreadPoolExecutor(concurrency, thread_name_prefix="kafka-remote-segments") as workers:
+    with DaemonExecutor(concurrency, "kafka-remote-segments") as workers:
         answers = list(workers.map(found, partitions))
     return {key: answer for key, answer in zip(partitions, answers, strict=True) if answer is not None}

@@ -10,7 +10,7 @@ Cached values are not read, so a look-up that needs no read does not use the poo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import suppress
 from itertools import islice
 
@@ -19,6 +19,7 @@ from kafka_remote_client.remote_log.index_cache import RemoteIndexCache
 from kafka_remote_client.remote_log.kept_only import is_kept_only
 from kafka_remote_client.remote_log.layout import ObjectKind
 from kafka_remote_client.remote_log.tiered_log import TieredSegment
+from kafka_remote_client.threads import DaemonExecutor
 
 __all__ = ["STORE_READ_THREADS", "Prefetch", "store_read_executor"]
 
@@ -29,9 +30,9 @@ _MAX_GROUP = 32
 _TRANSACTIONS = (ObjectKind.TRANSACTION_INDEX, ObjectKind.PRODUCER_SNAPSHOT)
 
 
-def store_read_executor(name: str = "kafka-remote-index") -> ThreadPoolExecutor:
+def store_read_executor(name: str = "kafka-remote-index") -> DaemonExecutor:
     """The pool for a :class:`Prefetch`, whose threads have names that begin with ``name``. Its owner shuts it down."""
-    return ThreadPoolExecutor(STORE_READ_THREADS, thread_name_prefix=name)
+    return DaemonExecutor(STORE_READ_THREADS, name)
 
 
 class Prefetch:

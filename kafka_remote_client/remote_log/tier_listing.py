@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from uuid import UUID
 
 import attrs
@@ -53,6 +53,7 @@ from kafka_remote_client.remote_log.lineage import LeaderEpochLineage
 from kafka_remote_client.remote_log.metadata_cache import RemoteLogMetadataCache
 from kafka_remote_client.remote_log.segment_log import SegmentLog
 from kafka_remote_client.remote_log.tiered_log import TieredLog
+from kafka_remote_client.threads import DaemonExecutor
 
 __all__ = ["TierListing", "cache_of_uploads"]
 
@@ -189,8 +190,8 @@ class TierListing:
         lineages: dict[RemoteLogSegmentId, LeaderEpochLineage] = {}
         # A reader waits for its segment's parts, and no part waits for anything. So they have a pool of their own.
         with (
-            ThreadPoolExecutor(_READERS, thread_name_prefix="kafka-remote-listing") as readers,
-            ThreadPoolExecutor(_READERS, thread_name_prefix="kafka-remote-listing") as parts,
+            DaemonExecutor(_READERS, "kafka-remote-listing") as readers,
+            DaemonExecutor(_READERS, "kafka-remote-listing") as parts,
         ):
             results = list(readers.map(lambda segment: self._try_read(segment, parts, lineages), segments))
         damaged: dict[RemoteLogSegmentId, str] = {}

@@ -14,7 +14,7 @@ References: :mod:`~kafka_remote_client.scanning.scan_plan`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from uuid import UUID
 
 import attrs
@@ -29,6 +29,7 @@ from kafka_remote_client.remote_log.tiered_log import TieredSegment
 from kafka_remote_client.scanning.broker_part import BrokerPart
 from kafka_remote_client.scanning.scan import Scan
 from kafka_remote_client.scanning.scan_plan import TieredPartition, TimeBounds, time_bounds, with_live_rest
+from kafka_remote_client.threads import DaemonExecutor
 from kafka_remote_client.wire import ZERO_UUID
 
 __all__ = ["partitions_of", "survey"]
@@ -77,8 +78,8 @@ def survey(
 
     # Partitions wait for their look-ups. In one pool they could take all its threads, and no look-up would run.
     with (
-        ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as workers,
-        ThreadPoolExecutor(_THREADS, thread_name_prefix="kafka-remote-survey") as look_ups,
+        DaemonExecutor(_THREADS, "kafka-remote-survey") as workers,
+        DaemonExecutor(_THREADS, "kafka-remote-survey") as look_ups,
     ):
         found = list(workers.map(facts, partitions))
         if brokers is None or not scan.live:

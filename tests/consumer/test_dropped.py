@@ -235,6 +235,46 @@ def test_the_engine_of_a_consumer_that_lives_to_the_end_is_closed_at_exit(tmp_pa
     assert done.stdout == "closed\n"
 
 
+_LATE = """
+import threading
+from confluent_kafka import Producer, TopicPartition
+from kafka_remote_client import Consumer
+from kafka_remote_client.tiered_kafka import TieredCluster
+
+def read():
+    threading.main_thread().join()
+    with Consumer(settings) as consumer:
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        values = [message.value() for message in consumer.consume(100, 60)]
+    assert values == [b"%d" % number for number in range(100)], values
+    metrics = consumer.metrics()
+    print(metrics["remote-fetch-records-total"], metrics["remote-fetch-fallbacks-total"])
+    cluster.close()
+
+cluster = TieredCluster(partitions=1, segment_bytes=1000).start()
+producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+for number in range(100):
+    producer.produce("orders", b"%d" % number)
+producer.flush()
+cluster.tier_now(roll=True)
+settings = {
+    "bootstrap.servers": cluster.bootstrap_servers,
+    "group.id": "late",
+    "fetch.remote.enabled": True,
+    "fetch.remote.location.source": "metadata-topic",
+    "remote.storage.store.url": cluster.store.url,
+    "fetch.remote.location.timeout.ms": 60_000,
+}
+threading.Thread(target=read).start()
+"""
+
+
+def test_direct_reads_go_on_when_the_main_thread_has_ended(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _LATE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True, cwd=tmp_path)
+    assert done.stdout == "100 {}\n"
+
+
 def test_finalizer_closes_the_engine_itself_at_process_exit() -> None:
     closed: list[str] = []
 

@@ -409,7 +409,7 @@ def test_partly_read_chunks_take_the_memory_of_as_many_threads(monkeypatch: pyte
 
     with ThreadPoolExecutor(readers) as threads:
         parts = [threads.submit(read_part, number) for number in range(readers)]
-        queue = fetcher._buffers.restorers._work_queue
+        queue = fetcher._buffers.restorers._work.calls
         try:
             wait_until(lambda: len(requested) == readers and queue.qsize() == readers - cores, "all readers", seconds=20)
             in_memory = len(allocated)

@@ -145,7 +145,7 @@ def test_lookups_and_the_index_cache_use_the_configuration(built: Built, source:
     else:
         assert isinstance(made._tier, ListedTier | MetadataTopicTier)
         resolver = made._tier._resolver
-    assert (made._look_ups._workers._max_workers, made._look_ups._timeout) == (3, 2.5)
+    assert (made._look_ups._workers._most, made._look_ups._timeout) == (3, 2.5)
     assert resolver.indexes.max_bytes == 5 << 20
 
 

@@ -149,7 +149,8 @@ def test_known_locations_wait_for_no_listing_and_no_read(tier):
     unbegun = question("refunds", 0, 3)
     cold = source.locate([unlisted, unread], DEADLINE)
     assert set(cold.values()) == {LocationPending()}
-    wait_until(lambda: len(hanging) == 2, "both reads")
+    # A header that the first look-up reads in advance may hang as well.
+    wait_until(lambda: {type(where) for where in hanging} == {str, tuple}, "a listing and a read")
     assert source.locate([unbegun], DEADLINE) == {unbegun: LocationPending()}
     assert locate(source, 3, max_bytes=1).next_offset == 10
     assert locate(source, 0, partition=8) == NotRemote("unknown-partition")

@@ -384,7 +384,7 @@ def test_a_busy_or_closed_pool_delays_no_look_up():
 
 def test_the_pool_starts_threads_on_demand():
     with store_read_executor() as executor:
-        assert (executor._max_workers, len(executor._threads)) == (STORE_READ_THREADS, 0)
+        assert (executor._most, len(executor._threads)) == (STORE_READ_THREADS, 0)
 
 
 GOLDEN_QUESTIONS = [

@@ -18,7 +18,6 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ import pyarrow.fs
 from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.parsing import parse_json
 from kafka_remote_client.scanning.export.written_files import WrittenFile
+from kafka_remote_client.threads import DaemonExecutor
 
 __all__ = ["ExportTarget", "target_of"]
 
@@ -169,7 +169,7 @@ class ExportTarget:
 
     def publish_all(self, files: Sequence[WrittenFile], threads: int) -> None:
         """As :meth:`publish`, for several files at a time; stops at the first failure."""
-        with ThreadPoolExecutor(threads, thread_name_prefix="kafka-remote-publish") as workers:
+        with DaemonExecutor(threads, "kafka-remote-publish") as workers:
             try:
                 for _ in workers.map(lambda file: self.publish(file.staged, file.path, file.size_in_bytes), files):
                     pass
