@@ -58,6 +58,15 @@ def test_first_failures_of_a_run_are_printed(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("=== ERRORS ===\nthe cause\n")
 
 
+@pytest.mark.parametrize("first", ["Timeout (0:05:30)!", "Fatal Python error: Aborted"])
+def test_stacks_of_a_worker_that_died_are_printed(first: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = f"{'x' * 30_000}\n{first}\nThread 1\n{'y' * 30_000}\n=== FAILURES ===\nworker 'gw3' crashed\nFAILED a.py::b\n"
+    run([sys.executable, "-c", f"print({text!r}); exit(1)"], 60)
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"{first}\nThread 1\n")
+    assert "=== FAILURES ===\nworker 'gw3' crashed\n" in printed
+
+
 def test_run_past_its_ceiling_has_failed() -> None:
     assert run([sys.executable, "-c", "while True: pass"], 0.2) == (0, ["past 0 s"])
 

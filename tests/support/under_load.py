@@ -40,6 +40,8 @@ _SLOWER_BY = 8
 _SHOWN = 20_000
 """How many characters of a failed run are printed."""
 _REPORTS = re.compile(r"^=+ (?:ERRORS|FAILURES) =+$", re.MULTILINE)
+_DIED = re.compile(r"^(?:Fatal Python error: |Timeout \()", re.MULTILINE)
+"""How Python's fault handler begins the stacks of a worker that ends at once."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -65,9 +67,9 @@ def outcome_of(text: str, status: int) -> tuple[int, list[str]]:
 
 
 def _first_failures(text: str) -> str:
-    """Returns the output of the first failed tests: later ones often fail as a consequence."""
-    start = _REPORTS.search(text)
-    return text[start.start() :][:_SHOWN] if start else text[-_SHOWN:]
+    """Returns the stacks of a worker that died, and the output of the first failed tests. Later ones are often consequences."""
+    starts = [start.start() for start in (_DIED.search(text), _REPORTS.search(text)) if start]
+    return "".join(text[start:][:_SHOWN] for start in starts) or text[-_SHOWN:]
 
 
 def command_of(name: str) -> tuple[list[str], float]:
