@@ -125,7 +125,7 @@ class PartitionRead:
         # Whether something was taken. A read with fixed windows is complete, so it does not wait for that.
         self.begun, self._shared = request.window is not None, shared
         self._fixed_window, self._tally = request.window, request.tally
-        self._locating, self._locate_at = False, 0.0
+        self._locating, self._locate_at, self.was_postponed = False, 0.0, False
         self._pending_since: float | None = None
         self._grants: deque[GrantRead] = deque()
         self._after: NotRemote | None = None
@@ -282,22 +282,21 @@ class PartitionRead:
 
     def postponed(self, until: float) -> None:
         """No location request before ``until``."""
-        self._locating = False
-        self._locate_at = until
+        self._locating, self._locate_at, self.was_postponed = False, until, True
 
     def pending(self, now: float) -> NotRemote | None:
         """The look-up is pending: requests the location again. Returns a refusal after the time-out."""
         self._pending_since = now if self._pending_since is None else self._pending_since
         if now - self._pending_since >= self._shared.config.pending_timeout_ms / 1000:
             return NotRemote("location-pending", self.offsets)
-        self.postponed(now + policy.PENDING_PAUSE_SECONDS)
+        self._locating, self._locate_at, self.was_postponed = False, now + policy.PENDING_PAUSE_SECONDS, False
         return None
 
     def located(
         self, command: Locate, answer: SegmentLocation | NotRemote | DirectFetchError, start_offset: int, now: float
     ) -> None:
         """The answer to a location request. ``start_offset`` is the requested numeric offset."""
-        self._locating = False
+        self._locating = self.was_postponed = False
         self._location_seconds = now - command.asked_at
         self._pending_since = None
         if self.state not in (ReaderState.LOCATING, ReaderState.READING):

@@ -73,6 +73,8 @@ _THROTTLED_RETRIES = 10
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 _LONGEST_THROTTLE_SECONDS = 30.0
+_UNREACHABLE_PAUSE_SECONDS = 0.7
+"""Longer than the first pause of :mod:`~kafka_remote_client.protocol.peer`, so that the second request connects again."""
 
 
 class Budget(Enum):
@@ -128,7 +130,7 @@ POLICY: tuple[Rule, ...] = (
     Rule(UnsupportedFormatError, "an unknown format, magic or codec; a batch above the size limit"),
     # Its location is unknown.
     Rule(LocationThrottledError, "the broker throttles this client"),
-    Rule(PeerUnreachableError, "no connection to the shim or broker for location requests"),
+    Rule(PeerUnreachableError, "no connection to the shim or broker for location requests, nor 0.7 s later"),
     Rule(ClientCertificateError, "the shim or broker refuses this client's certificate, or requires one"),
     Rule(PeerCertificateError, "the certificate of the shim or broker cannot be verified"),
     Rule(SecurityProtocolError, "the shim's or broker's port has another security.protocol"),
@@ -199,11 +201,18 @@ def store_pause(error: DirectFetchError) -> float:
     return min(error.retry_after or 0.0, _LONGEST_THROTTLE_SECONDS)
 
 
-def location_pause(answer: object) -> float:
-    """Returns the seconds after which to repeat a location request because of the broker's throttle time; 0 = none.
+def location_pause(answer: object, *, again: bool) -> float:
+    """Returns the seconds after which to repeat a location request; 0 = do not. ``again``: the last one was postponed as well.
 
-    Beyond 30 s the broker path, which is also throttled, is better for a partition with nothing else to read.
+    A broker's throttle time of more than 30 s is too long for a partition with nothing else to read: the broker path is better,
+    although it is also throttled.
+
+    A peer that cannot be reached is asked once more. It may restart, and the brokers are often lost together with it.
+    librdkafka has to notice that before the fallback seeks: it may stop for good if it loses all brokers while one of them
+    validates the offset of a seek (https://github.com/confluentinc/librdkafka/issues/5476).
     """
+    if isinstance(answer, PeerUnreachableError):
+        return 0.0 if again else _UNREACHABLE_PAUSE_SECONDS
     if isinstance(answer, LocationThrottledError) and answer.retry_after <= _LONGEST_THROTTLE_SECONDS:
         return answer.retry_after
     return 0.0

@@ -189,7 +189,7 @@ class Scheduler:
                 self._queue.add_later(read, now + policy.PENDING_PAUSE_SECONDS)
                 return
             answer = refusal
-        pause = 0.0 if command.ahead else policy.location_pause(answer)
+        pause = 0.0 if command.ahead else policy.location_pause(answer, again=read.was_postponed)
         if pause:
             read.postponed(now + pause)
             self._queue.add_later(read, now + pause)

@@ -12,6 +12,7 @@ from kafka_remote_client.errors import (
     LocationExpiredError,
     LocationNotGrantedError,
     LocationThrottledError,
+    PeerUnreachableError,
     RangeNotSatisfiableError,
     RemoteStorageAccessError,
     RemoteStorageError,
@@ -33,6 +34,7 @@ from kafka_remote_client.fetch.policy import (
     rule_for,
     store_pause,
 )
+from kafka_remote_client.protocol import peer
 
 CORRUPT = CorruptRecordError("x")
 
@@ -165,7 +167,12 @@ def test_each_error_of_a_fetcher_has_its_own_rule() -> None:
     ],
 )
 def test_a_location_with_a_short_pause_is_waited_for(answer: object, expected: float) -> None:
-    assert location_pause(answer) == expected
+    assert location_pause(answer, again=False) == location_pause(answer, again=True) == expected
+
+
+def test_an_unreachable_peer_is_asked_again_after_its_pause_once() -> None:
+    assert location_pause(PeerUnreachableError("x"), again=False) == 0.7 > 1.25 * peer._RECONNECT_SECONDS[0]
+    assert location_pause(PeerUnreachableError("x"), again=True) == 0.0
 
 
 def test_only_failures_of_the_store_count_against_it() -> None:

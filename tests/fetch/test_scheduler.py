@@ -10,6 +10,7 @@ import pytest
 from kafka_remote_client.errors import (
     LocationError,
     LocationThrottledError,
+    PeerUnreachableError,
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
 )
@@ -143,6 +144,30 @@ def test_a_throttle_time_of_the_broker_is_kept() -> None:
         assert isinstance(again, Locate)
         assert (again.read, told(made)) == (read, [])
         assert made.metrics.snapshot()["remote-fetch-errors-total"] == {}
+
+
+def test_an_unreachable_peer_is_asked_once_more() -> None:
+    with stepping() as made:
+        read = made.opened()
+        for _ in range(2):
+            command = made.next()
+            assert isinstance(command, Locate)
+            made.locate(command, PeerUnreachableError("refused"))
+            assert (made.next(), told(made)) == (None, [])
+            made.clock.now += 0.7
+            command = made.next()
+            assert isinstance(command, Locate)
+            made.locate(command, LocationPending())  # the next request is a first one again
+            made.clock.now += 0.1
+        command = made.next()
+        assert isinstance(command, Locate)
+        made.locate(command, PeerUnreachableError("refused"))
+        made.clock.now += 0.7
+        command = made.next()
+        assert isinstance(command, Locate)
+        made.locate(command, PeerUnreachableError("refused"))
+        assert told(made) == [(End, read)]
+        assert the_end(read).reason == "peer-unreachable"
 
 
 def test_a_pause_for_a_location_ahead_is_a_failure_ahead() -> None:
