@@ -25,10 +25,16 @@ _CODES = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError
 
 @attrs.frozen
 class Damage:
-    """The first offset that could not be read from the tier, and its segment."""
+    """The first offset that could not be read from the tier, and its segment.
+
+    ``sought_again``: the broker delivered records from before it, and was sought there again. librdkafka takes the next fetch
+    offset from a batch before it checks the batch. If that is out of range, the policy ``earliest`` resets the partition to the
+    log's start, even if it was sought to the damage meanwhile (``rd_kafka_offset_reset`` has no version).
+    """
 
     offset: int
     segment: RemoteLogSegmentId | None
+    sought_again: bool = False
 
 
 def damage_of(end: ReadEnd) -> Damage | None:

@@ -351,12 +351,12 @@ class Routing:
                 return message
             if error is not None:
                 return self._halt(flow, flow.damage, error)
-            if offset_of(message) < flow.damage.offset:
-                # librdkafka takes the next fetch offset from a batch before it checks the batch. If that is out of range, the
-                # policy ``earliest`` resets the partition to the log's start, even if it was sought to the damage meanwhile
-                # (``rd_kafka_offset_reset`` has no version). So it is sought there again.
+            if offset_of(message) < flow.damage.offset and not flow.damage.sought_again:
+                flow.damage = attrs.evolve(flow.damage, sought_again=True)
                 self._park(flow, recheck_at=0.0)
                 return None
+            if offset_of(message) < flow.damage.offset and self._looks_again(flow, offset_of(message)):
+                return None  # the log has been replaced, or librdkafka was reset twice
             flow.damage = None  # the broker's copy is good
             self._flows.reroute()
             return message

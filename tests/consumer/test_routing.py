@@ -617,6 +617,24 @@ def test_records_from_before_the_damage_are_dropped_and_it_is_sought_again(rig: 
     assert flow.damage is None
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_records_from_before_the_damage_twice_are_of_another_log(rig: Rig, on: bool) -> None:
+    """Its topic was created again. librdkafka refuses each seek to the damage, and begins at the log's start."""
+    rig.engine.items = [ReadEnd("corrupt", 30, 4, CorruptRecordError("damaged"), BOUNDS)]
+    flow = rig.adopted(20)
+    rig.routing.take(1)
+    first = Message(topic="t", partition=0, offset=0, value=b"")
+    assert rig.routing.deliverable(flow, first) is None
+    rig.clock.now += 1
+    rig.routing.recheck()
+    rig.routing.on = on
+    assert rig.routing.deliverable(flow, first) is (None if on else first)
+    assert (flow.route, flow.damage) == (Route.REMOTE if on else Route.BROKER, None)
+    if on:
+        request = rig.engine.read_requests[-1]
+        assert (request.start_offset, request.leader_epoch) == (30, 4)
+
+
 def test_bounds_of_local_partitions_are_asked_once_an_interval(rig: Rig) -> None:
     """One call requests the bounds of all of them, because there can be thousands."""
     for number in range(100):
