@@ -134,7 +134,7 @@ POLICY: tuple[Rule, ...] = (
     Rule(ClientCertificateError, "the shim or broker refuses this client's certificate, or requires one"),
     Rule(PeerCertificateError, "the certificate of the shim or broker cannot be verified"),
     Rule(SecurityProtocolError, "the shim's or broker's port has another security.protocol"),
-    Rule(UnservedConnectionError, "the shim or broker closes a new connection before it serves a request"),
+    Rule(UnservedConnectionError, "the shim or broker closes new connections before it serves a request, also 0.7 s later"),
     Rule(NotAnnouncedError, "location requests go to a plain broker instead of a shim"),
     Rule(LocationNotGrantedError, "the shim grants no location of an offset that is tiered"),
     Rule(SaslAuthenticationError, "the shim or broker and this client do not accept each other's identity"),
@@ -207,11 +207,11 @@ def location_pause(answer: object, *, again: bool) -> float:
     A broker's throttle time of more than 30 s is too long for a partition with nothing else to read: the broker path is better,
     although it is also throttled.
 
-    A peer that cannot be reached is asked once more. It may restart, and the brokers are often lost together with it.
+    A peer that cannot be reached, or that stops, is asked once more. It may restart, and the brokers are often lost with it.
     librdkafka has to notice that before the fallback seeks: it may stop for good if it loses all brokers while one of them
     validates the offset of a seek (https://github.com/confluentinc/librdkafka/issues/5476).
     """
-    if isinstance(answer, PeerUnreachableError):
+    if isinstance(answer, PeerUnreachableError | UnservedConnectionError):
         return 0.0 if again else _UNREACHABLE_PAUSE_SECONDS
     if isinstance(answer, LocationThrottledError) and answer.retry_after <= _LONGEST_THROTTLE_SECONDS:
         return answer.retry_after

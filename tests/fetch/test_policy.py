@@ -9,6 +9,7 @@ from kafka_remote_client.errors import (
     DirectFetchError,
     ForbiddenLocationError,
     InvalidStorageResponseError,
+    LocationError,
     LocationExpiredError,
     LocationNotGrantedError,
     LocationThrottledError,
@@ -20,6 +21,7 @@ from kafka_remote_client.errors import (
     RemoteStorageTimeoutError,
     RemoteStorageUnavailableError,
     SegmentNotFoundError,
+    UnservedConnectionError,
     UnsupportedFormatError,
 )
 from kafka_remote_client.fetch.policy import (
@@ -170,9 +172,10 @@ def test_a_location_with_a_short_pause_is_waited_for(answer: object, expected: f
     assert location_pause(answer, again=False) == location_pause(answer, again=True) == expected
 
 
-def test_an_unreachable_peer_is_asked_again_after_its_pause_once() -> None:
-    assert location_pause(PeerUnreachableError("x"), again=False) == 0.7 > 1.25 * peer._RECONNECT_SECONDS[0]
-    assert location_pause(PeerUnreachableError("x"), again=True) == 0.0
+@pytest.mark.parametrize("kind", [PeerUnreachableError, UnservedConnectionError])
+def test_a_lost_peer_is_asked_again_after_its_pause_once(kind: type[LocationError]) -> None:
+    assert location_pause(kind("x"), again=False) == 0.7 > 1.25 * peer._RECONNECT_SECONDS[0]
+    assert location_pause(kind("x"), again=True) == 0.0
 
 
 def test_only_failures_of_the_store_count_against_it() -> None:
