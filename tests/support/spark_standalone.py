@@ -24,7 +24,7 @@ from tests.support.processes import is_running
 from tests.support.spark import JAVA_VARIABLES, pyspark_home
 from tests.support.waiting import wait_until
 
-__all__ = ["StandaloneCluster"]
+__all__ = ["StandaloneCluster", "alive_workers"]
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 
@@ -119,10 +119,21 @@ class StandaloneCluster:
         if not all(map(is_running, self._daemons)):
             raise RuntimeError(f"a daemon ended: {[path.read_text()[-2000:] for path in self.directory.glob('*.log')]}")
         try:
-            state: dict[str, Any] = json.load(urllib.request.urlopen(f"http://{HOST}:{self._page}/json/", timeout=60))
+            return alive_workers(urllib.request.urlopen(f"http://{HOST}:{self._page}/json/", timeout=60).read())
         except OSError:
             return 0
-        return int(state["aliveworkers"])
+
+
+def alive_workers(answer: bytes) -> int:
+    """The number in the master's answer to ``/json/``.
+
+    0 for its web page: the server runs before its handlers are added, and that of ``/`` is added first (``WebUI.bind``).
+    """
+    try:
+        state: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        return 0
+    return int(state["aliveworkers"])
 
 
 def _command(pid: int) -> bytes:
