@@ -281,7 +281,7 @@ class PartitionRead:
     # -- results of commands -----------------------------------------------------------------------------------------------
 
     def postponed(self, until: float) -> None:
-        """No location request before ``until``."""
+        """No location request before ``until``. ``was_postponed`` is true until the peer answers."""
         self._locating, self._locate_at, self.was_postponed = False, until, True
 
     def pending(self, now: float) -> NotRemote | None:
@@ -289,7 +289,8 @@ class PartitionRead:
         self._pending_since = now if self._pending_since is None else self._pending_since
         if now - self._pending_since >= self._shared.config.pending_timeout_ms / 1000:
             return NotRemote("location-pending", self.offsets)
-        self._locating, self._locate_at, self.was_postponed = False, now + policy.PENDING_PAUSE_SECONDS, False
+        self.postponed(now + policy.PENDING_PAUSE_SECONDS)
+        self.was_postponed = False  # the peer can be reached
         return None
 
     def located(
