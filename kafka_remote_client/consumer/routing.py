@@ -81,9 +81,9 @@ class Routing:
     def begin(self, flows: list[PartitionFlow], *, assigned: bool) -> None:
         """Decides which tier delivers newly assigned or sought partitions, or looks it up in the background.
 
-        Never waits. It uses known bounds. They may have moved, so a partition on the broker path is checked again soon.
-        The broker delivers excluded topics, and reads from the log's end. Only an ``assigned`` partition can begin at its
-        committed offset, which :meth:`decide` asks for.
+        Never waits. It uses known bounds, but not for the beginning: a log start that has moved is out of range. They may have
+        moved otherwise too, so a partition on the broker path is checked again soon. The broker delivers excluded topics, and
+        reads from the log's end. Only an ``assigned`` partition can begin at its committed offset (:meth:`decide`).
         """
         now = self._clock.monotonic()
         asked = []
@@ -98,9 +98,8 @@ class Routing:
         self._engine.watch.ask(asked)
 
     def _awaits_bounds(self, flow: PartitionFlow, now: float) -> bool:
-        """Whether to ask for the tiers' bounds: they are unknown, or may have moved. Takes the route in the first case."""
-        if flow.offsets.high_watermark != UNKNOWN_OFFSET:
-            flow.learn(flow.offsets)
+        """Whether to ask for the tiers' bounds. Takes the route if they are unknown, or may give an outdated log start."""
+        if flow.offsets.high_watermark != UNKNOWN_OFFSET and flow.next_offset != OFFSET_BEGINNING:
             flow.recheck_at = 0.0
             return not flow.below_local
         if now < flow.unknown_until:

@@ -43,19 +43,26 @@ class OffsetsWatch:
         self._answered = answered
         self._changed = threading.Condition()
         self._asked: dict[tuple[str, int], None] = {}
+        self._running: frozenset[tuple[str, int]] = frozenset()
         self._answers: dict[tuple[str, int], PartitionOffsets | DirectFetchError] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def offsets_of(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        """Returns answers to earlier questions about ``partitions`` (topic, number), or their errors; asks about the others."""
+        """Returns answers to earlier questions about ``partitions`` (topic, number), or their errors; asks about the others.
+
+        Not about those of the request that runs.
+        """
         with self._changed:  # for both, because asking forgets an answer that arrives in between
             found = {key: answer for key in partitions if (answer := self._answers.pop(key, None)) is not None}
-            self.ask(key for key in partitions if key not in found)
+            self.ask(key for key in partitions if key not in found and key not in self._running)
         return found
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Asks about partitions (topic, number). Answers to earlier questions about them are forgotten."""
+        """Asks about partitions (topic, number). Answers to earlier questions about them are forgotten, also to those that run.
+
+        They may be older than the caller's reason to ask.
+        """
         with self._changed:
             if self._closed:
                 return
@@ -88,14 +95,18 @@ class OffsetsWatch:
                 if self._closed:
                     return
                 asked = list(islice(self._asked, partitions))
+                self._running = frozenset(asked)
+                for key in asked:
+                    del self._asked[key]
             answers = self._source.offsets_of(asked, Deadline(self._clock, self._timeout))
             with self._changed:
+                self._running = frozenset()
                 for key in asked:
                     answer = answers[key]
                     if isinstance(answer, DirectFetchError):
                         _log.debug("cannot get the bounds of the tiers of %s-%d: %s", *key, answer.cause)
-                    self._asked.pop(key, None)
-                    self._answers[key] = answer
+                    if key not in self._asked:
+                        self._answers[key] = answer
             self._answered()
             with self._changed:
                 if partitions == _FIRST_PARTITIONS and len(self._asked) > _MANY_PARTITIONS:

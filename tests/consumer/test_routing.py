@@ -143,6 +143,19 @@ def test_the_beginning_is_the_logs_start(rig: Rig) -> None:
     assert rig.adopted(OFFSET_BEGINNING).next_offset == 10
 
 
+@pytest.mark.parametrize(
+    ("offset", "route", "asked"), [(20, Route.REMOTE, []), (OFFSET_BEGINNING, Route.AWAITS_BOUNDS, [("t", 0)])]
+)
+def test_known_bounds_decide_except_about_the_beginning(
+    rig: Rig, offset: int, route: Route, asked: list[tuple[str, int]]
+) -> None:
+    rig.engine.answers["t", 0] = None
+    flow = PartitionFlow("t", 0, offset)
+    flow.offsets = BOUNDS
+    rig.take_up(flow)
+    assert (flow.route, rig.engine.requested) == (route, asked)
+
+
 def test_a_partition_whose_bounds_are_unknown_begins_with_the_broker(rig: Rig) -> None:
     rig.engine.answers["t", 0] = LocationError("nobody answers")
     flow = rig.adopted(OFFSET_BEGINNING)

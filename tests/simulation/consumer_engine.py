@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,8 @@ class Watch:
     def __init__(self, world: World, client: Client) -> None:
         self._world = world
         self._client = client
-        self._asked: set[_Key] = set()
+        self._running: Counter[_Key] = Counter()
+        """How many answers will come about each partition. Only the last one counts."""
         self._answers: dict[_Key, PartitionOffsets | DirectFetchError] = {}
 
     def ask(self, partitions: Iterable[_Key]) -> None:
@@ -37,14 +39,13 @@ class Watch:
         keys = list(partitions)
         for key in keys:
             self._answers.pop(key, None)
-        new = [key for key in keys if key not in self._asked]
-        if new:
-            self._asked.update(new)
-            self._client.bounds(new, self._answered)
+        if keys:
+            self._running.update(keys)
+            self._client.bounds(keys, self._answered)
 
     def _answered(self, bounds: Bounds) -> None:
-        self._asked.difference_update(bounds)
-        self._answers.update(bounds)
+        self._running.subtract(bounds.keys())
+        self._answers.update({key: answer for key, answer in bounds.items() if not self._running[key]})
         if any(isinstance(answer, DirectFetchError) for answer in bounds.values()):
             self._world.seen.saw("bounds-unknown")
 
@@ -55,7 +56,7 @@ class Watch:
     def offsets_of(self, partitions: Iterable[_Key]) -> dict[_Key, PartitionOffsets | DirectFetchError]:
         """See OffsetsWatch."""
         found = {key: answer for key in partitions if (answer := self._answers.pop(key, None)) is not None}
-        self.ask(key for key in partitions if key not in found)
+        self.ask(key for key in partitions if key not in found and not self._running[key])
         return found
 
 

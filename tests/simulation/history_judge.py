@@ -37,8 +37,8 @@ class HistoryJudge(ABC):
 
     def judge(self, events: Sequence[Event]) -> None:
         """``events``: the whole history. Looks at what is new. Raises ViolationError."""
-        new = events[self._judged :]
-        for event in new:
+        commits: list[tuple[str, Place]] = []
+        for event in events[self._judged :]:
             self._walker.see(event)
             self._note_starts()
             if isinstance(event, Polled):
@@ -51,10 +51,10 @@ class HistoryJudge(ABC):
             elif isinstance(event, Stored) or (isinstance(event, Committed) and event.seen):
                 for place in event.places:
                     self._reach(event.consumer, place.partition, place.offset)
-        for event in new:  # a call may commit before it returns the records
-            if isinstance(event, Committed) and not event.seen:
-                for place in event.places:
-                    self._committed(event.consumer, place)
+            elif isinstance(event, Committed):
+                commits += [(event.consumer, place) for place in event.places if self._has_limit(event.consumer, place)]
+        for consumer, place in commits:  # a call may commit before it returns the records
+            self._committed(consumer, place)
         self._judged = len(events)
 
     def judge_ends(self) -> None:  # noqa: B027 - not each judge has a rule for it
@@ -115,7 +115,11 @@ class HistoryJudge(ABC):
         if span is not None and place.offset >= 0:
             self._position(span, place)
 
+    def _has_limit(self, consumer: str, place: Place) -> bool:
+        """Not if the first record of a read that began at the end comes later, and may come from another log."""
+        return (self._groups[consumer], place.partition) not in self._at_the_end
+
     def _committed(self, consumer: str, place: Place) -> None:
-        of_group = self._groups[consumer], place.partition
-        if of_group not in self._at_the_end and self._limits.get(of_group, -1) >= 0:
-            self._commit(consumer, place, self._limits[of_group])
+        limit = self._limits.get((self._groups[consumer], place.partition), -1)
+        if limit >= 0 and self._has_limit(consumer, place):
+            self._commit(consumer, place, limit)

@@ -193,6 +193,14 @@ def test_a_log_that_was_replaced_before_the_start_is_not_read() -> None:
     Consumed(*logs, start=OFFSET_END).gets(2, 6)
 
 
+def test_a_commit_may_be_of_another_log_than_the_first_record_after_a_start_at_the_end() -> None:
+    consumer = Consumed(*versions(), start=OFFSET_END)
+    consumer.history.add(Committed, "consumer", places=(Place("orders", 0, 9),))
+    consumer.gets(2, 0)
+    with broken("I8"):
+        consumer.told(Committed, places=(Place("orders", 0, 8),))
+
+
 def test_the_end_of_the_last_log_is_reached_at_last() -> None:
     logs = versions()
     consumer = Consumed(*logs)
