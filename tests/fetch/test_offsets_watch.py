@@ -119,6 +119,50 @@ def test_each_question_is_asked_once() -> None:
     assert asked == [[("orders", 0)], [("others", 0)]]
 
 
+class SlowSource(RecordingSource):
+    """Its answers come when the test allows them. The first one has no bounds."""
+
+    def __init__(self) -> None:
+        super().__init__(BOUNDS)
+        self.begun = [threading.Event(), threading.Event()]
+        self.go = [threading.Event(), threading.Event()]
+
+    def offsets_of(
+        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
+    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
+        answers, number = super().offsets_of(partitions, deadline), len(self.asked) - 1
+        self.begun[number].set()
+        assert self.go[number].wait(60)
+        return answers if number else dict.fromkeys(answers, PartitionOffsets())
+
+
+def test_an_answer_to_an_earlier_question_does_not_count() -> None:
+    source = SlowSource()
+    watch = watching(source)
+    watch.ask([ORDERS])
+    assert source.begun[0].wait(60)
+    watch.ask([ORDERS])
+    source.go[0].set()
+    assert source.begun[1].wait(60)
+    assert watch.answer(ORDERS) is None
+    source.go[1].set()
+    assert wait_until(lambda: watch.answer(ORDERS), "the answer") == BOUNDS
+    watch.close(5.0)
+
+
+def test_what_is_being_asked_is_not_asked_again() -> None:
+    source = SlowSource()
+    watch = watching(source)
+    assert not watch.offsets_of([ORDERS])
+    assert source.begun[0].wait(60)
+    assert not watch.offsets_of([ORDERS])
+    for go in source.go:
+        go.set()
+    assert wait_until(lambda: watch.offsets_of([ORDERS]), "the answer") == {ORDERS: PartitionOffsets()}
+    watch.close(5.0)
+    assert source.asked == [[ORDERS]]
+
+
 def test_known_offsets_are_returned_and_the_others_requested() -> None:
     watch = watching(GoldenTierSource(BOUNDS))
     wait_until(lambda: watch.offsets_of([ORDERS]), "the answer")
