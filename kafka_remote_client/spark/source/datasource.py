@@ -116,8 +116,13 @@ class FilteringReader(KafkaRemoteReader):
 
 
 def _check(schema: Any, options: SourceOptions) -> None:
-    """Raises ConfigurationError for other columns, or other types: Spark would read an offset as a time without an error."""
+    """Raises ConfigurationError for other columns, or other types: Spark would read an offset as a time without an error.
+
+    Also for columns that cannot be null: a key can be, whatever Spark is told, and PySpark 4.3 refuses the batches of a task.
+    """
     wanted = list(column_names(options.columns))
     told = schema.simpleString() if hasattr(schema, "simpleString") else None
     if list(getattr(schema, "names", wanted)) != wanted or told not in {None, simple_string(options.columns)}:
         raise ConfigurationError(f"{NAME} has a fixed schema: {ddl(options.columns)}")
+    if hasattr(schema, "json") and any(f'"{name}":false' in schema.json() for name in ("nullable", "containsNull")):
+        raise ConfigurationError(f"{NAME} has a fixed schema, in which all columns may be null: {ddl(options.columns)}")

@@ -69,6 +69,22 @@ def test_columns_of_other_types_are_refused(column: str, other: str) -> None:
         source.reader(wrong)
 
 
+@pytest.mark.parametrize("refused", ['"nullable":false', '"containsNull":false'])
+def test_columns_that_cannot_be_null_are_refused(refused: str) -> None:
+    told = (
+        '{"fields":[{"metadata":{},"name":"headers","nullable":true,"type":{"containsNull":true,"elementType":"string",'
+        '"type":"array"}}],"type":"struct"}'
+    )
+    source = KafkaRemoteDataSource(BASE)
+    same: Any = SimpleNamespace(json=lambda: told)  # of PySpark's StructType
+    assert isinstance(source.reader(same), KafkaRemoteReader)
+    assert isinstance(source.streamReader(same), KafkaRemoteStreamReader)
+    wrong: Any = SimpleNamespace(json=lambda: told.replace(refused.replace("false", "true"), refused))
+    for reader in (source.reader, source.streamReader):
+        with pytest.raises(ConfigurationError, match="fixed schema, in which all columns may be null: key binary"):
+            reader(wrong)
+
+
 def test_the_schema_is_that_of_both_kinds_of_queries() -> None:
     assert "offset bigint" in KafkaRemoteDataSource(BASE | {"startingOffsets": "latest"}).schema()
 
