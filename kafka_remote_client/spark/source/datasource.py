@@ -53,7 +53,7 @@ class KafkaRemoteDataSource(DataSource):
 
     def reader(self, schema: Any) -> KafkaRemoteReader:
         """Returns the batch reader. ``schema`` is that of :meth:`schema`; another one is an error, as in Spark's own source."""
-        options = parse_options(self.options)
+        options = _parsed(self.options)
         _check(schema, options)
         if not options.push_filters:
             return KafkaRemoteReader(dict(self.options))
@@ -63,7 +63,7 @@ class KafkaRemoteDataSource(DataSource):
 
     def streamReader(self, schema: Any) -> KafkaRemoteStreamReader:  # noqa: N802 - PySpark's name
         """The stream reader; ``schema`` as in :meth:`reader`."""
-        _check(schema, parse_options(self.options, streaming=True))
+        _check(schema, _parsed(self.options, streaming=True))
         return stream_reader(dict(self.options))
 
     def __repr__(self) -> str:
@@ -113,6 +113,16 @@ class FilteringReader(KafkaRemoteReader):
         """Applies the supported filters to the plan, and returns those that Spark must evaluate."""
         self._narrowing, kept = narrowing_of(filters)
         return kept
+
+
+def _parsed(options: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
+    """As ``parse_options``. Spark keeps the options of a catalog's table, and passes none of them to a Python source."""
+    if not options:
+        raise ConfigurationError(
+            f"{NAME} got no options; Spark passes those of CREATE TABLE to no Python source, so use "
+            "CREATE TEMPORARY VIEW, or give them in each query after the table's name: WITH (…)"
+        )
+    return parse_options(options, streaming=streaming)
 
 
 def _check(schema: Any, options: SourceOptions) -> None:

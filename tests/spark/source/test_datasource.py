@@ -85,6 +85,13 @@ def test_columns_that_cannot_be_null_are_refused(refused: str) -> None:
             reader(wrong)
 
 
+def test_a_table_whose_options_spark_lost_is_refused_with_the_reason() -> None:
+    source = KafkaRemoteDataSource({})
+    for reader in (source.reader, source.streamReader):
+        with pytest.raises(ConfigurationError, match=r"^kafka-remote got no options; .* CREATE TABLE .* CREATE TEMPORARY VIEW"):
+            reader(None)
+
+
 def test_the_schema_is_that_of_both_kinds_of_queries() -> None:
     assert "offset bigint" in KafkaRemoteDataSource(BASE | {"startingOffsets": "latest"}).schema()
 
