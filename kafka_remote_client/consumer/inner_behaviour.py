@@ -13,6 +13,9 @@ __all__ = ["InnerBehaviour", "with_topic_settings"]
 
 _TOPIC_SETTINGS = "default.topic.config"
 
+_RESET_POLICY = ("auto.offset.reset", "topic.auto.offset.reset")
+"""librdkafka's names of this setting. The one that is set last counts."""
+
 _EARLIEST = frozenset({"smallest", "earliest", "beginning"})
 _READ_UNCOMMITTED = frozenset({"read_uncommitted"})
 
@@ -34,17 +37,21 @@ class InnerBehaviour:
 
     @classmethod
     def of(cls, config: Mapping[str, object]) -> InnerBehaviour:
-        """Reads a configuration, ``default.topic.config`` included."""
+        """Reads a configuration, ``default.topic.config`` included.
+
+        As in librdkafka, blanks before a value do not count, except before a boolean, where it rejects them.
+        """
         merged = with_topic_settings(config)
 
         def text(name: str, default: str) -> str:
             value = merged.get(name)
-            return default if value is None else str(value).lower()
+            return default if value is None else str(value).lstrip().lower()
 
+        reset_policy = [name for name in merged if name in _RESET_POLICY][-1:]
         uncommitted = text("isolation.level", "read_committed") in _READ_UNCOMMITTED
         return cls(
             stores_offsets=arguments.boolean(str(merged.get("enable.auto.offset.store", True)).lower()),
-            resets_to_earliest=text("auto.offset.reset", "largest") in _EARLIEST,
+            resets_to_earliest=any(text(name, "largest") in _EARLIEST for name in reset_policy),
             incremental="cooperative" in text("partition.assignment.strategy", "")
             or text("group.protocol", "classic") == "consumer",
             announces_ends=arguments.boolean(text("enable.partition.eof", "false")) is True,

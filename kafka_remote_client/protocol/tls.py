@@ -60,8 +60,8 @@ _FOLLOWED = frozenset(
 
 
 def security_protocol(settings: Mapping[str, object]) -> str:
-    """``security.protocol`` in lower case; "plaintext" when it is not set."""
-    return (_text(settings, "security.protocol") or "plaintext").lower()
+    """``security.protocol`` in lower case, without blanks before it, as librdkafka reads it; "plaintext" when it is not set."""
+    return (_text(settings, "security.protocol") or "plaintext").lstrip().lower()
 
 
 def context_of_protocol(settings: Mapping[str, object]) -> ssl.SSLContext | None:

@@ -48,6 +48,26 @@ def test_knows_which_groups_rebalance_by_increments(settings: dict[str, Any]) ->
     assert not InnerBehaviour.of({"partition.assignment.strategy": "range", "group.protocol": "classic"}).incremental
 
 
+def test_blanks_before_a_value_do_not_count_as_in_librdkafka() -> None:
+    blanks: dict[str, Any] = {
+        "isolation.level": " read_uncommitted",
+        "auto.offset.reset": "\tearliest",
+        "group.protocol": " consumer",
+    }
+    confluent_kafka.Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **blanks}).close()
+    behaviour = InnerBehaviour.of(blanks)
+    assert behaviour.isolation_level is IsolationLevel.READ_UNCOMMITTED
+    assert (behaviour.resets_to_earliest, behaviour.incremental) == (True, True)
+
+
+def test_the_reset_policy_may_have_the_prefix_of_topic_settings() -> None:
+    prefixed: dict[str, Any] = {"topic.auto.offset.reset": "earliest"}
+    confluent_kafka.Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **prefixed}).close()
+    assert InnerBehaviour.of(prefixed).resets_to_earliest
+    assert not InnerBehaviour.of({**prefixed, "auto.offset.reset": "latest"}).resets_to_earliest, "the last one counts"
+    assert InnerBehaviour.of({"auto.offset.reset": "latest", **prefixed}).resets_to_earliest
+
+
 def test_reads_isolation_level_and_announced_ends() -> None:
     behaviour = InnerBehaviour.of({"isolation.level": "read_uncommitted", "enable.partition.eof": "true"})
     assert (behaviour.isolation_level, behaviour.announces_ends) == (IsolationLevel.READ_UNCOMMITTED, True)

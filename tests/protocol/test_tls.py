@@ -317,6 +317,8 @@ def test_a_listener_needs_a_usable_certificate(authority: Authority, tmp_path: P
         server_context(sealed, sealed, key_password=SECRET, client_ca=tmp_path / "nothing.pem")
 
 
-@pytest.mark.parametrize(("value", "protocol"), [(None, "plaintext"), ("", "plaintext"), ("SASL_SSL", "sasl_ssl")])
+@pytest.mark.parametrize(
+    ("value", "protocol"), [(None, "plaintext"), ("", "plaintext"), ("SASL_SSL", "sasl_ssl"), (" ssl", "ssl")]
+)
 def test_the_security_protocol_has_librdkafkas_default(value: str | None, protocol: str) -> None:
     assert security_protocol({"security.protocol": value}) == protocol
