@@ -86,6 +86,7 @@ class Assignment:
         revoked = self._flows.of(partitions)
         self._deliveries.seal(revoked)
         for flow in revoked:
+            flow.revoked = True
             flow.detach()
             self._deliveries.take_back(flow)
         try:

@@ -35,6 +35,7 @@ from kafka_remote_client.consumer.message_positions import end_of, epoch_of
 from kafka_remote_client.consumer.message_run import Piece
 from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, RouteEvent, next_route
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
+from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.remote_reader import RemoteReader
 from kafka_remote_client.model import UNKNOWN_EPOCH, UNKNOWN_OFFSET, PartitionOffsets
@@ -97,7 +98,7 @@ class PartitionFlow:
         """The time, on the monotonic clock, from which the broker delivers even with unknown bounds."""
         self.unknown_until = 0.0
         """The time until which a seek does not request the bounds, because they were unknown shortly before."""
-        self.paused = False
+        self.paused = self.revoked = False
         self.moved = False
         """Whether ``next_offset`` differs from where the inner consumer stands, so that a hand-over has to seek."""
         self.topic_id = ZERO_UUID
@@ -234,6 +235,13 @@ class PartitionFlow:
         self.reader = None
         self._block = None
         self._index = 0
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the tier delivers, but nothing reads it: a signal's handler raised in the middle of a hand-over."""
+        if self.route is not Route.REMOTE or self.paused or self.revoked or self._block is not None:
+            return False
+        return self.reader is None or self.reader.state is ReaderState.ENDED
 
     @property
     def has_ready(self) -> bool:

@@ -104,8 +104,8 @@ class Routing:
             return not flow.below_local
         if now < flow.unknown_until:
             return False
-        flow.change_route(RouteEvent.BOUNDS_ASKED)
         flow.decide_by = now + self._config.location_timeout_ms / 1000
+        flow.change_route(RouteEvent.BOUNDS_ASKED)
         return True
 
     def decide(self, seconds: float = 0.0) -> None:
@@ -171,8 +171,7 @@ class Routing:
 
     def _no_answer(self) -> LocationError:
         peer = self._config.bootstrap_servers
-        error = LocationError(f"{peer or 'the location source'} timed out")
-        return error.with_context(host=peer)
+        return LocationError(f"{peer or 'the location source'} timed out").with_context(host=peer)
 
     def _decided(self, flow: PartitionFlow) -> None:
         """The route is known as far as possible. The next check of the routes comes immediately, before any record."""
@@ -274,12 +273,11 @@ class Routing:
         flow.change_route(event)
         flow.halted = False
         self._flows.reroute()
-        partition = flow.here
         try:
             # The first seek stops the resumed fetcher from one fetch at the old position, which may be a remote read. It
             # is not to a logical offset: the resume would make librdkafka look that up again, half a second later.
-            if partition.offset >= 0:
-                self._inner.seek(partition)
+            if flow.next_offset >= 0:
+                self._inner.seek(flow.here)
             self._resume_inner(flow)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
@@ -419,11 +417,13 @@ class Routing:
         if now < self._next_tick:
             return False
         self._next_tick = now + _RECHECK_TICK_SECONDS
+        for flow in [flow for flow in self._flows if flow.is_unread]:
+            flow.detach()
+            self.go_remote(flow, RouteEvent.RESUMED)
         due = [flow for flow in self._flows if flow.route is Route.BROKER and not flow.paused and flow.recheck_at <= now]
         unmoved = [flow for flow in due if not flow.moved]
-        for flow in due:
-            if flow.moved:
-                self.go_broker(flow, RouteEvent.RESUMED)
+        for flow in [flow for flow in due if flow.moved]:
+            self.go_broker(flow, RouteEvent.RESUMED)
         if unmoved:
             self._compare_with_local_logs(unmoved, gathered, now)
         return True

@@ -17,6 +17,7 @@ from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.routing import Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.errors import DirectFetchError
+from kafka_remote_client.fetch.partition_state import ReaderState
 from kafka_remote_client.fetch.preference import BrokerPreference
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
@@ -38,6 +39,7 @@ class FakeReader:
         self.topic_id = ZERO_UUID
         self.stopped = False
         self.released = 0
+        self.state = ReaderState.READING
 
     @property
     def has_ready(self) -> bool:
