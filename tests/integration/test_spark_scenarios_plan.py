@@ -505,7 +505,7 @@ def test_available_now_makes_as_many_batches_as_its_limit_wants(monkeypatch: pyt
 )
 @pytest.mark.parametrize(
     ("made_anew", "complaint"),
-    [(Log(15, 0, 0), "partitions were deleted: t-3, t-4"), (Log(4, 0, 0, 0, 0), "t-0 ends at 4, before 10")],
+    [(Log(15, 0, 0), "partitions are gone: t-3, t-4"), (Log(4, 0, 0, 0, 0), "t-0 ends at 4, before 10")],
     ids=["partitions", "offsets"],
 )
 def test_available_now_fails_when_its_end_cannot_be_reached(

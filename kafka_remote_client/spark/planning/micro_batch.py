@@ -94,7 +94,7 @@ def stream_ranges(
     """
     gone = sorted(start.keys() - end.keys())
     if gone:
-        loss.report(f"partitions were deleted: {', '.join(map(str, gone))}")
+        loss.report(f"partitions are gone (deleted, or no longer subscribed): {', '.join(map(str, gone))}")
     ranges = []
     for partition, until in sorted(end.items()):
         begin = start.get(partition)

@@ -93,7 +93,7 @@ class LimitedStreamReader(KafkaRemoteStreamReader, SupportsTriggerAvailableNow):
         what = "the end that Trigger.AvailableNow began with cannot be reached"
         gone = sorted(target.keys() - ends.keys())
         if gone:
-            raise DataLossError(f"{what}: partitions were deleted: {', '.join(map(str, gone))}")
+            raise DataLossError(f"{what}: partitions are gone: {', '.join(map(str, gone))}")
         for partition, until in sorted(end.items()):
             if ends.get(partition, until) < until:
                 raise DataLossError(f"{what}: {partition} ends at {ends[partition]}, before {until}")

@@ -75,7 +75,7 @@ def test_without_any_partition_a_limited_query_stays_where_it_is(cluster: FakeCl
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize(
     ("ends", "complaint"),
-    [({A0: 100}, "partitions were deleted: a-1"), ({A0: 100, A1: 199}, "a-1 ends at 199, before 200")],
+    [({A0: 100}, "partitions are gone: a-1"), ({A0: 100, A1: 199}, "a-1 ends at 199, before 200")],
 )
 def test_available_now_fails_when_its_end_cannot_be_reached(
     cluster: FakeCluster, ends: dict[TopicPartition, int], complaint: str, fail: str

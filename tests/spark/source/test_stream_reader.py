@@ -67,7 +67,7 @@ def test_new_partitions_are_read_from_their_start(cluster: FakeCluster) -> None:
 
 
 def test_what_is_lost_fails_the_query(cluster: FakeCluster) -> None:
-    with pytest.raises(DataLossError, match="partitions were deleted: a-1"):
+    with pytest.raises(DataLossError, match=r"partitions are gone \(deleted, or no longer subscribed\): a-1"):
         reader(cluster).partitions(START, {"a": {"0": 100}})
 
 
