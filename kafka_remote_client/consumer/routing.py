@@ -273,6 +273,11 @@ class Routing:
         flow.change_route(event)
         flow.halted = False
         self._flows.reroute()
+        recheck_at, flow.recheck_at, flow.moved = (
+            flow.recheck_at,
+            0.0,
+            True,
+        )  # recheck() repeats it if a signal's handler raises
         try:
             # The first seek stops the resumed fetcher from one fetch at the old position, which may be a remote read. It
             # is not to a logical offset: the resume would make librdkafka look that up again, half a second later.
@@ -281,14 +286,14 @@ class Routing:
             self._resume_inner(flow)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
+                flow.recheck_at = recheck_at
                 raise
             # librdkafka still applies the assignment. Nothing is delivered until recheck() has tried again.
             self._park(flow, recheck_at=0.0)
             self._lost_starts.refused(self._inner, flow)
         else:
             self._flows.parked.discard(flow.key)
-            flow.moved = False
-            flow.refused_at = None
+            flow.moved, flow.recheck_at, flow.refused_at = False, recheck_at, None
 
     def _resume_inner(self, flow: PartitionFlow) -> None:
         """Makes the inner consumer fetch from the flow's next offset now.

@@ -313,6 +313,26 @@ def test_a_taken_end_whose_hand_over_was_interrupted_is_read_again(rig: Rig) -> 
     assert [request.start_offset for request in rig.engine.read_requests] == [20, 20]
 
 
+def test_a_hand_over_to_the_broker_that_was_interrupted_is_repeated(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: TopicPartition) -> None:
+        raise KeyboardInterrupt
+
+    rig.engine.items = [ReadEnd("local", 100, 7, offsets=BOUNDS)]
+    flow = rig.adopted(20)
+    with monkeypatch.context() as patched:
+        patched.setattr(rig, "_seek", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            rig.routing.take(1)
+    rig.calls.clear()
+    rig.clock.now += 0.2
+    rig.routing.recheck()
+    assert rig.calls == [("seek", 100), ("resume", 100), ("seek", 100)]
+    assert (flow.route, flow.moved) == (Route.BROKER, False)
+    rig.clock.now += 0.2
+    rig.routing.recheck()
+    assert len(rig.calls) == 3
+
+
 def test_a_partition_is_not_read_again_during_its_revocation(rig: Rig) -> None:
     flow = rig.adopted(20)
     flow.revoked = True
