@@ -158,7 +158,8 @@ class Routing:
             if answer is None and self.on:
                 if now < flow.decide_by:
                     continue
-                answer = self._no_answer()
+                peer = self._config.bootstrap_servers
+                answer = LocationError(f"{peer or 'the location source'} timed out").with_context(host=peer)
             soon = now + self._config.fallback_backoff_ms / 1000
             if isinstance(answer, PartitionOffsets):
                 flow.learn(answer)
@@ -168,10 +169,6 @@ class Routing:
                 self._fell_back(Fallback(answer.cause, answer, *flow.key, flow.next_offset))
             flow.recheck_at = soon
             self._decided(flow)
-
-    def _no_answer(self) -> LocationError:
-        peer = self._config.bootstrap_servers
-        return LocationError(f"{peer or 'the location source'} timed out").with_context(host=peer)
 
     def _decided(self, flow: PartitionFlow) -> None:
         """The route is known as far as possible. The next check of the routes comes immediately, before any record."""
@@ -273,11 +270,7 @@ class Routing:
         flow.change_route(event)
         flow.halted = False
         self._flows.reroute()
-        recheck_at, flow.recheck_at, flow.moved = (
-            flow.recheck_at,
-            0.0,
-            True,
-        )  # recheck() repeats it if a signal's handler raises
+        recheck_at, flow.recheck_at, flow.moved = flow.recheck_at, 0.0, True  # for recheck(), if a signal's handler raises
         try:
             # The first seek stops the resumed fetcher from one fetch at the old position, which may be a remote read. It
             # is not to a logical offset: the resume would make librdkafka look that up again, half a second later.

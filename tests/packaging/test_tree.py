@@ -115,6 +115,8 @@ _WITHOUT_SOURCE = {
     "tests/spark/test_plan_and_counters.py": "plan, location source, engine and counters of tasks, over one tier",
     "tests/spark/test_drifting_records.py": "plans, splits and batches of one log, from questions to figures",
     "tests/consumer/test_deserializing.py": "keys and values through upstream's deserializers, on the embedded cluster",
+    "tests/consumer/test_interrupted_routing.py": "hand-overs in the middle of which a signal's handler raises",
+    "tests/consumer/test_moved_log_start.py": "reads from the beginning after the log's start has moved",
     "tests/consumer/test_partition_metrics.py": "metrics by partition, which statistics makes",
     "tests/consumer/test_tiered_consumer.py": "which tier delivered what, and the switch, on the embedded cluster",
     "tests/consumer/test_callbacks.py": "callbacks of all kinds, on the embedded cluster",

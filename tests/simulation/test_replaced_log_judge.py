@@ -193,7 +193,7 @@ def test_a_log_that_was_replaced_before_the_start_is_not_read() -> None:
     Consumed(*logs, start=OFFSET_END).gets(2, 6)
 
 
-def test_a_commit_may_be_of_another_log_than_the_first_record_after_a_start_at_the_end() -> None:
+def test_a_commit_may_be_of_another_log_than_the_first_record() -> None:
     consumer = Consumed(*versions(), start=OFFSET_END)
     consumer.history.add(Committed, "consumer", places=(Place("orders", 0, 9),))
     consumer.gets(2, 0)
