@@ -6,18 +6,14 @@ librdkafka takes the log start of its last fetch (``rd_kafka_offset_reset``). Wh
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.clock import Deadline
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.model import PartitionOffsets
 from tests.support.embedded_topics import (
     PATIENCE_SECONDS,
     delete_first_segment,
@@ -27,29 +23,11 @@ from tests.support.embedded_topics import (
     plain_rows,
     take,
 )
+from tests.support.held_source import HeldSource
 
 pytestmark = pytest.mark.embedded
 
 _COUNT = 200
-
-
-class HeldAnswers:
-    """A location source that keeps its first answer about bounds until the test releases it. All other requests pass."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.asked, self.released = threading.Event(), threading.Event()
-
-    def offsets_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        answers: Mapping[tuple[str, int], PartitionOffsets | DirectFetchError] = self._inner.offsets_of(partitions, deadline)
-        self.asked.set()
-        assert self.released.wait(PATIENCE_SECONDS)
-        return answers
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 def _seeks(one: Any, there: TopicPartition) -> None:
@@ -90,9 +68,9 @@ def test_a_log_start_that_moved_during_a_question_is_asked_again(cluster: Embedd
     topic = fill_topic(cluster, "shrinking-meanwhile", _COUNT)
     consumer: Any = Consumer(direct_settings(cluster, auto_offset_reset="latest", enable_partition_eof=False))
     guarded = consumer._direct_engine.source
-    source = guarded.inner = HeldAnswers(guarded.inner)
+    source = guarded.inner = HeldSource(guarded.inner)
     consumer.assign([TopicPartition(topic, 0, 0)])
-    assert source.asked.wait(PATIENCE_SECONDS)
+    assert source.answered.wait(PATIENCE_SECONDS)
     log_start = delete_first_segment(cluster, topic)
     consumer.seek(TopicPartition(topic, 0, OFFSET_BEGINNING))
     source.released.set()

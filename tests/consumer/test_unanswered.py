@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -20,11 +19,8 @@ from confluent_kafka import (
 )
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.clock import Deadline
 from kafka_remote_client.consumer.route_state import Route
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.errors import DirectFetchError
-from kafka_remote_client.model import PartitionOffsets
 from tests.support.embedded_topics import (
     COUNT,
     PATIENCE_SECONDS,
@@ -35,6 +31,7 @@ from tests.support.embedded_topics import (
     plain_settings,
     take,
 )
+from tests.support.held_source import HeldSource
 from tests.support.ports import HOST, free_ports
 from tests.support.silent_peer import SilentPeer
 from tests.support.waiting import wait_until
@@ -46,26 +43,6 @@ HERE = TopicPartition(TOPIC, 0)
 
 def at(offset: int, partition: int = 0) -> TopicPartition:
     return TopicPartition(TOPIC, partition, offset)
-
-
-class HeldSource:
-    """A location source that holds back bounds until the test releases them. All other requests pass."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self.released = threading.Event()
-        self.requests: list[Sequence[tuple[str, int]]] = []
-
-    def offsets_of(
-        self, partitions: Sequence[tuple[str, int]], deadline: Deadline
-    ) -> Mapping[tuple[str, int], PartitionOffsets | DirectFetchError]:
-        self.requests.append(partitions)
-        assert self.released.wait(PATIENCE_SECONDS)
-        answers: Mapping[tuple[str, int], PartitionOffsets | DirectFetchError] = self._inner.offsets_of(partitions, deadline)
-        return answers
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
 
 @pytest.fixture
