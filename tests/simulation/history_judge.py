@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from confluent_kafka import OFFSET_END
+
 from kafka_remote_client.model import IsolationLevel
 from tests.simulation.judge import ViolationError
 from tests.support.history import Committed, Event, Opened, Place, Polled, Positioned, Record, Stored
@@ -88,7 +90,7 @@ class HistoryJudge(ABC):
         for span in spans[self._spans :]:
             consumer, partition = span.consumer, span.key[1]
             place = self._groups[consumer], partition
-            if span.begins_at_the_end:
+            if span.begins_at(OFFSET_END):
                 self._at_the_end.add(place)
             elif span.start is not None:
                 if place in self._at_the_end:  # it may have passed markers there

@@ -8,8 +8,9 @@
 
 A consumer may read the versions in their order only. Where it changes to a later one, it continues at its offset, goes back to
 where the versions part, or begins again: this is what a plain consumer does. librdkafka also goes to the end of a new topic's
-log, if that has the leader epoch of the old one, or to where the old log began. Before and after the change the rules are those
-of delivery_judge.py. A span is followed at all places where it can be; a violation fits none.
+log, if that has the leader epoch of the old one, or to where the old log began. There it may also begin a read of the new log
+(``rd_kafka_offset_reset`` takes the log start of the last fetch). Before and after the change the rules are those of
+delivery_judge.py. A span is followed at all places where it can be; a violation fits none.
 
 ====  =============================================================================================================
 I1    at the end of the world, each consumer has come to the end of the last version
@@ -26,6 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING
 
 from kafka_remote_client.model import IsolationLevel
 from tests.simulation.history_judge import HistoryJudge
@@ -56,11 +59,13 @@ class ReplacedLogJudge(HistoryJudge):
         self._seen = seen
         self._places: dict[int, set[_At]] = {}
         """Where each span may be, by its identity; not known before the first record of one that begins at the end."""
+        self._beginning: set[int] = set()
+        """Spans, by their identity, that begin where the log does and have no record yet."""
 
     def judge_ends(self) -> None:
         """All has come that comes. Raises ViolationError if an open read lacks a record."""
         for span in self._walker.open.values():
-            partition, places = self._partitions[span.key[1]], self._places.get(id(span))
+            partition, places = self._partitions[span.key[1]], self._before(span)
             if places is None:
                 continue
             end = partition.log.end
@@ -72,6 +77,16 @@ class ReplacedLogJudge(HistoryJudge):
         first = self._first_version(span)
         earliest = 0 if span.from_commit else first  # a committed offset may be of an earlier version
         self._places[id(span)] = {_At(version, start) for version in range(earliest, first + 1)}
+        if span.begins_at(OFFSET_BEGINNING):
+            self._beginning.add(id(span))
+
+    def _before(self, span: Span) -> set[_At] | None:
+        """Returns where a span may be, None if that is not known."""
+        places = self._places.get(id(span))
+        if places is None or id(span) not in self._beginning:
+            return places
+        versions = self._partitions[span.key[1]].versions
+        return places | {_At(one, at) for one in range(min(places).version, len(versions)) for at in versions[one].continued_at}
 
     def _first_version(self, span: Span) -> int:
         """The number of the leader's log when the span began."""
@@ -83,7 +98,7 @@ class ReplacedLogJudge(HistoryJudge):
         fitting = [one for one, version in enumerate(partition.versions) if self._is_of(version, record)]
         if not fitting:
             raise ViolationError("I5", f"{self._name(span)}: the record at {record.offset} is of no log")
-        before = self._places.get(id(span))
+        before = self._before(span)
         if before is None:
             after = {_At(one, record.offset + 1) for one in fitting if one >= self._first_version(span)}
         else:
@@ -102,6 +117,7 @@ class ReplacedLogJudge(HistoryJudge):
         if before is not None and min(after).version > max(before).version:
             self._seen.saw("consumer-changed-log")
         self._places[id(span)] = after
+        self._beginning.discard(id(span))
 
     def _is_of(self, version: ProducedLog, record: Record) -> bool:
         (entry,) = version.entries(record.offset, record.offset + 1) or (None,)
@@ -144,7 +160,7 @@ class ReplacedLogJudge(HistoryJudge):
     # -- positions and commits -----------------------------------------------------------------------------------------------
 
     def _position(self, span: Span, place: Place) -> None:
-        places = self._places.get(id(span))
+        places = self._before(span)
         if places is not None:
             self._passes("the position", span.consumer, place, places)
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_END
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 
 from kafka_remote_client.model import IsolationLevel
 from tests.simulation.judge import ViolationError
@@ -119,6 +119,21 @@ def test_a_place_to_which_librdkafka_went_breaks_no_rule() -> None:
     consumer.gets(0, *range(10))
     consumer.gets(2, 3, 4)
     assert consumer.seen["consumer-changed-log"] == 1
+
+
+def test_a_read_may_begin_at_a_log_start_that_librdkafka_knew() -> None:
+    logs = versions()
+    logs[2].continued_at.add(3)
+    Consumed(logs[2], start=OFFSET_BEGINNING).gets(0, 3, 4)
+
+
+@pytest.mark.parametrize(("start", "offsets"), [(0, (3,)), (OFFSET_BEGINNING, (4,)), (OFFSET_BEGINNING, (0, 3))])
+def test_a_read_that_skips_records_at_the_beginning_is_found(start: int, offsets: Sequence[int]) -> None:
+    logs = versions()
+    logs[2].continued_at.add(3)
+    consumer = Consumed(logs[2], start=start)
+    with broken("I4"):
+        consumer.gets(0, *offsets)
 
 
 def test_what_was_deleted_before_a_new_topic_is_passed() -> None:

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 
+from confluent_kafka import OFFSET_END
+
 from tests.support.history import Closed, Committed, Event, History, Key, Moved, Opened, Place, Polled, Positioned, Stored
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.spans import Span, Walker, walk
@@ -56,7 +58,7 @@ class _Requested:
         for span in self._walker.walk.spans[self._spans :]:
             place = self._groups.get(span.consumer), span.key
             self._limits[place] = max(self._limits.get(place, -1), span.start or -1)
-            if span.begins_at_the_end:
+            if span.begins_at(OFFSET_END):
                 self._at_the_end.add(place)
             elif span.start is not None and place in self._at_the_end:
                 self._at_the_end.remove(place)

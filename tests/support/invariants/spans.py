@@ -17,7 +17,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 import attrs
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID
 
 from tests.support.history import (
     Assigned,
@@ -90,12 +90,11 @@ class Span:
         start = self.deliveries[0].record.offset if self.start is None and self.deliveries else self.start
         return None if start is None else max(start, self.floor)
 
-    @property
-    def begins_at_the_end(self) -> bool:
-        """Whether it begins at the end of the log, wherever that is."""
+    def begins_at(self, logical: int) -> bool:
+        """Whether it begins at this logical offset, wherever that is."""
         began = self.began
         places = began.places if isinstance(began, Assigned) else (began.place,) if isinstance(began, Sought) else ()
-        return any(place.key == self.key and place.offset == OFFSET_END for place in places)
+        return any(place.key == self.key and place.offset == logical for place in places)
 
     def __str__(self) -> str:
         return f"{self.consumer}'s read of {self.key[0]}-{self.key[1]} from {self.start}, begun by event {self.began.number}"
