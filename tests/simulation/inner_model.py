@@ -152,6 +152,8 @@ class InnerModel(Consumer):
         self._log_starts: dict[int, int] = {}
         self._leader_epochs: dict[int, int] = {}
         self._ops: deque[_Op] = deque()
+        self._taken: list[_Op] = []
+        """What the call that runs has taken from the queue and not returned yet."""
         self._callbacks: deque[Callable[[], None]] = deque()
         self._rebalances: tuple[Callable[..., None], ...] = ()
         self._in_group = self._closed = self._closing = self._assigned_in_callback = False
@@ -325,16 +327,17 @@ class InnerModel(Consumer):
             self._fetch(toppar)
 
     def _go_back(self, toppar: _Toppar, offset: int, epoch: int) -> None:
-        """Like a seek. But what is queued stays, if it is below ``offset``. librdkafka drops it as well."""
+        """Like a seek. But what is queued stays, if it is below ``offset``, and what was taken. librdkafka drops it as well."""
         kept = [op for op in self._ops if op.toppar is not toppar or 0 <= op.offset < offset]
         toppar.queued -= len(self._ops) - len(kept)
         toppar.end_told_at = OFFSET_INVALID
         self._ops = deque(kept)
         start = toppar.start, toppar.start_epoch
-        if not toppar.queued:
+        waits = toppar.queued or any(op.toppar is toppar and self._is_current(op) for op in self._taken)
+        if not waits:
             toppar.position, toppar.position_epoch = OFFSET_INVALID, UNKNOWN_EPOCH
         self._begin_at(toppar, offset, epoch)
-        if toppar.queued and toppar.position < 0 and start[0] <= offset:
+        if waits and toppar.position < 0 and start[0] <= offset:
             toppar.start, toppar.start_epoch = start
 
     def seek(self, partition: TopicPartition) -> None:
@@ -470,26 +473,27 @@ class InnerModel(Consumer):
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         self._check_open()
-        passed: list[_Op] = []
+        self._taken = []
         until = self._world.clock.now + max(timeout, 0.0)
         while True:
             while self._callbacks:
                 self._callbacks.popleft()()
-            passed = [op for op in passed if self._is_current(op)]
-            messages = sum(op.message is not None for op in passed)
+            self._taken = [op for op in self._taken if self._is_current(op)]
+            messages = sum(op.message is not None for op in self._taken)
             while self._ops and messages < num_messages:
                 op = self._ops.popleft()
                 if self._is_current(op):
                     op.toppar.queued -= 1
-                    passed.append(op)
+                    self._taken.append(op)
                     messages += op.message is not None
                     self._fetch(op.toppar)
             left = until - self._world.clock.now
             if messages >= num_messages or left <= 0 or not self._world.wait(left, self._has_more):
-                return self._given(passed)
+                return self._given()
 
-    def _given(self, passed: list[_Op]) -> list[Message]:
+    def _given(self) -> list[Message]:
         """Returns the messages of a call, which move positions only now."""
+        passed, self._taken = self._taken, []
         for op in passed:
             if op.offset >= 0 and self._is_current(op):
                 op.toppar.position, op.toppar.position_epoch = op.offset + 1, op.epoch
