@@ -34,6 +34,18 @@ from tests.support.planting import planted
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = range(64)
 LOST_RECORDS = [Scenario(seed, unclean_elections=0.3) for seed in (31, 32)]
+COOPERATIVE_GROUP = Scenario(
+    0,
+    in_flight=1,
+    consumers=2,
+    grouped=True,
+    cooperative=True,
+    coordinator_fails=0.1,
+    calls=0.03,
+    crashes=0.003,
+    unclean_elections=0.2,
+    leader_crashes=0.05,
+)
 REGRESSIONS = {
     "a retry waited for memory that its own later ranges held": Scenario(
         5162,
@@ -160,9 +172,9 @@ REGRESSIONS = {
         locations_pending=0.01,
         unclean_elections=0.2,
     ),
-    "the checker missed records below an end that had been deleted": Scenario(
-        25725,
-        in_flight=1,
+    "the checker missed records below an end that had been deleted": attrs.evolve(
+        COOPERATIVE_GROUP,
+        seed=25725,
         retries=0,
         latency=0.1,
         takes_seconds=0.0001,
@@ -170,14 +182,6 @@ REGRESSIONS = {
         urls_expire=0.01,
         segments_deleted=0.15,
         seeks=0.01,
-        consumers=2,
-        grouped=True,
-        cooperative=True,
-        coordinator_fails=0.1,
-        calls=0.03,
-        crashes=0.003,
-        unclean_elections=0.2,
-        leader_crashes=0.05,
         lookups_slow=0.2,
     ),
     "a record was left out when direct fetch was turned off after a hand-over to a shorter log": Scenario(
@@ -258,22 +262,14 @@ REGRESSIONS = {
         denials=0.2,
         lookups_slow=0.2,
     ),
-    "the model of librdkafka forgot its position at a cut, while a call had taken records below it": Scenario(
-        1783824420,
-        in_flight=1,
+    "the model of librdkafka forgot its position at a cut, while a call had taken records below it": attrs.evolve(
+        COOPERATIVE_GROUP,
+        seed=1783824420,
         memory=16 << 10,
         grant_bytes=16 << 10,
         range_bytes=700,
         hedge_percent=0,
         latency=0.001,
-        consumers=2,
-        grouped=True,
-        cooperative=True,
-        coordinator_fails=0.1,
-        calls=0.03,
-        crashes=0.003,
-        unclean_elections=0.2,
-        leader_crashes=0.05,
         recreations=0.2,
         follower_fails=0.2,
     ),
