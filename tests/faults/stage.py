@@ -31,7 +31,7 @@ from kafka_remote_client.fetch.engine import FetchEngine
 from kafka_remote_client.testing import ScriptedOrigin
 from tests.faults.streams import Segment, Stream, Transactions, mixed_segments, write_stream
 from tests.support.batches import Rec, batch
-from tests.support.descriptors import connections_to
+from tests.support.descriptors import connections_made
 from tests.support.embedded_topics import delete_first_segment, direct_settings, plain_settings
 from tests.support.history import History, Measured, Polled, Served, Source
 from tests.support.invariants.checker import violations
@@ -183,7 +183,7 @@ class Stage:
     def measure(self, evidence: Evidence, moment: str, engine: FetchEngine | None = None) -> None:
         """Records the threads of direct fetch, its connections to the store, and the bytes that an engine holds."""
         held = -1 if engine is None else engine.memory.held
-        sockets = connections_to(self.origin.port)
+        sockets = tuple(str(one) for one in connections_made() if one.peer[1] == self.origin.port)
         evidence.history.add(Measured, moment=moment, threads=our_threads(), sockets=sockets, bytes_held=held)
 
     def close(self) -> None:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import stat
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["connections_to", "open_below"]
+import attrs
 
-_ESTABLISHED, _CLOSE_WAIT = "01", "08"
+__all__ = ["Connection", "connections_made", "open_below"]
+
+
+@attrs.frozen
+class Connection:
+    """The two addresses of a TCP connection, each as ``(host, port)``."""
+
+    local: tuple[str, int]
+    peer: tuple[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.local[0]}:{self.local[1]} to {self.peer[0]}:{self.peer[1]}"
 
 
 def open_below(root: Path) -> list[Path]:
@@ -22,8 +37,25 @@ def open_below(root: Path) -> list[Path]:
     return found
 
 
-def connections_to(port: int) -> int:
-    """The number of open TCP connections (IPv4) to a port of this machine, from the clients' side."""
-    lines = Path("/proc/self/net/tcp").read_text().splitlines()[1:]
-    found = [line.split() for line in lines]
-    return sum(int(fields[2].partition(":")[2], 16) == port and fields[3] in {_ESTABLISHED, _CLOSE_WAIT} for fields in found)
+def connections_made() -> list[Connection]:
+    """The open TCP connections of this process, without those that a listener of this process accepted.
+
+    It asks each descriptor. The kernel's table (/proc/self/net/tcp) has the sockets of all processes, and changes while it is
+    read.
+    """
+    listened: set[int] = set()
+    found: list[Connection] = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile, or not connected
+            number = int(descriptor.name)
+            if not stat.S_ISSOCK(os.fstat(number).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(number)) as sock:
+                if sock.family not in (socket.AF_INET, socket.AF_INET6) or sock.type != socket.SOCK_STREAM:
+                    continue
+                local = sock.getsockname()
+                if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    listened.add(local[1])
+                else:
+                    found.append(Connection(local[:2], sock.getpeername()[:2]))
+    return [connection for connection in found if connection.local[1] not in listened]

@@ -3,7 +3,7 @@
 ::
 
     threads   threading.enumerate() by name, and librdkafka's own (/proc/self/task/*/comm)
-    sockets   /proc/self/fd, joined with /proc/self/net/tcp*: connections that this process made, not those that it accepted
+    sockets   /proc/self/fd, and each socket itself: connections that this process made, not those that it accepted
     bytes     the engine's budget, which is the only source
 
 Servers run in the same process. Their threads have names of their own, and whatever a server connects to is given as one of
@@ -19,10 +19,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.support.descriptors import connections_made
 from tests.support.history import History, Measured
 from tests.support.waiting import wait_until
 
-__all__ = ["Holdings", "connections_made", "measured", "running_threads"]
+__all__ = ["Holdings", "connections_beside", "measured", "running_threads"]
 
 _SERVERS = (
     "kafka-remote-shim",
@@ -36,7 +37,6 @@ _SERVERS = (
 )
 _FOR_GOOD = "kafka-remote-closer"
 """A thread that the process has once, from its first consumer on; a second one would be a leak."""
-_LISTENS = "0A"
 _SETTLE_SECONDS = 10.0
 
 
@@ -52,21 +52,9 @@ def running_threads(*, native: bool = True) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def connections_made(servers: Collection[int] = ()) -> int:
-    """The number of open TCP connections that this process made, except those to ports of ``servers``."""
-    mine = set()
-    for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # closed meanwhile
-            mine.add(str(descriptor.readlink()))
-    tables = [Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")]
-    rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
-    rows = [row for row in rows if f"socket:[{row[9]}]" in mine]
-    listened = {_port(row[1]) for row in rows if row[3] == _LISTENS}
-    return sum(row[3] != _LISTENS and _port(row[1]) not in listened and _port(row[2]) not in servers for row in rows)
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2], 16)
+def connections_beside(servers: Collection[int] = ()) -> tuple[str, ...]:
+    """The open TCP connections that this process made, except those to ports of ``servers``."""
+    return tuple(sorted(str(one) for one in connections_made() if one.peer[1] not in servers))
 
 
 class Holdings:
@@ -104,13 +92,14 @@ def measured(
     ``bound``: the byte limit. ``native``: False if librdkafka's producers and admin clients outlive the
     block. It waits up to ``seconds`` for everything that ends shortly after the close.
     """
-    before, connections = running_threads(native=native), connections_made(servers)
+    before, connections = running_threads(native=native), connections_beside(servers)
     history.add(Measured, moment="before", threads=before, sockets=connections)
     yield
     history.add(Measured, moment="during", bytes_held=holdings.most, bound=bound)
 
     def ended() -> bool:
-        return not Counter(running_threads(native=native)) - Counter(before) and connections_made(servers) <= connections
+        more = Counter(running_threads(native=native)) - Counter(before)
+        return not more and len(connections_beside(servers)) <= len(connections)
 
     with suppress(TimeoutError):
         wait_until(ended, "the end of threads and connections", seconds=seconds, pause=0.01)
@@ -118,7 +107,7 @@ def measured(
         Measured,
         moment="after",
         threads=running_threads(native=native),
-        sockets=connections_made(servers),
+        sockets=connections_beside(servers),
         bytes_held=holdings.held,
         bound=bound,
     )

@@ -235,9 +235,9 @@ SOUND: dict[str, Callable[[], Written]] = {
     "committed-transactions": lambda: produced({0: Outcome.PLAIN, 1: Outcome.COMMITTED, HOLE: Outcome.ABORTED}).all(),
     "resources": lambda: (
         Written()
-        .note(Measured, "", moment="before", threads=("main",), sockets=3)
+        .note(Measured, "", moment="before", threads=("main",), sockets=("a to b", "a to c"))
         .note(Measured, "", moment="during", bytes_held=10, bound=10)
-        .note(Measured, "", moment="after", threads=("main",), sockets=3, bytes_held=0)
+        .note(Measured, "", moment="after", threads=("main",), sockets=("a to b", "a to c"), bytes_held=0)
     ),
     "faults": lambda: Written().note(Fired, "", fault="F01", times=2).all(),
     "served": lambda: served(counted(Written(falls_back_once=True).all(), 4, 7, "timeout"), range(4), range(4, END)),
@@ -340,7 +340,11 @@ BROKEN: dict[str, tuple[str, Callable[[], Written]]] = {
     ),
     "socket-left": (
         "I11",
-        lambda: Written().note(Measured, "", moment="before", sockets=1).note(Measured, "", moment="after", sockets=2),
+        lambda: (
+            Written()
+            .note(Measured, "", moment="before", sockets=("a to b",))
+            .note(Measured, "", moment="after", sockets=("a to b", "a to c"))
+        ),
     ),
     "fallback-not-counted": (
         "I12",

@@ -1,0 +1,56 @@
+"""The connections of this process are found by their descriptors."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.support.descriptors import connections_made
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def server(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    with socket.create_server((request.param, 0), family=family) as server:
+        yield server
+
+
+def named(port: int) -> list[str]:
+    return [str(one) for one in connections_made() if port in (one.local[1], one.peer[1])]
+
+
+def test_a_connection_counts_on_the_side_that_made_it(server: socket.socket) -> None:
+    host, port = server.getsockname()[:2]
+    with socket.create_connection((host, port)) as client, closing(server.accept()[0]):
+        assert named(port) == [f"{host}:{client.getsockname()[1]} to {host}:{port}"]
+    assert named(port) == []
+
+
+def test_a_connection_whose_peer_has_closed_it_counts_until_it_is_closed(server: socket.socket) -> None:
+    address = server.getsockname()[:2]
+    with socket.create_connection(address) as client:
+        server.accept()[0].close()
+        assert client.recv(1) == b""
+        assert len(named(address[1])) == 1
+    assert named(address[1]) == []
+
+
+def test_what_is_not_connected_does_not_count(server: socket.socket) -> None:
+    port = server.getsockname()[1]
+    with socket.socket(server.family) as bound, socket.socket(server.family, socket.SOCK_DGRAM) as datagrams:
+        bound.bind((server.getsockname()[0], 0))
+        datagrams.connect(server.getsockname()[:2])
+        assert named(port) == named(bound.getsockname()[1]) == []
+
+
+def test_looking_changes_no_descriptor(server: socket.socket) -> None:
+    with socket.create_connection(server.getsockname()[:2]) as client, closing(server.accept()[0]) as accepted:
+        client.settimeout(None)
+        before = client.getblocking()
+        connections_made()
+        assert client.getblocking() is before
+        accepted.sendall(b"still open")
+        assert client.recv(64) == b"still open"
