@@ -99,7 +99,10 @@ class Collected:
     answers: list[dict[str, list[Any]]] = attrs.field(factory=list)
 
     def values(self, frame: str, step: int = 0) -> list[list[int]]:
-        return [answer["values"] for answer in self.answers[step][frame]]
+        answers = self.answers[step][frame]
+        failed = {source: answer["error"] for source, answer in zip(SOURCES, answers, strict=True) if "error" in answer}
+        assert not failed, f"{frame}: {failed}"
+        return [answer["values"] for answer in answers]
 
     def check(self, frame: str, wanted: Iterable[int], step: int = 0) -> None:
         assert self.values(frame, step) == [sorted(wanted)] * 2
