@@ -12,7 +12,7 @@ import socket
 
 from tests.support.artifacts import CACHE, file_lock
 
-__all__ = ["HOST", "free_ports"]
+__all__ = ["HOST", "free_ports", "has_ipv6_loopback"]
 
 HOST = "127.0.0.1"
 _FIRST, _LAST = 15_000, 32_000
@@ -32,6 +32,16 @@ def free_ports(count: int) -> list[int]:
                 _COUNTER.write_text(str(first + count))
                 return ports
             first = taken[-1] + 1
+
+
+def has_ipv6_loopback() -> bool:
+    """Whether this machine can listen on ``::1``. It asks the system."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def _is_free(port: int) -> bool:

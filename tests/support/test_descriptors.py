@@ -9,9 +9,12 @@ from contextlib import closing
 import pytest
 
 from tests.support.descriptors import connections_made
+from tests.support.ports import HOST, has_ipv6_loopback
+
+_IPV6 = pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no IPv6 loopback")
 
 
-@pytest.fixture(params=["127.0.0.1", "::1"])
+@pytest.fixture(params=[HOST, pytest.param("::1", marks=_IPV6)])
 def server(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
     with socket.create_server((request.param, 0), family=family) as server:
