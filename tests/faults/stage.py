@@ -37,6 +37,7 @@ from tests.support.history import History, Measured, Polled, Served, Source
 from tests.support.invariants.checker import violations
 from tests.support.invariants.oracle import Oracle
 from tests.support.invariants.violation import Violation, violation
+from tests.support.ports import HOST
 from tests.support.reading import PATIENT
 from tests.support.recorder import RecordedConsumer, recorded
 from tests.support.served import BrokerLog, store_log
@@ -183,7 +184,7 @@ class Stage:
     def measure(self, evidence: Evidence, moment: str, engine: FetchEngine | None = None) -> None:
         """Records the threads of direct fetch, its connections to the store, and the bytes that an engine holds."""
         held = -1 if engine is None else engine.memory.held
-        sockets = tuple(str(one) for one in connections_made() if one.peer[1] == self.origin.port)
+        sockets = tuple(str(one) for one in connections_made() if one.peer == (HOST, self.origin.port))
         evidence.history.add(Measured, moment=moment, threads=our_threads(), sockets=sockets, bytes_held=held)
 
     def close(self) -> None:

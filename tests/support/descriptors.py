@@ -12,16 +12,20 @@ import attrs
 
 __all__ = ["Connection", "connections_made", "open_below"]
 
+_SYN_SENT = 2
+"""Of ``TCP_INFO``, whose first byte is the state (Linux' ``tcp_states.h``)."""
+
 
 @attrs.frozen
 class Connection:
-    """The two addresses of a TCP connection, each as ``(host, port)``."""
+    """The two addresses of a TCP connection, each as ``(host, port)``; a connection that is still being made has no peer."""
 
     local: tuple[str, int]
-    peer: tuple[str, int]
+    peer: tuple[str, int] | None
 
     def __str__(self) -> str:
-        return f"{self.local[0]}:{self.local[1]} to {self.peer[0]}:{self.peer[1]}"
+        local = f"{self.local[0]}:{self.local[1]}"
+        return f"{local}, connecting" if self.peer is None else f"{local} to {self.peer[0]}:{self.peer[1]}"
 
 
 def open_below(root: Path) -> list[Path]:
@@ -46,7 +50,7 @@ def connections_made() -> list[Connection]:
     listened: set[int] = set()
     found: list[Connection] = []
     for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # closed meanwhile, or not connected
+        with suppress(OSError):  # closed meanwhile, or never connected
             number = int(descriptor.name)
             if not stat.S_ISSOCK(os.fstat(number).st_mode):
                 continue
@@ -56,6 +60,8 @@ def connections_made() -> list[Connection]:
                 local = sock.getsockname()
                 if sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                     listened.add(local[1])
+                elif sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _SYN_SENT:
+                    found.append(Connection(local[:2], None))
                 else:
                     found.append(Connection(local[:2], sock.getpeername()[:2]))
     return [connection for connection in found if connection.local[1] not in listened]

@@ -54,7 +54,7 @@ def running_threads(*, native: bool = True) -> tuple[str, ...]:
 
 def connections_beside(servers: Collection[int] = ()) -> tuple[str, ...]:
     """The open TCP connections that this process made, except those to ports of ``servers``."""
-    return tuple(sorted(str(one) for one in connections_made() if one.peer[1] not in servers))
+    return tuple(sorted(str(one) for one in connections_made() if one.peer is None or one.peer[1] not in servers))
 
 
 class Holdings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -39,6 +39,20 @@ def test_a_connection_whose_peer_has_closed_it_counts_until_it_is_closed(server:
         assert client.recv(1) == b""
         assert len(named(address[1])) == 1
     assert named(address[1]) == []
+
+
+def test_a_connection_counts_while_it_is_being_made(server: socket.socket) -> None:
+    server.listen(0)  # the kernel completes one or two handshakes, and leaves three waiting
+    with ExitStack() as opened:
+        ports = []
+        for _ in range(5):
+            client = opened.enter_context(socket.socket(server.family))
+            client.setblocking(False)
+            client.connect_ex(server.getsockname()[:2])
+            ports.append(client.getsockname()[1])
+        counted = [one for one in connections_made() if one.local[1] in ports]
+    assert len(counted) == 5
+    assert any(str(one).endswith(", connecting") for one in counted)
 
 
 def test_what_is_not_connected_does_not_count(server: socket.socket) -> None:
