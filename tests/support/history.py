@@ -336,13 +336,12 @@ class Counted(Event):
 class Measured(Event):
     """The resources of the process: ``moment`` is "before" the first consumer, "during", or "after" the last was closed.
 
-    ``bound``: the byte limit; the bytes are -1 if they were not measured, ``sockets`` is None then. A socket is named by its
-    two addresses.
+    ``bound``: the byte limit; the bytes are -1 if they were not measured. ``sockets``: open connections, by their addresses.
     """
 
     moment: str
     threads: tuple[str, ...] = ()
-    sockets: tuple[str, ...] | None = None
+    sockets: tuple[str, ...] = ()
     bytes_held: int = -1
     bound: int = -1
 

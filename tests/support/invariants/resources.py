@@ -174,9 +174,7 @@ def leaked(history: History, oracle: Oracle) -> list[Violation]:
             found.append(violation("I11", f"{event.bytes_held} bytes are still held", event))
         if before and (extra := Counter(event.threads) - Counter(before[-1].threads)):
             found.append(violation("I11", f"threads are left: {sorted(extra)}", before[-1], event))
-        if before and before[-1].sockets is not None and event.sockets is not None:
-            more = len(event.sockets) - len(before[-1].sockets)
-            if more > 0:
-                new = sorted(set(event.sockets) - set(before[-1].sockets))
-                found.append(violation("I11", f"{more} sockets are left, of {new}", before[-1], event))
+        if before and (more := len(event.sockets) - len(before[-1].sockets)) > 0:
+            new = sorted(set(event.sockets) - set(before[-1].sockets))
+            found.append(violation("I11", f"{more} sockets are left, of {new}", before[-1], event))
     return found
