@@ -272,12 +272,15 @@ def test_a_speculative_task_changes_no_result(
     wide_topic: str, cluster: Cluster, kafka_broker: KafkaBroker, held: HeldOrigin, expected: Any
 ) -> None:
     cluster.ready()
+    said = broker_took_over(cluster)
     with shim_of(kafka_broker, held) as shim:
         began = SystemClock().time_ms()
-        # One task hangs, as long as it takes the others to end and its twin to run.
+        # One task hangs, as long as it takes the other core to run all others and then its twin.
         held.hold(limit=1, after=_PREFLIGHT)
-        more = {"subscribe": wide_topic, "fetch.remote.read.timeout.ms": "300000"}
-        assert cluster.driver("digest", source=OURS, options=options_for(held, shim.bootstrap_servers, **more)) == expected
+        times = {"fetch.remote.read.timeout.ms": "300000", "kafkaConsumer.pollTimeoutMs": "300000"}
+        options = options_for(held, shim.bootstrap_servers, subscribe=wide_topic, **times)
+        assert cluster.driver("digest", source=OURS, options=options) == expected
+        assert broker_took_over(cluster) == said
         held.release()
         with suppress(TimeoutError):
             wait_until(lambda: twins(cluster.tasks_by_now(began)), "both attempts to end", seconds=120)
