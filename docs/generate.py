@@ -204,7 +204,7 @@ def spark_options() -> str:
         "|---|---|",
         *(f"| `kafka.{name}` | `{kind.name}` |" for name, kind in sorted(java_options.TRANSLATED.items())),
         "| `kafka.isolation.level` | `isolation.level`; `read_uncommitted` by default, as in Spark |",
-        "| `kafka.default.api.timeout.ms` | none; the driver's time limit for one request to the cluster |",
+        "| `kafka.default.api.timeout.ms` | none; the driver's limit for one request, and for a partition to get a leader |",
         "| `kafka.security.protocol`, `kafka.sasl.*`, `kafka.ssl.*` | see [spark.md](spark.md#security) |",
         "",
         "The source ignores all others with one warning, because they have no equivalent: settings of groups, metrics and",

@@ -7,6 +7,7 @@ so both drop the records read ahead, and both continue afterwards. Their rows an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
@@ -16,10 +17,12 @@ import confluent_kafka
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
 
-from kafka_remote_client import Consumer
+from kafka_remote_client import Consumer, model
 from kafka_remote_client.clock import Deadline, SystemClock
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
+from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
+from kafka_remote_client.spark.options.source_options import parse_options
 from tests.faults.chaos import Chaos
 from tests.support.history import History, Moved, Outage, Produced
 from tests.support.invariants.checker import check
@@ -298,6 +301,23 @@ def test_f65_a_recreated_topic_is_never_read_from_the_old_ones_tier(cluster: Kaf
         rows, _ = pair.go_on()
         assert rows
         assert {(r[4] or b"")[:3] for r in rows} == {b"new"}
+
+
+def test_the_driver_of_a_spark_query_waits_for_a_leader(cluster: KafkaCluster, topic: str) -> None:
+    alone = model.TopicPartition(topic, 0)
+    cluster.create_topic(topic, replicas=(1,))
+    servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "kafka.default.api.timeout.ms": "120000"}
+    options = parse_options({**servers, "subscribe": topic, "fetchOffset.numRetries": "0"})
+    asked = AdminCluster(options, SystemClock())
+    assert asked.ends([alone]) == {alone: 0}  # now it knows the leader
+    cluster.stop(1)
+    wait_until(lambda: cluster.leader(topic) == -1, f"{topic} to have no leader", seconds=_PATIENCE_SECONDS)
+    with ThreadPoolExecutor(1) as aside:
+        answer = aside.submit(asked.ends, [alone])
+        with pytest.raises(TimeoutError):
+            answer.result(3)
+        cluster.start(1)
+        assert answer.result() == {alone: 0}
 
 
 @pytest.mark.fault("F79")

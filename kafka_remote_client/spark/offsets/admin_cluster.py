@@ -1,20 +1,25 @@
 """The driver's requests to the cluster: partitions, starts and ends of logs, offsets of timestamps.
 
-References: Spark's KafkaOffsetReaderAdmin.
+While a partition has no leader, or its leader has just changed, librdkafka returns an error at once, and keeps the metadata
+that caused it. Java's admin client, which Spark's own source uses, asks for metadata and repeats the request until
+``default.api.timeout.ms`` has passed; so does this one.
+
+References: Spark's KafkaOffsetReaderAdmin, Kafka's ListOffsetsHandler and PartitionLeaderStrategy.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 import confluent_kafka
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from kafka_remote_client.clock import Clock
+from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import BrokerResponseError, LocationError
 from kafka_remote_client.model import IsolationLevel, TopicPartition
 from kafka_remote_client.protocol.error_codes import ErrorCode
@@ -27,6 +32,7 @@ _T = TypeVar("_T")
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # its annotations are unfinished
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # as above
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_LEADER_PAUSE_SECONDS = 1.0
 _CONSUMERS_ALONE = (
     "allow.auto.create.topics",
     "check.crcs",
@@ -57,7 +63,10 @@ class Cluster(Protocol):
 
 
 class AdminCluster:
-    """A Cluster through librdkafka. Repeats a failed request up to ``fetchOffset.numRetries`` times."""
+    """A Cluster through librdkafka. Repeats a failed request up to ``fetchOffset.numRetries`` times.
+
+    An answer that a partition has no leader is a failure once ``default.api.timeout.ms`` has passed.
+    """
 
     def __init__(
         self, options: SourceOptions, clock: Clock, make_admin: Callable[[dict[str, Any]], AdminClient] = AdminClient
@@ -114,17 +123,37 @@ class AdminCluster:
 
     def _repeated(self, ask: Callable[[], _T]) -> _T:
         left = self._retries
+        deadline = Deadline(self._clock, self._seconds)
         while True:
             try:
                 return ask()
             except KafkaException as error:
                 failure = error.args[0]
-                if not left or failure.code() in _FINAL:
-                    raise LocationError(f"the cluster did not answer: {failure.str()}") from None
+            if failure.code() in _NO_LEADER and not deadline.expired():
+                self._clock.wait(threading.Event(), _LEADER_PAUSE_SECONDS)
+                with suppress(KafkaException):  # the next answer tells why
+                    self._admin.list_topics(timeout=self._seconds)
+                continue
+            if not left or failure.code() in _FINAL:
+                raise LocationError(f"the cluster did not answer: {failure.str()}")
             left -= 1
             self._clock.wait(threading.Event(), self._pause)
+            deadline = Deadline(self._clock, self._seconds)
 
 
+_NO_LEADER = frozenset(
+    {
+        int(ErrorCode.LEADER_NOT_AVAILABLE),
+        int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        int(ErrorCode.REPLICA_NOT_AVAILABLE),
+        int(ErrorCode.KAFKA_STORAGE_ERROR),
+        int(ErrorCode.FENCED_LEADER_EPOCH),
+        int(ErrorCode.UNKNOWN_LEADER_EPOCH),
+        int(ErrorCode.OFFSET_NOT_AVAILABLE),
+        KafkaError._NOENT,
+    }
+)
+"""What a leader that changes causes. ``_NOENT``: of all partitions of a request none has a leader."""
 _FINAL = frozenset({int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)})
 
 

@@ -130,6 +130,32 @@ def test_retries_end() -> None:
         found.partitions(parse_options({"kafka.bootstrap.servers": "b:1", "subscribe": "a"}).subscription)
 
 
+NO_LEADER = [
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError._NOENT,
+]
+
+
+@pytest.mark.parametrize("code", NO_LEADER)
+def test_a_partition_without_a_leader_is_asked_again_until_the_time_out(code: int) -> None:
+    found, admin, clock = cluster(fetchOffset_numRetries="0", kafka_default_api_timeout_ms="20000")
+    admin.failures = [code] * 19
+    assert found.ends([A0]) == {A0: 100}
+    assert clock.now < 1020.0
+
+
+@pytest.mark.parametrize("code", NO_LEADER)
+def test_a_partition_without_a_leader_fails_after_the_time_out_and_the_retries(code: int) -> None:
+    found, admin, clock = cluster(fetchOffset_numRetries="1", kafka_default_api_timeout_ms="2000")
+    admin.failures = [code] * 100
+    with pytest.raises(LocationError, match="the cluster did not answer: reason"):
+        found.ends([A0])
+    assert 1005.0 <= clock.now <= 1006.0  # twice the time-out, and the pause between
+
+
 def test_a_refusal_is_final() -> None:
     found, admin, clock = cluster()
     admin.failures = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
