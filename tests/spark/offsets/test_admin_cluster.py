@@ -148,7 +148,7 @@ def test_a_partition_without_a_leader_is_asked_again_until_the_time_out(code: in
 
 
 @pytest.mark.parametrize("code", NO_LEADER)
-def test_a_partition_without_a_leader_fails_after_the_time_out_and_the_retries(code: int) -> None:
+def test_a_partition_without_a_leader_fails_after_time_out_and_retries(code: int) -> None:
     found, admin, clock = cluster(fetchOffset_numRetries="1", kafka_default_api_timeout_ms="2000")
     admin.failures = [code] * 100
     with pytest.raises(LocationError, match="the cluster did not answer: reason"):
