@@ -22,7 +22,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from kafka_remote_client.clock import Clock, Deadline
 from kafka_remote_client.errors import BrokerResponseError, LocationError
 from kafka_remote_client.model import IsolationLevel, TopicPartition
-from kafka_remote_client.protocol.error_codes import ErrorCode
+from kafka_remote_client.protocol.error_codes import ErrorCode, refreshes_metadata
 from kafka_remote_client.spark.options.source_options import SourceOptions, Subscription
 from kafka_remote_client.spark.options.trust_store import librdkafka_settings
 
@@ -129,7 +129,7 @@ class AdminCluster:
                 return ask()
             except KafkaException as error:
                 failure = error.args[0]
-            if failure.code() in _NO_LEADER and not deadline.expired():
+            if _leader_changes(failure.code()) and not deadline.expired():
                 self._clock.wait(threading.Event(), _LEADER_PAUSE_SECONDS)
                 with suppress(KafkaException):  # the next answer tells why
                     self._admin.list_topics(timeout=self._seconds)
@@ -141,20 +141,12 @@ class AdminCluster:
             deadline = Deadline(self._clock, self._seconds)
 
 
-_NO_LEADER = frozenset(
-    {
-        int(ErrorCode.LEADER_NOT_AVAILABLE),
-        int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        int(ErrorCode.REPLICA_NOT_AVAILABLE),
-        int(ErrorCode.KAFKA_STORAGE_ERROR),
-        int(ErrorCode.FENCED_LEADER_EPOCH),
-        int(ErrorCode.UNKNOWN_LEADER_EPOCH),
-        int(ErrorCode.OFFSET_NOT_AVAILABLE),
-        KafkaError._NOENT,
-    }
-)
-"""What a leader that changes causes. ``_NOENT``: of all partitions of a request none has a leader."""
 _FINAL = frozenset({int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)})
+
+
+def _leader_changes(code: int) -> bool:
+    """Whether a partition has no leader, or a new one. ``_NOENT``: none of a request's partitions has one."""
+    return code == KafkaError._NOENT or (refreshes_metadata(code) and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _chosen(subscription: Subscription, there: Collection[TopicPartition]) -> list[TopicPartition]:

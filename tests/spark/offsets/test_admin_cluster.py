@@ -156,6 +156,14 @@ def test_a_partition_without_a_leader_fails_after_time_out_and_retries(code: int
     assert 1005.0 <= clock.now <= 1006.0  # twice the time-out, and the pause between
 
 
+def test_a_deleted_topic_is_not_waited_for() -> None:
+    found, admin, clock = cluster(fetchOffset_numRetries="0")
+    admin.failures = [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    with pytest.raises(LocationError):
+        found.ends([A0])
+    assert clock.now == 1000.0
+
+
 def test_a_refusal_is_final() -> None:
     found, admin, clock = cluster()
     admin.failures = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
