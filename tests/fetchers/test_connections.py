@@ -23,7 +23,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.shim.http_server import ConnectionListener
 from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, read_all, segment_metadata, texts_of
-from tests.support.ports import has_ipv6_loopback
+from tests.support.ports import needs_ipv6_loopback
 from tests.support.store_client import CERTIFICATES, DATA, KEY, fetch, presigned_fetcher
 
 CHECKS = "check the store's certificate, and the host in its URL"
@@ -197,7 +197,7 @@ def test_a_range_read_after_its_deadline_has_timed_out(origin: ScriptedOrigin) -
     fetcher.close()
 
 
-@pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no IPv6 loopback")
+@needs_ipv6_loopback
 def test_ipv6_stores_are_reached() -> None:
     with ScriptedOrigin({KEY: DATA}, host="::1") as origin:
         fetcher = presigned_fetcher(origin.authority)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_remote_client.shim.http_server import ConnectionListener, HttpRequest, MalformedRequestError, cut, read_request
-from tests.support.ports import has_ipv6_loopback
+from tests.support.ports import needs_ipv6_loopback
 from tests.support.store_client import CERTIFICATES
 
 SECRET_TARGET = "/a/b?signature=CANARY"
@@ -264,7 +264,7 @@ def test_a_port_in_use_is_an_error(listen: object) -> None:
     second.stop()
 
 
-@pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no IPv6 loopback")
+@needs_ipv6_loopback
 def test_listens_on_ipv6(listen: object) -> None:
     listener = listen(echo, host="::1")
     with socket.create_connection(listener.address) as client:

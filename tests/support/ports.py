@@ -1,4 +1,4 @@
-"""Loopback ports for servers of tests, each given out once.
+"""Loopback ports for servers of tests, each given out once, and the mark of tests that need an IPv6 loopback.
 
 They are below those that Linux uses for outgoing connections (32768 and up), so that no connection of another test takes one
 between the check and the use. A counter behind a file lock separates the processes of a run;
@@ -10,9 +10,11 @@ from __future__ import annotations
 import random
 import socket
 
+import pytest
+
 from tests.support.artifacts import CACHE, file_lock
 
-__all__ = ["HOST", "free_ports", "has_ipv6_loopback"]
+__all__ = ["HOST", "free_ports", "needs_ipv6_loopback"]
 
 HOST = "127.0.0.1"
 _FIRST, _LAST = 15_000, 32_000
@@ -34,7 +36,17 @@ def free_ports(count: int) -> list[int]:
             first = taken[-1] + 1
 
 
-def has_ipv6_loopback() -> bool:
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _has_ipv6_loopback() -> bool:
     """Whether this machine can listen on ``::1``. It asks the system."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
@@ -44,11 +56,4 @@ def has_ipv6_loopback() -> bool:
     return True
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+needs_ipv6_loopback = pytest.mark.skipif(not _has_ipv6_loopback(), reason="this machine has no IPv6 loopback")

@@ -9,12 +9,10 @@ from contextlib import ExitStack, closing
 import pytest
 
 from tests.support.descriptors import connections_made
-from tests.support.ports import HOST, has_ipv6_loopback
-
-_IPV6 = pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no IPv6 loopback")
+from tests.support.ports import HOST, needs_ipv6_loopback
 
 
-@pytest.fixture(params=[HOST, pytest.param("::1", marks=_IPV6)])
+@pytest.fixture(params=[HOST, pytest.param("::1", marks=needs_ipv6_loopback)])
 def server(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
     with socket.create_server((request.param, 0), family=family) as server:
