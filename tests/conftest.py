@@ -35,6 +35,7 @@ from tests.support.browser import BROWSER
 from tests.support.code_constants import ignore_code_constants
 from tests.support.once import once_per_run
 from tests.support.promtool import PROMTOOL
+from tests.support.run_directory import RUN_VARIABLE, run_directory
 from tests.support.run_summary import summary
 from tests.uncounted import is_counted
 
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 S3_SERVERS = ("minio", "seaweedfs")
 ORDER_SEED = 1254
 """One random order for all runs of a commit. Campaigns choose another: ``--randomly-seed=N``."""
-RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
 _RESTARTS = frozenset({"transactional_topic"})
 """Shared fixtures that restart the broker themselves."""
 ALLOWED_SKIPS = ("the full golden set is not beside the checkout",)
@@ -155,7 +155,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
     for line in summary(report for report in told if report.when == "call"):
         terminalreporter.write_line(line)
-    for retried in sorted(_run_directory().glob("*.retried")):
+    for retried in sorted(run_directory().glob("*.retried")):
         terminalreporter.write_line(f"{retried.stem} was written again by another name, as this failed:\n{retried.read_text()}")
 
 
@@ -252,7 +252,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[Non
     shares = "running_broker" in fixturedef.argnames and fixturedef.scope != "function"
     if not shares or fixturedef.argname in _RESTARTS:
         return (yield)
-    with file_lock(_run_directory() / "restart.lock", shared=True):
+    with file_lock(run_directory() / "restart.lock", shared=True):
         return (yield)
 
 
@@ -274,10 +274,6 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
-def _run_directory() -> Path:
-    return Path(os.environ[RUN_VARIABLE])
-
-
 @pytest.fixture(autouse=True)
 def _package_log() -> Iterator[None]:
     """Restores the level and the handlers of the package's log, which the shim's command sets for its process."""
@@ -294,7 +290,7 @@ def running_broker() -> KafkaBroker:
     from tests.support.artifacts import SHORT_LIVED
     from tests.support.kafka_broker import KafkaBroker
 
-    run = _run_directory()
+    run = run_directory()
     owner = int((run / "owner.pid").read_text())
     broker = KafkaBroker(run / "broker", owner=owner, leftover=run, java_options=("-Xmx1g", *SHORT_LIVED))
     missing = run / "broker-missing"
@@ -313,14 +309,14 @@ def running_broker() -> KafkaBroker:
 @pytest.fixture
 def kafka_broker(running_broker: KafkaBroker) -> Iterator[KafkaBroker]:
     """The run's broker. No other test restarts it while this test runs."""
-    with file_lock(_run_directory() / "restart.lock", shared=True):
+    with file_lock(run_directory() / "restart.lock", shared=True):
         yield running_broker
 
 
 @pytest.fixture
 def restartable_broker(running_broker: KafkaBroker) -> Iterator[KafkaBroker]:
     """The run's broker for this test alone: it may stop and restart it, and must leave it running."""
-    with file_lock(_run_directory() / "restart.lock"):
+    with file_lock(run_directory() / "restart.lock"):
         yield running_broker
         if not running_broker.running():
             running_broker.start()
@@ -333,7 +329,7 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
     """
     from tests.support.scenario import TransactionalTopic, write_transactional_topic
 
-    facts, topic = _run_directory() / "transactional-topic.json", "transactional"
+    facts, topic = run_directory() / "transactional-topic.json", "transactional"
 
     def write(name: str) -> None:
         write_transactional_topic(running_broker, name).save(facts)
@@ -376,7 +372,7 @@ def aiven_tier(
     """The tier of both topics in a mode of ``tests.support.aiven_tier``; each is written once per run."""
     from tests.support.aiven_tier import AivenTier, write_aiven_tier
 
-    run, topics = _run_directory(), (transactional_topic.topic, wide_topic)
+    run, topics = run_directory(), (transactional_topic.topic, wide_topic)
 
     def written(mode: str) -> AivenTier:
         facts = run / f"aiven-{mode}.json"
@@ -491,7 +487,7 @@ def _entered(what: str, make: Callable[[], AbstractContextManager[_Part]]) -> It
 
     A component that cannot start is tried once in a run: workers must not repeat a build that takes minutes to fail.
     """
-    missing = _run_directory() / f"missing-{what.replace(' ', '-')}"
+    missing = run_directory() / f"missing-{what.replace(' ', '-')}"
     with ExitStack() as stack:
         if missing.exists():
             pytest.skip(missing.read_text())

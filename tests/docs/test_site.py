@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from docs import build_site
 from tests.docs.documents import ROOT
 from tests.support.browser import BROWSER
 from tests.support.processes import end_group, process_group
+from tests.support.run_directory import leftovers
 
 pytestmark = pytest.mark.xdist_group("site")
 
@@ -163,8 +165,9 @@ def _console(url: str, profile: Path) -> list[str]:
     assert BROWSER is not None
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--user-data-dir={profile}"]
     options += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--remote-debugging-port=0"]
+    streams = {"stderr": subprocess.PIPE, "stdout": subprocess.DEVNULL, "text": True}
     lines = []
-    with process_group([BROWSER, *options, url], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+    with process_group([BROWSER, *options, url], env=os.environ | {"TMPDIR": leftovers()}, **streams) as process:
         late = threading.Timer(120, end_group, [process.pid])
         late.start()
         try:

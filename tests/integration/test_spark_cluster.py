@@ -31,7 +31,7 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.ports import HOST, free_ports
 from tests.support.reading import PATIENCE_SECONDS, PATIENT
 from tests.support.shim_process import ShimProcess
-from tests.support.spark import JAVA_VARIABLES, WITH_CONNECTOR, SparkDriver, connector_jars, pyspark_home
+from tests.support.spark import WITH_CONNECTOR, SparkDriver, connector_jars, java_variables, pyspark_home
 from tests.support.spark_environment import cluster_commands, packed_environment
 from tests.support.spark_examples import output_of
 from tests.support.spark_standalone import StandaloneCluster
@@ -421,7 +421,7 @@ def test_the_pages_commands_run_on_a_cluster(cluster: Cluster, tmp_path: Path) -
             # A distribution of Spark has its PySpark in SPARK_HOME; pip's is on the path.
             env={
                 **os.environ,
-                **JAVA_VARIABLES,
+                **java_variables(),
                 "SPARK_HOME": f"{home}/deps",
                 "SPARK_CONF_DIR": str(tmp_path),
                 "PYTHONPATH": str(home),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +14,14 @@ from tests.support.artifacts import file_lock
 from tests.support.embedded_topics import fill_topic, small_cluster, tiers
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import shim_before
+from tests.support.run_directory import run_directory
 from tests.support.scenario import TransactionalTopic
 
 
 @pytest.fixture(scope="session")
 def parity_topics(running_broker: KafkaBroker, transactional_topic: TransactionalTopic) -> dict[str, Any]:
     """The topics of ``tests.parity.topics``."""
-    run = Path(os.environ["KAFKA_REMOTE_TEST_RUN"])
+    run = run_directory()
     facts = run / "parity-topics.json"
     with file_lock(run / "parity-topics.lock"):
         if not facts.exists():

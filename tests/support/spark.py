@@ -27,10 +27,10 @@ from typing import Any, Self
 
 from tests.support.artifacts import CACHE, ROOT, SHORT_LIVED, file_lock, jars_of, java, run_or_missing
 from tests.support.processes import end_group
+from tests.support.run_directory import leftovers
 
 __all__ = [
     "DEFAULT_JAVA",
-    "JAVA_VARIABLES",
     "NEWEST",
     "OLDEST",
     "WITH_CONNECTOR",
@@ -38,6 +38,7 @@ __all__ = [
     "SparkJobError",
     "connector_jars",
     "environment",
+    "java_variables",
     "pyspark_home",
 ]
 
@@ -46,8 +47,6 @@ WITH_CONNECTOR = "4.0.1"
 NEWEST = "4.3.0"
 OLDEST = "3.5.8"
 """It has no Python data sources: for ``read_segments`` and exports alone."""
-JAVA_VARIABLES = {"JDK_JAVA_OPTIONS": " ".join(SHORT_LIVED)}
-"""Variables of processes that start Spark."""
 DEFAULT_JAVA = {"JDK_JAVA_OPTIONS": ""}
 """Variables of benchmarks: Java with both compilers and its default collector, as users run it."""
 _PATIENCE_SECONDS = 60.0
@@ -85,6 +84,12 @@ def pyspark_home(version: str) -> Path:
     return target
 
 
+def java_variables() -> dict[str, str]:
+    """Variables of processes that start Spark. Tests kill some of them, which then leave their temporary files."""
+    options = [*SHORT_LIVED, f'"-Djava.io.tmpdir={leftovers()}"']
+    return {"JDK_JAVA_OPTIONS": " ".join(options), "TMPDIR": leftovers()}
+
+
 def environment(home: Path) -> dict[str, str]:
     """The environment of a process that finds that PySpark, and whose workers find this Python and this tree.
 
@@ -92,7 +97,7 @@ def environment(home: Path) -> dict[str, str]:
     """
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")},
-        **JAVA_VARIABLES,
+        **java_variables(),
         "PYTHONPATH": f"{home}:{ROOT}:{ROOT / 'fetchers'}",  # PySpark looks for sources on this path alone
         "SPARK_HOME": str(home / "deps"),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -21,7 +21,7 @@ from typing import Any, Self
 from tests.support.artifacts import java
 from tests.support.ports import HOST, free_ports
 from tests.support.processes import is_running
-from tests.support.spark import JAVA_VARIABLES, pyspark_home
+from tests.support.spark import java_variables, pyspark_home
 from tests.support.waiting import wait_until
 
 __all__ = ["StandaloneCluster", "alive_workers"]
@@ -94,7 +94,7 @@ class StandaloneCluster:
     def _start(self, host: str, name: str, *arguments: str) -> int:
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME", "LANG") if name in os.environ},
-            **JAVA_VARIABLES,  # executors inherit it
+            **java_variables(),  # executors inherit it
             "SPARK_HOME": str(self._home / "deps"),
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
