@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import ALLOWED_SKIPS
 from tests.packaging.tree import ROOT
-from tests.support.run_directory import RUN_VARIABLE
+from tests.support.run_directory import separate_run
 
 _SKIPPING = """
 import pytest
@@ -24,10 +24,7 @@ def test_skips():
 
 
 def _pytest(file: Path, *, ci: str, more: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
-    # A separate run: it makes and removes its own directory.
-    for inherited in (RUN_VARIABLE, "COVERAGE_PROCESS_CONFIG", "PYTEST_ADDOPTS"):
-        environment.pop(inherited, None)
+    environment = {**separate_run(), "CI": ci, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "-q", "-rs", *more, str(file)]
     return subprocess.run(command, env=environment, cwd=file.parent, capture_output=True, text=True, check=False, timeout=120)
 

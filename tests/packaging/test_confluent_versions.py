@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.packaging.tree import ROOT
 from tests.support.confluent_versions import installed, lowest, newest, pinned
-from tests.support.run_directory import RUN_VARIABLE
+from tests.support.run_directory import separate_run
 
 TESTS = tuple(
     f"tests/consumer/test_{name}.py" for name in ("aio", "consumer", "deserializing", "surface", "upstream_scenarios")
@@ -19,9 +18,7 @@ TESTS = tuple(
 
 def passes_on(version: str, *tests: str) -> str:
     """Runs the test files with a version, and returns the last line of pytest."""
-    environment = {**os.environ, "CI": "", "PYTHONPATH": str(installed(version))}
-    for inherited in (RUN_VARIABLE, "PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
-        environment.pop(inherited, None)
+    environment = {**separate_run(), "CI": "", "PYTHONPATH": str(installed(version))}
     program = "import confluent_kafka as c; print(c.__version__, c.__file__)"
     told = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, text=True, check=True

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 from tests.packaging.tree import ROOT
-from tests.support.run_directory import RUN_VARIABLE
+from tests.support.run_directory import separate_run
 
 # They compare the two decoders, or always use both and take long, or are about the compiled one.
 _NOT_ABOUT_PYTHON = ("test_any_bytes.py", "test_differential.py", "test_kernel.py", "test_parity.py")
@@ -15,9 +14,7 @@ _NOT_ABOUT_PYTHON = ("test_any_bytes.py", "test_differential.py", "test_kernel.p
 
 def passes_without_the_kernel(*arguments: str) -> str:
     """Runs pytest with the arguments, and returns its last line."""
-    environment = {**os.environ, "KAFKA_REMOTE_CLIENT_PURE": "1", "CI": ""}  # the one test of the kernel's presence skips
-    for inherited in (RUN_VARIABLE, "PYTEST_ADDOPTS", "COVERAGE_PROCESS_CONFIG"):
-        environment.pop(inherited, None)
+    environment = {**separate_run(), "KAFKA_REMOTE_CLIENT_PURE": "1", "CI": ""}  # the one test of the kernel's presence skips
     command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", "-k", "not compiled", *arguments]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stdout

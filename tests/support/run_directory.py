@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["RUN_VARIABLE", "leftovers", "run_directory"]
+__all__ = ["RUN_VARIABLE", "leftovers", "run_directory", "separate_run"]
 
 RUN_VARIABLE = "KAFKA_REMOTE_TEST_RUN"
 """The variable of the environment that has its name."""
@@ -23,3 +23,9 @@ def leftovers() -> str:
     Outside a run, as in benchmarks, it is the system's.
     """
     return os.environ.get(RUN_VARIABLE) or tempfile.gettempdir()
+
+
+def separate_run() -> dict[str, str]:
+    """The environment of a pytest process that is a run of its own: it makes and removes its own directory."""
+    inherited = {RUN_VARIABLE, "COVERAGE_PROCESS_CONFIG", "PYTEST_ADDOPTS"}
+    return {name: value for name, value in os.environ.items() if name not in inherited}
