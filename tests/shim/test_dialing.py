@@ -20,14 +20,21 @@ from tests.support.silent_peer import SilentPeer
 
 
 class Kept(asyncio.Protocol):
-    transport: asyncio.BaseTransport | None = None
+    def __init__(self) -> None:
+        self.transport: asyncio.BaseTransport | None = None
+        self.lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
 
-    def close(self) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
+        self.lost.set()
+
+    async def close(self) -> None:
+        """Returns when the connection has ended. With TLS that takes an answer of the peer."""
         if self.transport is not None:
             self.transport.close()
+            await self.lost.wait()
 
 
 def dialled(*configs: ShimConfig) -> list[tuple[str, int] | None]:
@@ -39,7 +46,7 @@ def dialled(*configs: ShimConfig) -> list[tuple[str, int] | None]:
         for config in configs:
             protocol = Kept()
             reached.append(await dial(protocol, BOOTSTRAP, listeners, config, broker_context(config), log))
-            protocol.close()
+            await protocol.close()
         return reached
 
     return asyncio.run(body())
