@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -25,6 +26,9 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 _HOST = "127.0.0.1"
+_BACKLOG = 512
+_PAUSE_SECONDS = 1.0
+"""The pause before the next attempt if no descriptor is free for a connection."""
 _MAX_REQUEST = 100 << 20
 _VERSIONS: Mapping[int, range] = {api.key: api.versions for api in PROTOCOL_APIS}
 
@@ -36,7 +40,7 @@ class Server:
         self._ports = ports
         self._make = make
         self._loop = asyncio.new_event_loop()
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[socket.socket] = []
         self._connections: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._run, name="kafka-remote-tiered-kafka", daemon=True)
         self.addresses: dict[int, tuple[str, int]] = {}
@@ -57,16 +61,32 @@ class Server:
     async def _listen(self) -> None:
         requests = self._make(self.addresses)
         for node_id, port in self._ports.items():
+            listener = socket.create_server((_HOST, port), backlog=_BACKLOG)
+            listener.setblocking(False)
+            self._listeners.append(listener)
+            self.addresses[node_id] = listener.getsockname()
+            self._accept_later(listener, node_id, requests)
 
-            def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node_id: int = node_id) -> None:
-                task = self._loop.create_task(self._serve(node_id, requests, reader, writer))
-                self._connections.add(task)
-                task.add_done_callback(self._connections.discard)
+    def _accept_later(self, listener: socket.socket, node_id: int, requests: Requests) -> None:
+        self._loop.add_reader(listener, self._accept, listener, node_id, requests)
 
-            server = await asyncio.start_server(serve, _HOST, port)
-            self._servers.append(server)
-            host, taken = server.sockets[0].getsockname()[:2]
-            self.addresses[node_id] = (host, taken)
+    def _accept(self, listener: socket.socket, node_id: int, requests: Requests) -> None:
+        """Each accepted socket has a task, which closes it. asyncio's own server loses those that it accepts before a stop."""
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:  # no descriptors or memory
+            _log.warning("accepting connections fails, next attempt in %.0f s: %s", _PAUSE_SECONDS, error.strerror)
+            self._loop.remove_reader(listener)
+            self._loop.call_later(_PAUSE_SECONDS, self._accept_later, listener, node_id, requests)
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = self._loop.create_task(self._serve(node_id, requests, client))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(lambda _: client.close())  # also if the task is cancelled before it begins
 
     def stop(self) -> None:
         """Ends all connections and the thread. May be called twice."""
@@ -81,8 +101,10 @@ class Server:
         self._loop.close()
 
     async def _end(self) -> None:
-        for server in self._servers:
-            server.close()
+        for listener in self._listeners:
+            self._loop.remove_reader(listener)
+            listener.close()
+        self._listeners.clear()
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -97,28 +119,34 @@ class Server:
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
-    async def _serve(
-        self, node_id: int, requests: Requests, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _serve(self, node_id: int, requests: Requests, client: socket.socket) -> None:
         try:
             while True:
-                answer = await _answered(node_id, requests, await _read(reader))
+                answer = await _answered(node_id, requests, await self._read(client))
                 if answer is not None:
-                    writer.write(answer)
-                    await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
+                    await self._loop.sock_sendall(client, answer)
+                await asyncio.sleep(0)  # others have a turn, also if the next request is there
+        except (EOFError, ConnectionError):
             pass
         except ProtocolError as error:
             _log.warning("closing a connection to broker %d: %s", node_id, error)
-        finally:
-            writer.close()
 
+    async def _read(self, client: socket.socket) -> bytes:
+        size = int.from_bytes(await self._received(client, 4), "big")
+        if size > _MAX_REQUEST:
+            raise ProtocolError(f"a request has {size} bytes, more than {_MAX_REQUEST}")
+        return await self._received(client, size)
 
-async def _read(reader: asyncio.StreamReader) -> bytes:
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    if size > _MAX_REQUEST:
-        raise ProtocolError(f"a request has {size} bytes, more than {_MAX_REQUEST}")
-    return await reader.readexactly(size)
+    async def _received(self, client: socket.socket, length: int) -> bytes:
+        """The next ``length`` bytes. Raises EOFError if the client has gone."""
+        received = bytearray(length)
+        left = memoryview(received)
+        while left:
+            count = await self._loop.sock_recv_into(client, left)
+            if not count:
+                raise EOFError
+            left = left[count:]
+        return bytes(received)
 
 
 async def _answered(node_id: int, requests: Requests, data: bytes) -> bytes | None:

@@ -1,15 +1,25 @@
-"""A connection that does not speak Kafka ends, and the others go on."""
+"""A connection that does not speak Kafka ends, and the others go on. The stop ends all."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import select
 import socket
 import struct
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
 from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.tiered_kafka import TieredCluster
+from kafka_remote_client.tiered_kafka import server as module
+from kafka_remote_client.tiered_kafka.server import Server
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +86,69 @@ def test_cluster_describes_its_brokers(cluster: TieredCluster) -> None:
     body = answer(cluster, framed(60, 0, b"\0\0\0"))
     assert b"tiered-kafka" in body
     assert b"127.0.0.1" in body
+
+
+def test_client_waits_until_it_can_be_accepted(
+    cluster: TieredCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(module, "_PAUSE_SECONDS", 0)
+    accept, errors = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files"), BlockingIOError()]
+
+    def accepted(listener: socket.socket) -> tuple[socket.socket, object]:
+        if errors:
+            raise errors.pop()
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", accepted)
+    assert answer(cluster, framed(18, 0))
+    assert not errors
+    assert caplog.messages == ["accepting connections fails, next attempt in 0 s: Too many open files"]
+
+
+def warned(run: Callable[[], None]) -> list[str]:
+    """What Python tells of sockets and tasks that ``run`` leaves open."""
+    gc.collect()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        run()
+        gc.collect()
+    return [str(warning.message) for warning in told]
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_client_that_connects_during_the_stop_is_disconnected(turns: int) -> None:
+    """asyncio takes a few turns from a connection to the call of the function that serves it."""
+
+    def run() -> None:
+        server = Server({1: 0}, Mock())
+        server.start()
+
+        async def stopped_meanwhile() -> socket.socket:
+            connected = socket.create_connection(server.addresses[1], timeout=20)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server._end()
+            return connected
+
+        loop = server.call(asyncio.get_running_loop)
+        with asyncio.run_coroutine_threadsafe(stopped_meanwhile(), loop).result() as client:
+            server.stop()
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""
+
+    assert warned(run) == []
+
+
+def test_client_that_reads_no_answer_does_not_outlive_the_stop() -> None:
+    def run() -> None:
+        with TieredCluster(partitions=1) as cluster, socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            host, _, port = cluster.bootstrap_servers.rpartition(":")
+            client.connect((host, int(port)))
+            client.setblocking(False)
+            requests = framed(18, 0) * 1000
+            while select.select([], [client], [], 0.5)[1]:  # until the broker reads no more, as its answers are not read
+                client.send(requests)
+
+    assert warned(run) == []
