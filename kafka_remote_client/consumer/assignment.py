@@ -237,7 +237,7 @@ class Assignment:
         try:
             self._inner.store_offsets(offsets=[TopicPartition(unassigned.topic, unassigned.partition, 0)])
         except KafkaException as error:
-            return bool(error.args[0].code() != KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001 - its public name
+            return bool(error.args[0].code() != KafkaError._UNKNOWN_PARTITION)
         return True
 
     def resume(self, partitions: list[TopicPartition]) -> None:

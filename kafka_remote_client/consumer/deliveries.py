@@ -55,8 +55,8 @@ _LEAST_SECONDS = 0.001
 _WAKE_SECONDS = 0.01
 """The longest wait for the engine between two looks at both tiers."""
 
-_FATAL = KafkaError._FATAL  # noqa: SLF001 - its public name
-_LATE = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - its public name
+_FATAL = KafkaError._FATAL
+_LATE = KafkaError._MAX_POLL_EXCEEDED
 _LOSS_SECONDS = 1.0
 """How long nothing of the store is delivered after that error, while librdkafka takes the partitions away."""
 _ASYNCHRONOUS_SECONDS = 0.25

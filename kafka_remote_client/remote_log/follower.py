@@ -65,7 +65,7 @@ _OUR_CONFIG: dict[str, str | int | float | bool] = {
     "check.crcs": True,
 }
 _DECIDED = (FollowState.READY, FollowState.DISTRUSTED)
-_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})  # noqa: SLF001
+_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
 
 _REFUSALS = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_EXCEPTION})
 """Errors of a topic that do not pass by themselves, as LEADER_NOT_AVAILABLE of a new topic does."""
