@@ -34,6 +34,7 @@ from tests.support.artifacts import CACHE, MissingPartError, file_lock
 from tests.support.browser import BROWSER
 from tests.support.code_constants import ignore_code_constants
 from tests.support.once import once_per_run
+from tests.support.ports import servers_on_free_ports
 from tests.support.promtool import PROMTOOL
 from tests.support.run_directory import RUN_VARIABLE, run_directory
 from tests.support.run_summary import summary
@@ -272,6 +273,12 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
         report.outcome = "failed"
         report.longrepr = f"nothing may be skipped where CI=true: {report.longrepr}"
     return report
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _servers_on_free_ports() -> Iterator[None]:
+    with servers_on_free_ports():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,25 @@
 """Loopback ports for servers of tests, each given out once, and the mark of tests that need an IPv6 loopback.
 
-They are below those that Linux uses for outgoing connections (32768 and up), so that no connection of another test takes one
-between the check and the use. A counter behind a file lock separates the processes of a run;
-it begins at a random number, to avoid the ports of another checkout's run.
+They are below those that Linux chooses itself (32768 and up), so that no connection of another test takes one between the check
+and the use. A client that goes on trying to reach a stopped server does not reach a listener of another process either: one of
+Spark's for the rows of a query accepts a single connection, and the query fails if that is not its own. A counter behind a file
+lock separates the processes of a run; it begins at a random number, to avoid the ports of another checkout's run.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import random
 import socket
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.support.artifacts import CACHE, file_lock
 
-__all__ = ["HOST", "free_ports", "needs_ipv6_loopback"]
+__all__ = ["HOST", "free_ports", "needs_ipv6_loopback", "servers_on_free_ports"]
 
 HOST = "127.0.0.1"
 _FIRST, _LAST = 15_000, 32_000
@@ -34,6 +39,26 @@ def free_ports(count: int) -> list[int]:
                 _COUNTER.write_text(str(first + count))
                 return ports
             first = taken[-1] + 1
+
+
+@contextlib.contextmanager
+def servers_on_free_ports() -> Iterator[None]:
+    """Gives each ``socket.create_server`` of this process that leaves the port open one of :func:`free_ports`."""
+    create_server = socket.create_server
+
+    def create(address: tuple[str, int], **options: Any) -> socket.socket:
+        host, port = address
+        while port == 0:
+            try:
+                return create_server((host, *free_ports(1)), **options)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:  # taken meanwhile, or at another address of this machine
+                    raise
+        return create_server(address, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "create_server", create)
+        yield
 
 
 def _is_free(port: int) -> bool:

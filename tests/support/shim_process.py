@@ -11,6 +11,7 @@ from typing import Any, Self
 from kafka_remote_client.shim.config import ShimConfig
 from kafka_remote_client.shim.server import Shim
 from tests.support.artifacts import ROOT
+from tests.support.ports import servers_on_free_ports
 from tests.support.reading import PATIENCE_SECONDS
 
 __all__ = ["ShimProcess"]
@@ -44,7 +45,7 @@ class ShimProcess:
 
 
 def main() -> None:
-    with Shim(ShimConfig(**json.loads(sys.argv[1]))) as shim:
+    with servers_on_free_ports(), Shim(ShimConfig(**json.loads(sys.argv[1]))) as shim:
         if shim.wait_ready(PATIENCE_SECONDS):
             print(shim.bootstrap_servers, flush=True)
             sys.stdin.read()

@@ -1,0 +1,43 @@
+"""A client of a stopped server reaches no listener whose port the system chooses."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support import ports
+from tests.support.ports import HOST, free_ports
+
+CHOSEN_BY_LINUX = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+@pytest.mark.skipif(not CHOSEN_BY_LINUX.is_file(), reason="this system is not Linux")
+def test_servers_of_tests_listen_below_the_ports_that_linux_chooses() -> None:
+    first = int(CHOSEN_BY_LINUX.read_text().split()[0])
+    with socket.create_server((HOST, 0)) as one, socket.create_server((HOST, 0)) as other:
+        ports_of_both = {one.getsockname()[1], other.getsockname()[1]}
+    assert len(ports_of_both) == 2
+    assert max(ports_of_both) < first
+
+
+def test_server_that_names_its_port_gets_it() -> None:
+    (port,) = free_ports(1)
+    with socket.create_server((HOST, port)) as server:
+        assert server.getsockname() == (HOST, port)
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server((HOST, port))
+
+
+def test_port_that_another_process_took_is_not_tried_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, free = free_ports(2)
+    offered = [free, taken]
+    monkeypatch.setattr(ports, "free_ports", lambda _: [offered.pop()])
+    with socket.create_server((HOST, taken)), socket.create_server((HOST, 0)) as server:
+        assert server.getsockname() == (HOST, free)
+
+
+def test_address_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(OSError, match="assign"):
+        socket.create_server(("192.0.2.1", 0))
