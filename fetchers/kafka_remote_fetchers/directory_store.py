@@ -55,12 +55,11 @@ class DirectoryStore:
         return self._with_file(key, lambda fd: os.fstat(fd).st_size)
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        # The prefix need not end at a "/": only its whole directories are walked, its last part is compared.
+        # The prefix need not end at a "/": the walk begins in its last whole directory, where names are compared.
         directory, _, _ = prefix.rpartition("/")
         if directory:
             _check_directory(directory)
-        found = [info for info in self._walk(directory) if info.key.startswith(prefix)]
-        return iter(sorted(found, key=lambda info: info.key))
+        return iter(sorted(self._walk(directory, prefix), key=lambda info: info.key))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -88,7 +87,7 @@ class DirectoryStore:
         finally:
             os.close(fd)
 
-    def _walk(self, directory: str) -> Iterator[ObjectInfo]:
+    def _walk(self, directory: str, prefix: str) -> Iterator[ObjectInfo]:
         try:
             with os.scandir(self._root / directory) as entries:
                 children = list(entries)
@@ -98,8 +97,10 @@ class DirectoryStore:
             raise _translated(error, directory) from None
         for entry in children:
             key = f"{directory}/{entry.name}" if directory else entry.name
+            if not key.startswith(prefix):
+                continue
             if entry.is_dir(follow_symlinks=False):
-                yield from self._walk(key)
+                yield from self._walk(key, prefix)
             elif entry.is_file(follow_symlinks=False):
                 try:
                     yield ObjectInfo(key, entry.stat(follow_symlinks=False).st_size)

@@ -89,6 +89,29 @@ def test_list_returns_the_objects_below_a_prefix_in_key_order(store, root):
     assert list(store.list("top/x")) == []
 
 
+def test_list_reads_no_directory_outside_of_the_prefix(store, root, monkeypatch):
+    """A tier's directory has all topics. The time to list one must not grow with the others."""
+    (root / "b-0" / "deep").mkdir(parents=True)
+    read, scandir = [], os.scandir
+
+    def scanned(path):
+        read.append(path.relative_to(root).as_posix())
+        return scandir(path)
+
+    monkeypatch.setattr(directory_store.os, "scandir", scanned)
+    assert [info.key for info in store.list("a/b/ob")] == ["a/b/object"]
+    assert read == ["a/b"]
+    read.clear()
+    assert [info.key for info in store.list("a")] == ["a-b", "a/b/object"]
+    assert read == [".", "a", "a/b"]
+
+
+def test_files_outside_of_the_prefix_need_no_permission(store, root, monkeypatch):
+    denied = PermissionError(errno.EACCES, "Permission denied")
+    monkeypatch.setattr(directory_store.os, "scandir", lambda path: Listing([Failing(denied)]))
+    assert list(store.list("a")) == []
+
+
 def test_list_leaves_out_links_and_special_files(store, root, tmp_path):
     (root / "link").symlink_to(tmp_path / "secret")
     (root / "links").symlink_to(tmp_path)
