@@ -122,7 +122,7 @@ def test_a_limit_slows_the_reading_and_sends_nothing_to_the_broker(
 ) -> None:
     with Consumer(direct_settings(cluster, fetch_remote_max_requests_per_second=4)) as consumer:
         consumer.assign([at(0), at(0, 1)])
-        rows = read_to_ends(consumer, partitions=2)
+        rows = read_to_ends(consumer)
         metrics = consumer.metrics()
         assert rows[TOPIC, 0] == expected
         assert from_store(consumer) >= 2 * local_start
@@ -133,7 +133,7 @@ def test_a_limit_slows_the_reading_and_sends_nothing_to_the_broker(
 @EACH_CALL
 def test_many_partitions_are_read_each_in_order(cluster: EmbeddedCluster, consumer: Consumer, one: Take) -> None:
     consumer.assign([at(7 * partition, partition) for partition in range(4)])
-    rows = read_to_ends(consumer, one, partitions=4)
+    rows = read_to_ends(consumer, one)
     for partition in range(4):
         assert rows[TOPIC, partition] == plain_rows(cluster, TOPIC, partition)[7 * partition :]
 

@@ -64,7 +64,7 @@ def test_a_subscribed_consumer_reads_all_partitions(cluster: EmbeddedCluster, ex
                 ("revoke", who is consumer, sorted((tp.partition, tp.offset) for tp in who.position(parts)))
             ),
         )
-        rows = read_to_ends(consumer, by_consume, partitions=4)
+        rows = read_to_ends(consumer, by_consume)
         assert {key[1]: value for key, value in rows.items()} == expected
         assert from_store(consumer) > 4 * 100
         group = consumer.consumer_group_metadata()

@@ -181,7 +181,7 @@ def test_rebalances_forget_nothing_that_was_delivered(cluster: EmbeddedCluster, 
     offsets = (0, local_start - 1, local_start, COUNT - 1, COUNT)
     with subscribed as consumer:
         consumer.subscribe([TOPIC], on_revoke=revoked)
-        read_to_ends(consumer, partitions=PARTITIONS)
+        read_to_ends(consumer)
         expected = [Tier.REMOTE, Tier.REMOTE, Tier.BROKER, Tier.BROKER, None]
         assert tiers_of(consumer, *offsets) == expected
         consumer.unsubscribe()
@@ -258,7 +258,7 @@ def test_each_partition_goes_over_and_comes_back_where_it_is(cluster: EmbeddedCl
         for r in take(consumer, 100, one):
             rows[r[1]].append(r)
         consumer.set_remote_fetch(bool(number % 2))
-    for (_, partition), more in read_to_ends(consumer, one, partitions=PARTITIONS).items():
+    for (_, partition), more in read_to_ends(consumer, one).items():
         rows[partition] += more
     for partition in range(PARTITIONS):
         assert rows[partition] == plain_rows(cluster, TOPIC, partition)

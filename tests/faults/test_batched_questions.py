@@ -80,7 +80,7 @@ def _read(cluster: EmbeddedCluster, **more: object) -> tuple[dict[tuple[str, int
     settings = direct_settings(cluster, fetch_remote_fallback_backoff_ms=600_000, fetch_remote_breaker_failures=1_000, **more)
     with Consumer(settings) as consumer:
         consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
-        return read_to_ends(consumer, partitions=PARTITIONS), fallbacks(consumer), from_store(consumer)
+        return read_to_ends(consumer), fallbacks(consumer), from_store(consumer)
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def read_all(settings: dict[str, Any], topics: Mapping[str, object]) -> tuple[di
     """Returns the records of each topic, the counted fallbacks, and the number of records from the store."""
     with Consumer(settings) as consumer:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING) for topic in topics])
-        rows = read_to_ends(consumer, by_consume, partitions=len(topics))
+        rows = read_to_ends(consumer, by_consume)
         return (
             {topic: [row[2:] for row in found] for (topic, _), found in rows.items()},
             fallbacks(consumer),

@@ -205,14 +205,12 @@ def take(consumer: confluent_kafka.Consumer, count: int, one: Take = by_consume)
     return rows
 
 
-def read_to_ends(
-    consumer: confluent_kafka.Consumer, one: Take = by_consume, partitions: int = 1
-) -> dict[tuple[str, int], list[Row]]:
-    """Returns all records by partition, until ``partitions`` of them have reported their end."""
+def read_to_ends(consumer: confluent_kafka.Consumer, one: Take = by_consume) -> dict[tuple[str, int], list[Row]]:
+    """Returns all records by partition, until each assigned partition has reported its end."""
     rows: dict[tuple[str, int], list[Row]] = {}
     ended: set[tuple[str, int]] = set()
     deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
-    while len(ended) < partitions:
+    while not ended or any((tp.topic, tp.partition) not in ended for tp in consumer.assignment()):
         assert not deadline.expired(), f"only {ended} ended"
         for message in one(consumer):
             key = str(message.topic()), int(message.partition() or 0)
