@@ -14,6 +14,7 @@ from kafka_remote_fetchers.local import LocalFetcher
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.testing import Answer, Direction, Ending, Pace, Passage, error, read_all, segment_metadata
 from tests.faults.observed import Observation, Observed, WatchedOrigin, WatchedProxy
+from tests.support.reading import PATIENCE_SECONDS
 from tests.support.waiting import wait_until
 
 DATA = bytes(range(256)) * 8
@@ -32,9 +33,9 @@ def origin(observed: Observed) -> Iterator[WatchedOrigin]:
         yield made
 
 
-def get(port: int, last: int = LAST) -> bytes:
-    """Requests the range up to ``last``. Returns the received part of its body, if any."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=0.5)) as connection:
+def get(port: int, last: int = LAST, *, seconds: float = PATIENCE_SECONDS) -> bytes:
+    """Requests the range up to ``last``. Returns the received part of its body, if any. Waits for bytes for ``seconds``."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)) as connection:
         try:
             connection.request("GET", "/a.log", headers={"Range": f"bytes=0-{last}"})
             return connection.getresponse().read()
@@ -69,6 +70,8 @@ SPOILT = {
     "too-late": Answer(delay=30.0),
     "slow": Answer(pace=Pace(1000, 0.01)),
 }
+ENDLESS = frozenset({"stall", "silent", "too-late"})
+"""Faults that the client ends, by disconnecting."""
 HARMLESS = {
     "status": Answer(status=206),
     "bytes": Answer(transform=bytes),
@@ -81,7 +84,7 @@ HARMLESS = {
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_scripted_fault_counts_as_a_change_by_its_script(observed: Observed, origin: WatchedOrigin, name: str) -> None:
     origin.script(SPOILT[name])
-    get(origin.port)
+    get(origin.port, seconds=0.5 if name in ENDLESS else PATIENCE_SECONDS)
     wait_until(observed.changes, "a change")
     (one,) = observed.changes()
     assert one.by is SPOILT[name]
@@ -114,7 +117,7 @@ def test_bytes_that_a_proxy_holds_are_a_change(observed: Observed, origin: Watch
         assert get(proxy.address[1]) == DATA[: LAST + 1]
         assert not observed.changes()
         proxy.black_hole(direction)
-        get(proxy.address[1])
+        get(proxy.address[1], seconds=0.5)
         assert proxy.wait_for(Passage.HELD)
         wait_until(observed.changes, "a change")
         assert {one.place for one in observed.changes()} == {"line"}

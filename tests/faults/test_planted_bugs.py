@@ -40,9 +40,12 @@ def test_a_scenario_without_a_bug_violates_nothing(stage: Stage, name: str) -> N
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
 def test_a_planted_bug_is_caught(stage: Stage, bug: Bug, record_property: RecordProperty) -> None:
     record_property("caught", 1)
-    with planted(bug.place, bug.make) as plant:
-        evidence = SCENARIOS[bug.scenario](stage, bug.patience)
-    found = evidence.all()
+    for patience in (bug.patience, PATIENCE_SECONDS):
+        with planted(bug.place, bug.make) as plant:
+            evidence = SCENARIOS[bug.scenario](stage, patience)
+        found = evidence.all()
+        if plant.ran:  # otherwise the scenario ended before the bug, on a busy machine
+            break
     assert plant.ran, "the bug was in nobody's way"
     violated = {breach.invariant for breach in found}
     assert bug.caught_by <= violated, f"violated only: {[str(breach) for breach in found[:5]]}"
