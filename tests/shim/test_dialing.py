@@ -60,13 +60,13 @@ def test_silent_server_leaves_time_for_the_others(caplog: pytest.LogCaptureFixtu
     with SilentPeer() as silent, ScriptedPeer(wait_for_the_end, certificate=CERTIFICATE) as peer:
         config = ShimConfig(
             f"{silent.address},localhost:{peer.port}",
-            admission_timeout=0.4,
+            admission_timeout=4,
             connect_timeout=60,
             broker_settings={"security.protocol": "ssl", "ssl.ca.location": str(CERTIFICATE)},
         )
         assert dialled(config, attrs.evolve(config, admission_timeout=600)) == [("localhost", peer.port)] * 2
         assert silent.connections == 1
-        assert f"broker {silent.address} cannot be reached: no answer within 0.1 s" in caplog.text
+        assert f"broker {silent.address} cannot be reached: no answer within 1 s" in caplog.text
 
 
 def test_no_server_is_reached_if_all_refuse(caplog: pytest.LogCaptureFixture) -> None:
