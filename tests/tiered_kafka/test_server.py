@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import gc
 import logging
 import select
 import socket
 import struct
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from unittest.mock import Mock
 
 import pytest
@@ -20,6 +18,7 @@ from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.tiered_kafka import TieredCluster
 from kafka_remote_client.tiered_kafka import server as module
 from kafka_remote_client.tiered_kafka.server import Server
+from tests.support.left_open import left_open
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +105,6 @@ def test_client_waits_until_it_can_be_accepted(
     assert caplog.messages == ["accepting connections fails, next attempt in 0 s: Too many open files"]
 
 
-def warned(run: Callable[[], None]) -> list[str]:
-    """What Python tells of sockets and tasks that ``run`` leaves open."""
-    gc.collect()
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        run()
-        gc.collect()
-    return [str(warning.message) for warning in told]
-
-
 @pytest.mark.parametrize("turns", range(8))
 def test_client_that_connects_during_the_stop_is_disconnected(turns: int) -> None:
     """asyncio takes a few turns from a connection to the call of the function that serves it."""
@@ -137,7 +126,7 @@ def test_client_that_connects_during_the_stop_is_disconnected(turns: int) -> Non
             with contextlib.suppress(ConnectionResetError):
                 assert client.recv(1) == b""
 
-    assert warned(run) == []
+    assert left_open(run) == []
 
 
 def test_client_that_reads_no_answer_does_not_outlive_the_stop() -> None:
@@ -151,4 +140,4 @@ def test_client_that_reads_no_answer_does_not_outlive_the_stop() -> None:
             while select.select([], [client], [], 0.5)[1]:  # until the broker reads no more, as its answers are not read
                 client.send(requests)
 
-    assert warned(run) == []
+    assert left_open(run) == []
