@@ -15,9 +15,9 @@ References: KIP-405, KIP-1005, KIP-1023.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import Annotated, TypeVar
 
 import attrs
@@ -28,12 +28,13 @@ from kafka_remote_client.cli.given_settings import check_consumer_settings, pars
 from kafka_remote_client.cli.options import DEFAULT_TIMEOUT, BootstrapServers, ConsumerSettings, Output, Timeout
 from kafka_remote_client.cli.output import OutputFormat, show_lines
 from kafka_remote_client.clock import Clock, Deadline, SystemClock
-from kafka_remote_client.errors import ConfigurationError, DirectFetchError
+from kafka_remote_client.errors import BrokerResponseError, ConfigurationError, DirectFetchError
 from kafka_remote_client.location.cluster_metadata import Key, PartitionLeader
 from kafka_remote_client.location.leaders import PartitionLeaders, open_leaders
 from kafka_remote_client.location.listing import ListingLocationSource
 from kafka_remote_client.location.tier_offsets import leader_offsets
 from kafka_remote_client.model import UNKNOWN_OFFSET
+from kafka_remote_client.protocol.error_codes import ErrorCode
 from kafka_remote_client.protocol.peer import PeerSession
 from kafka_remote_client.scanning.predicate import microseconds
 from kafka_remote_client.verify.known_metadata import MetadataTopicReader
@@ -53,6 +54,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 _LONGEST_CONNECT = 30.0
+_PAUSE_SECONDS = 0.1
 
 COLUMNS = {
     "topic": "topic",
@@ -132,7 +134,7 @@ def partition_lines(
     bounds = _all_answered(leaders.offsets_of(keys, Deadline(clock, seconds)))
     times: Mapping[tuple[str, int], int] = {}
     if time_ms is not None:
-        times = _all_answered(leaders.ask_all(keys, Deadline(clock, seconds), partial(_at_time, time_ms)))
+        times = _at_time(leaders, keys, time_ms, clock, seconds)
     return [
         OffsetsLine(
             *key,
@@ -154,8 +156,7 @@ def log_offset_at(
     Raises ConfigurationError if there is none, LocationError as the brokers answer.
     """
     key = (topic, partition)
-    asked = leaders.ask_all([key], Deadline(clock, seconds), partial(_at_time, time_ms))
-    return _found(_known(_all_answered(asked)[key]), topic, partition, text)
+    return _found(_known(_at_time(leaders, [key], time_ms, clock, seconds)[key]), topic, partition, text)
 
 
 def tiered_offset_at(listing: ListingLocationSource, topic: str, partition: int, time_ms: int, text: str) -> int:
@@ -171,9 +172,26 @@ def _found(offset: int | None, topic: str, partition: int, text: str) -> int:
 
 
 def _at_time(
-    time_ms: int, session: PeerSession, led: Mapping[Key, PartitionLeader], deadline: Deadline
-) -> Mapping[Key, int | DirectFetchError]:
-    return leader_offsets(session, time_ms, led, deadline)
+    leaders: PartitionLeaders, partitions: Sequence[Key], time_ms: int, clock: Clock, seconds: float
+) -> dict[Key, int]:
+    """The first offset at or after a time, for each partition. Asks again where the broker's look-up in the tier was late.
+
+    Brokers may say so although the offset has just been found (Kafka's DelayedRemoteListOffsets).
+    """
+
+    def ask(session: PeerSession, led: Mapping[Key, PartitionLeader], deadline: Deadline) -> dict[Key, int | DirectFetchError]:
+        return leader_offsets(session, time_ms, led, deadline)
+
+    deadline = Deadline(clock, seconds)
+    answers = leaders.ask_all(partitions, deadline, ask)
+    while (late := [key for key, answer in answers.items() if _is_late(answer)]) and not deadline.expired():
+        clock.wait(threading.Event(), _PAUSE_SECONDS)
+        answers |= leaders.ask_all(late, deadline, ask)
+    return _all_answered(answers)
+
+
+def _is_late(answer: int | DirectFetchError) -> bool:
+    return isinstance(answer, BrokerResponseError) and answer.code == ErrorCode.REQUEST_TIMED_OUT
 
 
 def _all_answered(answers: Mapping[Key, _T | DirectFetchError]) -> dict[Key, _T]:

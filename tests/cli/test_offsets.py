@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from kafka_remote_client.cli.offsets import parse_time
+from kafka_remote_client.cli.offsets import log_offset_at, parse_time
 from kafka_remote_client.embedded.cluster import EmbeddedCluster
-from kafka_remote_client.errors import ConfigurationError
+from kafka_remote_client.errors import BrokerResponseError, ConfigurationError, DirectFetchError
+from kafka_remote_client.location.cluster_metadata import Key
+from kafka_remote_client.protocol.error_codes import ErrorCode, broker_error
 from tests.support.cli_run import failed, printed
 from tests.support.embedded_topics import fill_topic, filled_cluster
+from tests.support.locations import ManualClock
 from tests.support.mock_cluster import mock_cluster
 from tests.support.ports import HOST, free_ports
 from tests.support.silent_peer import SilentPeer
@@ -103,6 +108,35 @@ def test_wrong_use_has_status_2(capsys: pytest.CaptureFixture[str], arguments: l
     told, status = failed(capsys, "offsets", "orders", "--bootstrap-servers", f"{HOST}:1", *arguments)
     assert text in told
     assert status == 2
+
+
+class ScriptedLeaders:
+    """Brokers that give these answers one after the other, and the last one for ever."""
+
+    def __init__(self, *answers: int | DirectFetchError) -> None:
+        self.answers = list(answers)
+
+    def ask_all(self, partitions: Sequence[Key], *_: object) -> dict[Key, int | DirectFetchError]:
+        return {key: self.answers.pop(0) if len(self.answers) > 1 else self.answers[0] for key in partitions}
+
+
+def offset_at_a_time(*answers: int | DirectFetchError) -> int:
+    leaders: Any = ScriptedLeaders(*answers)
+    return log_offset_at(leaders, "orders", 0, 1000, "@1000", ManualClock(), 30.0)
+
+
+LATE = broker_error(ErrorCode.REQUEST_TIMED_OUT, "ListOffsets")
+
+
+def test_a_late_answer_to_a_time_is_asked_for_again() -> None:
+    assert offset_at_a_time(LATE, LATE, 7, 8) == 7
+
+
+@pytest.mark.parametrize("error", [LATE, broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "ListOffsets")])
+def test_an_error_that_stays_is_raised(error: DirectFetchError) -> None:
+    with pytest.raises(BrokerResponseError) as caught:
+        offset_at_a_time(error)
+    assert caught.value is error
 
 
 def test_times_are_iso_8601_or_milliseconds() -> None:

@@ -15,6 +15,7 @@ from kafka_remote_client import Consumer
 from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import COUNT, FIRST_TIMESTAMP, STEP_MS, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.offsets_at_times import offsets_for_times
 from tests.support.reading import PATIENCE_SECONDS, shim_before
 from tests.support.scenario import TransactionalTopic
 from tests.support.side_by_side import Side, code_of, same_on_both_sides, take
@@ -406,14 +407,12 @@ def test_offsets_for_times_in_the_tier_are_found_and_read_directly(
         consumer = side.consumer()
         seen: list[object] = []
         for time in [0, *times, FIRST_TIMESTAMP + COUNT * STEP_MS * 2]:
-            answered = consumer.offsets_for_times(
-                [at(topic, time, partition) for partition in range(PARTITIONS)], PATIENCE_SECONDS
-            )
+            answered = offsets_for_times(consumer, [at(topic, time, partition) for partition in range(PARTITIONS)])
             seen.append([(tp.partition, tp.offset, tp.error) for tp in answered])
         if isinstance(consumer, Consumer):  # the broker searches its time index; nothing is read or located here
             asked_for = ("remote-fetch-request-total", "remote-fetch-location-request-total")
             assert [consumer.metrics()[name] for name in asked_for] == [0, 0]
-        (start,) = consumer.offsets_for_times([at(topic, FIRST_TIMESTAMP + 57 * STEP_MS)], PATIENCE_SECONDS)
+        (start,) = offsets_for_times(consumer, [at(topic, FIRST_TIMESTAMP + 57 * STEP_MS)])
         consumer.assign([at(topic, 0)])
         consumer.seek(start)
         return [*seen, offsets(take(consumer, 5))]

@@ -58,8 +58,7 @@ BEFORE_THE_ID = 11
 TIMED_OUT = struct.pack(">ihqq", 0, ErrorCode.REQUEST_TIMED_OUT, -1, -1)
 """A partition in an answer to ListOffsets. A broker may send it at once for a time in the tier, in place of the offset.
 
-``tryComplete`` in Kafka's DelayedRemoteListOffsets asks twice whether its look-up is done: first to take its result, then to
-answer. A look-up that ends between the two questions is answered with the default, REQUEST_TIMED_OUT. Clients ask again.
+``tests.support.offsets_at_times`` says why.
 """
 QUOTED_REQUEST = re.compile(rb"(?s)..Request Request\(processor=.*? (needs [A-Z_]+ permission|is not authorized)\.")
 """An error text of the broker, with its length. It quotes the request with the ports of its connection."""

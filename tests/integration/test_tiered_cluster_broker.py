@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from kafka_remote_client.model import EpochEntry, uuid_from_text
 from kafka_remote_client.restore import files
@@ -25,6 +25,7 @@ from kafka_remote_client.restore.bootstrap_checkpoint import (
 from kafka_remote_client.tiered_kafka import TieredCluster
 from tests.support.formatted_broker import formatted_broker
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.offsets_at_times import listed_at
 from tests.support.reading import settings
 from tests.support.waiting import wait_until
 from tests.tiered_kafka.clients import plain, produce, watermarks
@@ -187,8 +188,7 @@ def by_time(admin: AdminClient, topic: str) -> list[tuple[int, int]]:
     """Offset and timestamp of the first record with each of these times, or a later one."""
     found = []
     for time in TIMES:
-        (future,) = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.for_timestamp(time)}).values()
-        answer = future.result(PATIENCE_SECONDS)
+        answer = listed_at(admin, TopicPartition(topic, 0), time)
         found.append((answer.offset, answer.timestamp))
     return found
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
-from tests.parity.recording import PATIENCE_SECONDS, Recording, plain_value
+from tests.parity.recording import Recording, plain_value
 from tests.parity.stage import Run, Stage, play
 from tests.parity.topics import FIRST_TIMESTAMP
-from tests.support.waiting import wait_until
+from tests.support.offsets_at_times import offsets_for_times
 
 pytestmark = pytest.mark.broker
 
@@ -248,14 +248,7 @@ def test_watermarks_are_equal(broker_stage: Stage) -> None:
 
 
 def answered(consumer: Recording, times: list[TopicPartition]) -> None:
-    """Requests offsets by time until the broker answers in time; a busy broker delays its read of the tier."""
-
-    def answer() -> list[TopicPartition]:
-        found = consumer.inner.offsets_for_times(times, timeout=30)
-        late = any(tp.error is not None and tp.error.code() == KafkaError.REQUEST_TIMED_OUT for tp in found)
-        return [] if late else found
-
-    found = wait_until(answer, "offsets for times", seconds=PATIENCE_SECONDS)
+    found = offsets_for_times(consumer.inner, times)
     consumer.events.append(("offsets_for_times", plain_value(found)))
 
 

@@ -27,6 +27,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.state_machine.pair import OFFSET_TAIL, Options, Pair, by_arrow, by_consume, by_poll, tp
 from tests.state_machine.world import FAULTS, ISOLATION, KEYS, PATIENCE_SECONDS, World
 from tests.support.history import Key
+from tests.support.offsets_at_times import offsets_for_times
 from tests.support.recorder import RecordedConsumer
 from tests.support.waiting import wait_until
 
@@ -347,7 +348,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         found = self.pair.truth[key]
         record = found[min(len(found) - 1, len(found) * place // _PERCENT)] if found else None
         time = later + (1 if record is None or record.timestamp is None else record.timestamp[1])
-        self.pair.both(lambda consumer: _offset_for_time(consumer, key, max(0, time)))
+        self.pair.both(lambda consumer: offsets_for_times(consumer, [tp(key, max(0, time))]))
 
     def _last_messages(self, number: int) -> dict[str, Message]:
         """Returns, by consumer name, the last record of a partition where both delivered the same; empty without one."""
@@ -430,17 +431,6 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     def _step(self) -> None:
         ConsumerMachine.steps += 1
-
-
-def _offset_for_time(consumer: RecordedConsumer, key: Key, time: int) -> list[TopicPartition]:
-    """Repeats the query until the broker answers in time: a busy broker delays look-ups in its tier."""
-
-    def answer() -> list[TopicPartition]:
-        found: list[TopicPartition] = consumer.offsets_for_times([tp(key, time)], PATIENCE_SECONDS)
-        late = any(at.error is not None and at.error.code() == KafkaError.REQUEST_TIMED_OUT for at in found)
-        return [] if late else found
-
-    return wait_until(answer, "an offset for a time", seconds=PATIENCE_SECONDS)
 
 
 def _lag(consumer: RecordedConsumer, key: Key) -> int:

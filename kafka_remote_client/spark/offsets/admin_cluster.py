@@ -2,9 +2,11 @@
 
 While a partition has no leader, or its leader has just changed, librdkafka returns an error at once, and keeps the metadata
 that caused it. Java's admin client, which Spark's own source uses, asks for metadata and repeats the request until
-``default.api.timeout.ms`` has passed; so does this one.
+``default.api.timeout.ms`` has passed; so does this one. It does the same for a broker that finds the offset of a timestamp too
+late in its tier. Brokers may say so although the offset has just been found. As in Java, only partitions without an answer are
+asked for again.
 
-References: Spark's KafkaOffsetReaderAdmin, Kafka's ListOffsetsHandler and PartitionLeaderStrategy.
+References: Spark's KafkaOffsetReaderAdmin, Kafka's ListOffsetsHandler, PartitionLeaderStrategy and DelayedRemoteListOffsets.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call] #
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # as above
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _LEADER_PAUSE_SECONDS = 1.0
+_LATE_PAUSE_SECONDS = 0.1
 _CONSUMERS_ALONE = (
     "allow.auto.create.topics",
     "check.crcs",
@@ -65,7 +68,8 @@ class Cluster(Protocol):
 class AdminCluster:
     """A Cluster through librdkafka. Repeats a failed request up to ``fetchOffset.numRetries`` times.
 
-    An answer that a partition has no leader is a failure once ``default.api.timeout.ms`` has passed.
+    An answer that a partition has no leader, or that its broker was late, is a failure once ``default.api.timeout.ms`` has
+    passed.
     """
 
     def __init__(
@@ -113,11 +117,19 @@ class AdminCluster:
             return {}
         committed = self._isolation is IsolationLevel.READ_COMMITTED
         level = confluent_kafka.IsolationLevel.READ_COMMITTED if committed else confluent_kafka.IsolationLevel.READ_UNCOMMITTED
+        found: dict[TopicPartition, int] = {}
 
         def ask() -> Mapping[TopicPartition, int]:
-            asked = {confluent_kafka.TopicPartition(*partition): spec for partition, spec in wanted.items()}
-            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=self._seconds)
-            return {TopicPartition(key.topic, key.partition): future.result().offset for key, future in futures.items()}
+            left = {confluent_kafka.TopicPartition(*one): spec for one, spec in wanted.items() if one not in found}
+            failures = []
+            for key, future in self._admin.list_offsets(left, isolation_level=level, request_timeout=self._seconds).items():
+                try:
+                    found[TopicPartition(key.topic, key.partition)] = future.result().offset
+                except KafkaException as error:
+                    failures.append(error)
+            if failures:
+                raise min(failures, key=lambda error: _passes(error.args[0].code()))  # one that does not pass, if there is one
+            return found
 
         return self._repeated(ask)
 
@@ -129,10 +141,8 @@ class AdminCluster:
                 return ask()
             except KafkaException as error:
                 failure = error.args[0]
-            if _leader_changes(failure.code()) and not deadline.expired():
-                self._clock.wait(threading.Event(), _LEADER_PAUSE_SECONDS)
-                with suppress(KafkaException):  # the next answer tells why
-                    self._admin.list_topics(timeout=self._seconds)
+            if _passes(failure.code()) and not deadline.expired():
+                self._wait_for_change(failure.code())
                 continue
             if not left or failure.code() in _FINAL:
                 raise LocationError(f"the cluster did not answer: {failure.str()}")
@@ -140,13 +150,23 @@ class AdminCluster:
             self._clock.wait(threading.Event(), self._pause)
             deadline = Deadline(self._clock, self._seconds)
 
+    def _wait_for_change(self, code: int) -> None:
+        if code == ErrorCode.REQUEST_TIMED_OUT:
+            self._clock.wait(threading.Event(), _LATE_PAUSE_SECONDS)
+            return
+        self._clock.wait(threading.Event(), _LEADER_PAUSE_SECONDS)
+        with suppress(KafkaException):  # the next answer tells why
+            self._admin.list_topics(timeout=self._seconds)
+
 
 _FINAL = frozenset({int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)})
 
 
-def _leader_changes(code: int) -> bool:
-    """Whether a partition has no leader, or a new one. ``_NOENT``: none of a request's partitions has one."""
-    return code == KafkaError._NOENT or (refreshes_metadata(code) and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+def _passes(code: int) -> bool:
+    """Whether a broker was late, or a partition has no leader or a new one. ``_NOENT``: none of a request's has one."""
+    if code in (KafkaError._NOENT, ErrorCode.REQUEST_TIMED_OUT):
+        return True
+    return refreshes_metadata(code) and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _chosen(subscription: Subscription, there: Collection[TopicPartition]) -> list[TopicPartition]:

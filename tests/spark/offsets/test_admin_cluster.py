@@ -139,7 +139,7 @@ NO_LEADER = [
 ]
 
 
-@pytest.mark.parametrize("code", NO_LEADER)
+@pytest.mark.parametrize("code", [*NO_LEADER, KafkaError.REQUEST_TIMED_OUT])
 def test_a_partition_without_a_leader_is_asked_again_until_the_time_out(code: int) -> None:
     found, admin, clock = cluster(fetchOffset_numRetries="0", kafka_default_api_timeout_ms="20000")
     admin.failures = [code] * 19
@@ -147,13 +147,29 @@ def test_a_partition_without_a_leader_is_asked_again_until_the_time_out(code: in
     assert clock.now < 1020.0
 
 
-@pytest.mark.parametrize("code", NO_LEADER)
+@pytest.mark.parametrize("code", [*NO_LEADER, KafkaError.REQUEST_TIMED_OUT])
 def test_a_partition_without_a_leader_fails_after_time_out_and_retries(code: int) -> None:
     found, admin, clock = cluster(fetchOffset_numRetries="1", kafka_default_api_timeout_ms="2000")
     admin.failures = [code] * 100
     with pytest.raises(LocationError, match="the cluster did not answer: reason"):
         found.ends([A0])
     assert 1005.0 <= clock.now <= 1006.0  # twice the time-out, and the pause between
+
+
+def test_only_partitions_without_an_answer_are_asked_again() -> None:
+    found, admin, clock = cluster(fetchOffset_numRetries="0")
+    admin.failures = [KafkaError.REQUEST_TIMED_OUT]
+    assert found.at_times({A0: 5000, A1: 6000}) == {A0: 100, A1: 101}
+    assert [specs for specs, _ in admin.asked] == [{A0: 5000, A1: 6000}, {A0: 5000}]
+    assert clock.now < 1001.0, "a look-up that was late needs no new leader"
+
+
+def test_a_failure_that_stays_is_not_hidden_by_one_that_passes() -> None:
+    found, admin, clock = cluster(fetchOffset_numRetries="0")
+    admin.failures = [KafkaError.REQUEST_TIMED_OUT, KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(LocationError):
+        found.at_times({A0: 5000, A1: 6000})
+    assert clock.now == 1000.0
 
 
 def test_a_deleted_topic_is_not_waited_for() -> None:
