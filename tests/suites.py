@@ -66,7 +66,7 @@ def _in(*beginnings: str, without: Sequence[str] = ()) -> Callable[[str], bool]:
 
 SUITES = {
     "unit": Suite(
-        25,
+        28,
         2,
         "loadgroup",
         _in(
