@@ -50,6 +50,8 @@ OLDEST = "3.5.8"
 DEFAULT_JAVA = {"JDK_JAVA_OPTIONS": ""}
 """Variables of benchmarks: Java with both compilers and its default collector, as users run it."""
 _PATIENCE_SECONDS = 60.0
+_SHOWN = 10_000
+"""How many characters of a driver's log an error shows."""
 _POM = ROOT / "tests" / "support" / "spark-pom.xml"
 _HOME = CACHE / "spark"
 
@@ -178,11 +180,16 @@ class SparkDriver:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the driver ended: {self.log_file.read_text(errors='replace')[-3000:]}")
+            raise RuntimeError(f"the driver ended: {self._end_of_log()}")
         found = json.loads(answer)
         if "error" in found:
-            raise SparkJobError(found["error"])
+            error = SparkJobError(found["error"])
+            error.add_note(f"the end of the driver's log: {self._end_of_log()}")
+            raise error
         return found["answer"]
+
+    def _end_of_log(self) -> str:
+        return self.log_file.read_text(errors="replace")[-_SHOWN:]
 
     @property
     def pid(self) -> int:

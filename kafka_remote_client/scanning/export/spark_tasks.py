@@ -37,6 +37,8 @@ _MOST_TASKS = 10_000
 _Row = tuple[str, int, int, int, int]
 _ROW_SCHEMA = "number bigint, topic string, partition int, start bigint, end bigint, size bigint"
 _WRITTEN = "written"
+_OF_PY4J = "An error occurred while calling "
+"""How the first line of each error of Java begins."""
 
 
 def write_in_tasks(export: Export, session: Any, splits: Sequence[Split]) -> Steps:
@@ -85,7 +87,8 @@ def _task(export: Export, rows: Iterable[_Row]) -> Iterator[str]:
 
 
 def _short(error: Exception) -> str:
-    """The line of a failed job's text with the error of its task: the last line of Python's traceback."""
+    """The line of a failed job's text with the error of its task, the last line of Python's traceback, or else Java's error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith("kafka_remote_client.")]
-    return (named or lines or [type(error).__name__])[0]
+    others = [line.removeprefix(": ") for line in lines if not line.startswith(_OF_PY4J)]
+    return (named or others or [type(error).__name__])[0]

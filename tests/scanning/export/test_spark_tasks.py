@@ -127,13 +127,31 @@ def test_a_failed_job_names_the_error_and_the_next_continues(
     assert visible(tmp_path) == committed
 
 
-def test_a_spark_stack_trace_is_reduced_to_its_cause(small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            "An error occurred\n  at java\n  kafka_remote_client.errors.ExportError: cannot write a\n",
+            "kafka_remote_client.errors.ExportError: cannot write a",
+        ),
+        (
+            "An error occurred while calling z:PythonRDD.collectAndServe.\n: SparkException: Job aborted\n\tat DAGScheduler\n",
+            "SparkException: Job aborted",
+        ),
+        ("An error occurred while calling z:PythonRDD.collectAndServe.\n", "RuntimeError"),
+        ("\n", "RuntimeError"),
+    ],
+)
+def test_a_spark_stack_trace_is_reduced_to_its_cause(
+    small: TableScan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, cause: str
+) -> None:
     def collect(self: Session) -> list[str]:
-        raise RuntimeError("An error occurred\n  at java\n  kafka_remote_client.errors.ExportError: cannot write a\n")
+        raise RuntimeError(text)
 
     monkeypatch.setattr(Session, "collect", collect)
-    with pytest.raises(ExportError, match=r"failed: kafka_remote_client\.errors\.ExportError: cannot write a$"):
+    with pytest.raises(ExportError) as caught:
         small.to_parquet(tmp_path, spark=Session())
+    assert str(caught.value) == f"the Spark job of export export failed: {cause}"
 
 
 def test_no_spark_job_without_splits(small: TableScan, tmp_path: Path) -> None:
