@@ -315,30 +315,27 @@ def test_f24_f25_a_body_below_the_floor_is_cut_long_before_the_deadline(origin: 
     patient.close()
 
 
-@pytest.mark.parametrize(
-    ("floor", "answer"),
-    # The rest of the stalled body never comes, so that there is a wait for it however late the reader is.
-    [(0, Answer(pace=Pace(300, 0.001))), (65_536, Answer(ending=Ending.STALL, at=300))],
-    ids=["no floor", "floor"],
-)
-def test_without_a_floor_a_slow_body_is_read_to_its_end(origin: ScriptedOrigin, floor: int, answer: Answer) -> None:
+def with_slow_clock(origin: ScriptedOrigin, floor: int) -> contextlib.closing[PresignedFetcher]:
+    """A fetcher for which each wait is longer than a body without bytes may take."""
     day = 86_400_000
-    patient = presigned_fetcher(
-        origin.authority,
-        clock=TickingClock(3.0),  # each wait is longer than a body without bytes may take
-        **{
-            "fetch.remote.read.timeout.ms": day,
-            "fetch.remote.connect.timeout.ms": day,
-            "fetch.remote.min.bytes.per.second": floor,
-        },
-    )
-    origin.script(answer)
-    with contextlib.closing(patient):
-        if floor:
-            with pytest.raises(RemoteStorageTimeoutError):
-                fetch(patient, origin)
-        else:
-            assert fetch(patient, origin) == DATA[:1000]
+    settings = {
+        "fetch.remote.read.timeout.ms": day,
+        "fetch.remote.connect.timeout.ms": day,
+        "fetch.remote.min.bytes.per.second": floor,
+    }
+    return contextlib.closing(presigned_fetcher(origin.authority, clock=TickingClock(3.0), **settings))
+
+
+def test_without_a_floor_a_slow_body_is_read_to_its_end(origin: ScriptedOrigin) -> None:
+    origin.script(Answer(pace=Pace(300, 0.001)))
+    with with_slow_clock(origin, 0) as patient:
+        assert fetch(patient, origin) == DATA[:1000]
+
+
+def test_with_a_floor_a_body_that_keeps_its_reader_waiting_is_cut(origin: ScriptedOrigin) -> None:
+    origin.script(Answer(ending=Ending.STALL, at=300))  # so that there is a wait, however late the reader is
+    with with_slow_clock(origin, 65_536) as impatient, pytest.raises(RemoteStorageTimeoutError):
+        fetch(impatient, origin)
     origin.release()
 
 
