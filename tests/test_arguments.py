@@ -94,7 +94,7 @@ def test_durations_are_finite_and_not_negative() -> None:
     assert arguments.patience(1.5) == 1.5
     for given in NO_DURATIONS:
         with pytest.raises(ConfigurationError, match="d must be a number between 0 and"):
-            arguments.duration(given, "d")  # type: ignore[arg-type]
+            arguments.duration(given, "d")
 
 
 def _fetch(**changed: Any) -> object:
@@ -150,7 +150,7 @@ REFUSED: list[tuple[str, Callable[[Any], object], list[Any]]] = [
     ("LocationQuestion bytes", lambda v: _ask(max_bytes=v), [*NO_NUMBERS, -1]),
     (
         "ListingLocationSource range_bytes",
-        lambda v: ListingLocationSource(None, LocalTieredStorageLayout(), range_bytes=v),  # type: ignore[arg-type]
+        lambda v: ListingLocationSource(None, LocalTieredStorageLayout(), range_bytes=v),
         [*NO_NUMBERS, 0],
     ),
     (
@@ -170,7 +170,7 @@ REFUSED: list[tuple[str, Callable[[Any], object], list[Any]]] = [
     ("UrlSigner ttl", lambda v: _SIGNER.sign("k", ByteRange(0, 1), v), NO_DURATIONS),
     ("VerifyRequest jobs", lambda v: VerifyRequest(jobs=v), [*NO_NUMBERS, 0]),
     ("VerifyRequest grace_ms", lambda v: VerifyRequest(grace_ms=v), [*NO_NUMBERS, -1]),
-    ("Faults slow_store", lambda v: Faults(object.__new__(object)).slow_store(v), NO_DURATIONS),  # type: ignore[arg-type]
+    ("Faults slow_store", lambda v: Faults(object.__new__(object)).slow_store(v), NO_DURATIONS),
     ("Answer ending", lambda v: Answer(ending=v), ["cut", None, 1]),
     ("Answer delay", lambda v: Answer(delay=v), NO_DURATIONS),
     ("Answer at", lambda v: Answer(at=v), [True, 1.0, NAN, "1", -1]),
@@ -196,12 +196,12 @@ def test_the_tcp_proxy_refuses_invalid_faults() -> None:
     proxy = TcpFaultProxy(("127.0.0.1", 9))
     try:
         calls: list[Callable[[], object]] = [
-            lambda: proxy.black_hole("down"),  # type: ignore[arg-type]
+            lambda: proxy.black_hole("down"),
             lambda: proxy.trickle(0, 1.0),
             lambda: proxy.trickle(1, NAN),
             lambda: proxy.cut_after(-1),
-            lambda: proxy.count("cut"),  # type: ignore[arg-type]
-            lambda: proxy.wait_for("cut"),  # type: ignore[arg-type]
+            lambda: proxy.count("cut"),
+            lambda: proxy.wait_for("cut"),
         ]
         for call in calls:
             with pytest.raises(ConfigurationError, match="must be"):

@@ -147,7 +147,7 @@ def test_taken_port_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]
 
 def test_other_events_of_the_tier_are_not_reported() -> None:
     copied: list[CopiedSegment] = []
-    SegmentEvents(copied.append)(object())  # type: ignore[arg-type]
+    SegmentEvents(copied.append)(object())
     assert copied == []
 
 

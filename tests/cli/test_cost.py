@@ -39,11 +39,11 @@ in the store  12,960,000 GB, $298,080 a month
 
 
 def costs(**changes: object) -> tuple[PathCost, PathCost]:
-    return path_costs(SEGMENTS, attrs.evolve(PLAN, **changes), PRICES)  # type: ignore[arg-type]
+    return path_costs(SEGMENTS, attrs.evolve(PLAN, **changes), PRICES)
 
 
 def advised(**changes: object) -> str:
-    plan = attrs.evolve(PLAN, **changes)  # type: ignore[arg-type]
+    plan = attrs.evolve(PLAN, **changes)
     return "\n".join(advice(path_costs(SEGMENTS, plan, PRICES), plan, PRICES))
 
 

@@ -213,7 +213,7 @@ def test_invalid_arguments_exit_with_status_2(
 
 
 def test_each_setting_has_an_option_that_other_sources_may_fill() -> None:
-    command = typer.main.get_command(app).commands["shim"]  # type: ignore[attr-defined]
+    command = typer.main.get_command(app).commands["shim"]
     options = {option.name: option for option in command.params}
     assert options.keys() == SHIM_SETTINGS.keys() | {"config_file", "check", "output"}
     for name, setting in SHIM_SETTINGS.items():

@@ -16,7 +16,7 @@ NOTE = '<script>alert("1")</script> & more'
 
 
 def part(kind: PartKind, start: int | None, end: int | None, **more: object) -> TopicPart:
-    return TopicPart("orders", 0, kind, start, end, **more)  # type: ignore[arg-type]
+    return TopicPart("orders", 0, kind, start, end, **more)
 
 
 PARTS = (

@@ -219,8 +219,8 @@ def test_an_error_ends_the_batch_and_is_raised_by_the_next_call(cluster: Embedde
         deliveries.gathered.add(run)
         deliveries.gathered.add([end_of_partition()])
         deliveries.gathered.add(behind)
-        assert rows_in(consumer.consume_arrow(1000, PATIENCE_SECONDS)) == expected[10 : 10 + len(run[0])]  # type: ignore[arg-type]
-        stands = 10 + len(run[0])  # type: ignore[arg-type]
+        assert rows_in(consumer.consume_arrow(1000, PATIENCE_SECONDS)) == expected[10 : 10 + len(run[0])]
+        stands = 10 + len(run[0])
         assert consumer.position([at(0)])[0].offset == stands
         with pytest.raises(ConsumeError) as raised:
             consumer.consume_arrow(1000, PATIENCE_SECONDS)
@@ -290,13 +290,13 @@ def test_with_direct_fetch_off_errors_come_one_by_one_after_the_records(monkeypa
 
     monkeypatch.setattr("kafka_remote_client.consumer.arrow_batches.confluent_kafka.Consumer", Stock)
     plain, consumer = PlainBatches(), Stock()
-    assert plain.consume(consumer, 5, 1.0)["offset"].to_pylist() == [7]  # type: ignore[arg-type]
+    assert plain.consume(consumer, 5, 1.0)["offset"].to_pylist() == [7]
     for partition in (0, 1):
         with pytest.raises(ConsumeError) as raised:
-            plain.consume(consumer, 5, 1.0)  # type: ignore[arg-type]
+            plain.consume(consumer, 5, 1.0)
         assert raised.value.kafka_message is not None
         assert raised.value.kafka_message.partition() == partition
-    assert plain.consume(consumer, 5, 1.0).num_rows == 0  # type: ignore[arg-type]
+    assert plain.consume(consumer, 5, 1.0).num_rows == 0
 
 
 def test_what_confluent_kafka_refuses_is_refused(cluster: EmbeddedCluster) -> None:
@@ -305,9 +305,9 @@ def test_what_confluent_kafka_refuses_is_refused(cluster: EmbeddedCluster) -> No
             with pytest.raises(ValueError, match="num_messages"):
                 consumer.consume_arrow(wrong, 0.1)
         with pytest.raises(TypeError):
-            consumer.consume_arrow("5")  # type: ignore[arg-type]
+            consumer.consume_arrow("5")
         with pytest.raises(TypeError):
-            consumer.consume_arrow(5, "1")  # type: ignore[arg-type]
+            consumer.consume_arrow(5, "1")
     with pytest.raises(RuntimeError):
         consumer.consume_arrow(1, 0)
 
@@ -372,6 +372,6 @@ def test_headers_that_confluent_kafka_cannot_read_are_null() -> None:
         def headers(self) -> None:
             raise SystemError
 
-    (found,) = table_of([Unreadable()]).to_pylist()  # type: ignore[list-item]
+    (found,) = table_of([Unreadable()]).to_pylist()
     assert found["headers"] is None
     assert found["value"] == b"v"

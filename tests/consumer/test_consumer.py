@@ -221,7 +221,7 @@ def test_a_second_construction_is_refused_and_changes_nothing(
     rows += take(consumer, 5)
     assert [offset for _, _, offset, *_ in rows] == list(range(10))
     consumer.close()
-    consumer.__init__(settings)  # type: ignore[misc]
+    consumer.__init__(settings)
     consumer.assign([TopicPartition(TOPIC, 0, 7)])
     assert [offset for _, _, offset, *_ in take(consumer, 1)] == [7]
     consumer.close()

@@ -59,7 +59,7 @@ class Gathering:
         return 0
 
     def _gather_tier(self, wanted: int, take: Any) -> None:
-        Deliveries._gather_tier(self, wanted, take)  # type: ignore[arg-type]
+        Deliveries._gather_tier(self, wanted, take)
 
     def gather(self, wanted: int, available: int) -> None:
         """A call for ``wanted`` records of which the tier has ``available``."""
@@ -71,14 +71,14 @@ class Gathering:
             del items[:room]
             return taken or None
 
-        Deliveries._gather_both(self, wanted, take)  # type: ignore[arg-type]
+        Deliveries._gather_both(self, wanted, take)
 
 
 def test_the_inner_consumer_is_polled_where_enough_waits_already() -> None:
     state = Gathering(by_broker=True)
     waiting: Any = [b""] * 5
     state.gathered = Gathered(waiting)
-    Deliveries._gather_both(state, 5, lambda _: None)  # type: ignore[arg-type]
+    Deliveries._gather_both(state, 5, lambda _: None)
     assert state.polls == [1]
 
 

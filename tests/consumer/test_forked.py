@@ -83,7 +83,7 @@ def test_every_call_is_refused_in_a_child_and_the_parent_reads_on(cluster: Embed
             refused(consumer.next_one)
             refused(consumer.named_base)
             refused(consumer.__enter__)
-            assert consumer.__exit__(None, None, None) is None  # type: ignore[func-returns-value] # that is the claim
+            assert consumer.__exit__(None, None, None) is None
 
         assert in_child(work) == 0
         rows += take(consumer, COUNT - 10)

@@ -103,7 +103,7 @@ def test_eager_group_delivers_everything_once_after_a_lost_start(tmp_path: Path,
         fill_topic(cluster, TOPIC, partitions=(0, 1))
         expected = [plain_rows(cluster, TOPIC, partition) for partition in (0, 1)]
         with Consumer(direct_settings(cluster)) as consumer:
-            inner = consumer._direct_routing._inner  # type: ignore[attr-defined]
+            inner = consumer._direct_routing._inner
             again: list[list[TopicPartition]] = []
 
             def seek(partition: TopicPartition) -> None:
@@ -115,7 +115,7 @@ def test_eager_group_delivers_everything_once_after_a_lost_start(tmp_path: Path,
                 again.append(partitions)
                 inner.assign(partitions)
 
-            consumer._direct_routing._inner = attrs.evolve(inner, seek=seek, assign=assign)  # type: ignore[attr-defined]
+            consumer._direct_routing._inner = attrs.evolve(inner, seek=seek, assign=assign)
             consumer.subscribe([TOPIC])
             rows = take(consumer, sum(map(len, expected)))
             assert [[row for row in rows if row[1] == partition] for partition in (0, 1)] == expected

@@ -116,7 +116,7 @@ def test_a_recreation_after_the_read_ended_loses_no_record(cluster: EmbeddedClus
     with ours(cluster, fetch_remote_recheck_interval_ms=recheck_ms) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, end - 40)])
         take(consumer, 5)
-        (flow,) = consumer._direct_flows  # type: ignore[attr-defined]
+        (flow,) = consumer._direct_flows
         wait_until(lambda: flow.reader._read._end is not None, "the reader to reach the local log", seconds=PATIENCE_SECONDS)
         cluster.kafka.delete_topic(TOPIC)
         begin_again(cluster)

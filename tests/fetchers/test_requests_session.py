@@ -168,7 +168,7 @@ def test_the_session_has_the_settings_and_nothing_of_the_environment(monkeypatch
             made.append(session)
             return session
 
-    Corporate.adapter = HTTPAdapter(pool_maxsize=3)  # type: ignore[attr-defined]  # the user's own
+    Corporate.adapter = HTTPAdapter(pool_maxsize=3)
     given = {
         "remote.storage.fetcher.requests.proxy": "http://proxy.example:3128",
         "remote.storage.fetcher.ssl.ca.location": pem,
@@ -179,7 +179,7 @@ def test_the_session_has_the_settings_and_nothing_of_the_environment(monkeypatch
         assert session.proxies == {"http": "http://proxy.example:3128", "https": "http://proxy.example:3128"}
         assert (session.verify, session.cert, session.trust_env) == (pem, pem, False)
         assert session.headers["X-Department"] == "data"
-        assert session.get_adapter(URL) is Corporate.adapter  # type: ignore[attr-defined]  # the user's own
+        assert session.get_adapter(URL) is Corporate.adapter
         assert session.get_adapter("https://other.example").max_retries.total == 0
 
 

@@ -37,7 +37,7 @@ class Outcomes:
                 self._kinds[_kind_of(cls, arguments, sys._getframe(1))] = None
                 return _new(cls, *arguments)
 
-            root.__new__ = made  # type: ignore[method-assign]
+            root.__new__ = made
 
     def of(self, target: Callable[[bytes], None]) -> Callable[[bytes], None]:
         """Returns the target, which then also leaves its inputs in the folder."""

@@ -62,7 +62,7 @@ def test_an_exception_of_a_rebalance_callback_is_raised_by_the_same_call(
                 message = attempt("poll", lambda: consumer.poll(0.1))
                 came.extend([] if message is None else [message])  # type: ignore[list-item] # it is a Message
             else:
-                came.extend(attempt("consume", lambda: consumer.consume(10, 0.1)) or [])  # type: ignore[call-overload] # likewise
+                came.extend(attempt("consume", lambda: consumer.consume(10, 0.1)) or [])
 
         consumer.subscribe([topic], on_assign=raising("on_assign"), on_revoke=raising("on_revoke"))
         wait_until(lambda: deliver() or len(came) >= 20, "records", pause=0)

@@ -40,7 +40,7 @@ def test_a_bucket_is_exported_to_another_one(s3_server: S3Server, monkeypatch: p
         read.append(split)
         if len(read) == 4:
             raise TierUnavailableError("the store is gone")
-        return real(self, split)  # type: ignore[arg-type]
+        return real(self, split)
 
     monkeypatch.setattr(OpenScan, "record_batches", record_batches)
     with pytest.raises(TierUnavailableError, match="the store is gone"):

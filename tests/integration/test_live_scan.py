@@ -29,7 +29,7 @@ def table(broker: KafkaBroker, topic: str, url: str | None = None, **more: Any) 
 
 def offsets_and_values(found: TableScan) -> list[tuple[int, bytes | None, int]]:
     names = ("offset", "key", "timestamp")
-    return [tuple(row[name] for name in names) for row in rows_of(found.select(*names).to_arrow())]  # type: ignore[misc]
+    return [tuple(row[name] for name in names) for row in rows_of(found.select(*names).to_arrow())]
 
 
 @pytest.mark.parametrize("isolation", ISOLATION)
@@ -49,7 +49,7 @@ def test_a_live_scan_of_transactions_equals_the_plain_consumer(
     assert read == len(wanted)
     assert metrics["remote-fetch-fallbacks-total"] == {}
     local = sum(1 for offset, *_ in wanted if offset > transactional_topic.offsets.latest_tiered)
-    assert local <= metrics["broker-fetch-records-total"] < len(wanted)  # type: ignore[operator]
+    assert local <= metrics["broker-fetch-records-total"] < len(wanted)
     assert end > wanted[-1][0]
     assert plain(kafka_broker, topic, isolation, end) == []
     facts = transactional_topic

@@ -109,7 +109,7 @@ def test_the_fetch_is_at_the_end_of_the_log_and_requests_no_records(setup: Setup
 def test_a_peer_that_does_not_announce_lists_is_not_asked(setup: Setup, announced: dict[str, tuple[object, ...]]) -> None:
     known = setup.broker.versions
     keys = tuple(key for key in known.api_keys if key.api_key != ApiKey.DIRECT_REMOTE_FETCH)
-    told = ApiVersionsResponse(**announced)  # type: ignore[arg-type]
+    told = ApiVersionsResponse(**announced)
     setup.broker.versions = attrs.evolve(told, api_keys=(*keys, *told.api_keys))
     assert starts_of(setup, 0, 1) == {}
     assert setup.broker.fetches == []

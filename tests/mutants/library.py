@@ -188,7 +188,7 @@ def _changes(module: str, tree: cst.Module) -> Iterator[tuple[str, _Change]]:
 def _made(change: _Change, known: Mapping[tuple[str, str, str], str]) -> Mutant | None:
     """Returns the bug; ``None`` if the change gives no valid Python, or the same code. ``known``: reasons of equivalence."""
     source = change.tree.code
-    edited = change.tree.deep_replace(change.node, change.changed).code  # type: ignore[attr-defined]
+    edited = change.tree.deep_replace(change.node, change.changed).code
     old, new = changed_lines(source, edited)
     try:
         compile(edited, change.module, "exec")

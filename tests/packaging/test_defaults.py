@@ -105,7 +105,7 @@ def repeated_by_size(name: str, tree: ast.Module) -> list[str]:
     for node in ast.walk(tree):
         value = _folded(node)
         if isinstance(value, int) and value in sizes and (name, value) not in _OF_ANOTHER_MEANING:
-            found.append(f"{name}:{node.lineno}: {value}")  # type: ignore[attr-defined]
+            found.append(f"{name}:{node.lineno}: {value}")
     return found
 
 
@@ -166,7 +166,7 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("rule", [repeated_by_name, repeated_by_size, repeated_in_a_call], ids=lambda rule: rule.__name__)
 def test_no_code_repeats_a_default(rule: object) -> None:
-    assert [found for name, tree in _python().items() for found in rule(name, tree)] == []  # type: ignore[operator]
+    assert [found for name, tree in _python().items() for found in rule(name, tree)] == []
 
 
 def test_no_page_or_docstring_repeats_a_default() -> None:
@@ -184,7 +184,7 @@ def test_no_page_or_docstring_repeats_a_default() -> None:
     ],
 )
 def test_the_rules_find_a_repeated_default(rule: object, code: str) -> None:
-    assert rule("planted.py", ast.parse(code))  # type: ignore[operator]
+    assert rule("planted.py", ast.parse(code))
 
 
 def test_the_rule_for_texts_finds_a_repeated_default() -> None:

@@ -99,7 +99,7 @@ def _in_the_old_package(code: str, given: object) -> object:
 
 
 def _hex(tags: object) -> dict[str, str]:
-    return {str(tag): bytes(value).hex() for tag, value in dict(tags).items()}  # type: ignore[call-overload]
+    return {str(tag): bytes(value).hex() for tag, value in dict(tags).items()}
 
 
 _READ = """

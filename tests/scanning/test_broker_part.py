@@ -214,7 +214,7 @@ def test_brokers_replace_a_damaged_segment(
     assert found.count() == whole.count()
     with found.open() as opened:
         assert sum(len(block) for split in opened.plan.splits for block in opened.blocks(split)) == whole.count()
-        assert sum(opened.metrics()["remote-fetch-fallbacks-total"].values()) == 1  # type: ignore[union-attr]
+        assert sum(opened.metrics()["remote-fetch-fallbacks-total"].values()) == 1
 
 
 def test_brokers_serve_everything_without_readable_metadata(

@@ -40,7 +40,7 @@ KEYS = (b"key-474", b"key-798", b"key-896", b"")
 
 
 def opened(tier: TierReader, **scan: object) -> OpenScan:
-    return OpenScan(Scan(**scan), tier, threads=2)  # type: ignore[arg-type]
+    return OpenScan(Scan(**scan), tier, threads=2)
 
 
 def table(found: OpenScan) -> pa.Table:
@@ -115,7 +115,7 @@ def test_splits_without_a_gap_are_one_read(rising: TierReader, monkeypatch: pyte
 
     def counted(tier: TierReader, topic: str, partition: int, start: int, end: int, **more: object) -> RemoteReader:
         reads.append((start, end))
-        return read(tier, topic, partition, start, end, **more)  # type: ignore[arg-type]
+        return read(tier, topic, partition, start, end, **more)
 
     monkeypatch.setattr(TierReader, "read", counted)
     scan = opened(rising, topics="orders", split_bytes=1)

@@ -33,7 +33,7 @@ def everything(table: TableScan) -> pl.DataFrame:
     ("expression", "expected"),
     [
         (OFFSET >= 5, column("offset") >= 5),
-        (OFFSET.is_between(5, 9), And((column("offset") >= 5, column("offset") <= 9))),  # type: ignore[arg-type]
+        (OFFSET.is_between(5, 9), And((column("offset") >= 5, column("offset") <= 9))),
         (pl.lit(5) < OFFSET, column("offset") > 5),
         (pl.lit(5) == OFFSET, column("offset") == 5),
         (pl.lit(5, pl.Int64) != OFFSET, column("offset") != 5),
@@ -42,7 +42,7 @@ def everything(table: TableScan) -> pl.DataFrame:
         (pl.col("timestamp") < NOON, column("timestamp") < NOON),
         (pl.col("timestamp") < pl.lit(NOON, pl.Datetime("ms", "UTC")), column("timestamp") < NOON),
         ((OFFSET > 5) & (KEY.bin.size() > 2), column("offset") > 5),
-        ((OFFSET > 5) | (OFFSET < 2), Or((column("offset") > 5, column("offset") < 2))),  # type: ignore[arg-type]
+        ((OFFSET > 5) | (OFFSET < 2), Or((column("offset") > 5, column("offset") < 2))),
         ((OFFSET > 5) | (KEY.bin.size() > 2), None),
         ((OFFSET + 1) > 5, None),
         (OFFSET > 5.5, None),
@@ -102,7 +102,7 @@ def test_a_filter_of_a_limited_scan_has_only_its_rows(
 
 def test_frames_follow_polars_columns_rows_and_batch_size(table: TableScan) -> None:
     def rows(*asked: object) -> list[tuple[object, ...]]:
-        frames = polars_source._frames(table, *asked)  # type: ignore[arg-type]
+        frames = polars_source._frames(table, *asked)
         return [row for frame in frames for row in frame.rows()]
 
     assert rows(["offset"], (OFFSET > 3) & (OFFSET + 0 < 8), None, None) == [(4,), (5,), (6,), (7,)]

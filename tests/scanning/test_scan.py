@@ -41,9 +41,7 @@ def test_a_scan_can_be_replaced_and_pickled() -> None:
     assert (scan.topics, scan.partitions, scan.since, scan.until) == (("a", "b"), (0, 2), 2, 9000)
     assert attrs.evolve(scan) == scan
     assert pickle.loads(pickle.dumps(scan)) == scan
-    assert scan.filter == And(
-        (column("offset") > 7, column("timestamp") >= 2, column("timestamp") < 9000)  # type: ignore[arg-type]
-    )
+    assert scan.filter == And((column("offset") > 7, column("timestamp") >= 2, column("timestamp") < 9000))
 
 
 def test_topics_match_by_name_or_full_pattern() -> None:

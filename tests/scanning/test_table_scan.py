@@ -33,7 +33,7 @@ def epochs(golden_url: str) -> TableScan:
 
 def tiered(table: TableScan, expected: list[Row]) -> list[Row]:
     ends = table.plan().ends
-    return [row for row in expected if row["offset"] < ends[row["topic"], row["partition"]]]  # type: ignore[index]
+    return [row for row in expected if row["offset"] < ends[row["topic"], row["partition"]]]
 
 
 def test_the_package_exports_the_scan_api() -> None:
@@ -64,7 +64,7 @@ def test_other_engines_take_it_by_the_stream_interface(epochs: TableScan, expect
 def test_refining_a_table_reads_nothing(epochs: TableScan) -> None:
     refined = epochs.select("key").where(column("offset") > 5).where(column("offset") < 9).head(7).head(2).head(5)
     assert refined.scan.columns == ("key",)
-    assert refined.scan.predicate == And(((column("offset") > 5), (column("offset") < 9)))  # type: ignore[arg-type]
+    assert refined.scan.predicate == And(((column("offset") > 5), (column("offset") < 9)))
     assert refined.scan.limit == 2
     assert epochs.scan.limit is None
     assert refined.schema.names == ["key"]

@@ -63,7 +63,7 @@ def test_segments_have_the_tiers_sizes_and_times(golden: TierReader) -> None:
 
 def test_only_required_times_are_looked_up(rising: TierReader) -> None:
     def found(**scan: object) -> tuple[int | None, int | None]:
-        (known,) = survey(rising, Scan(topics="orders", **scan))  # type: ignore[arg-type]
+        (known,) = survey(rising, Scan(topics="orders", **scan))
         return known.first_young_enough, known.first_too_young
 
     ordered = timedelta(0)

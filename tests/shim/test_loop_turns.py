@@ -65,7 +65,7 @@ class Loop:
 
 def test_a_new_connection_costs_what_its_transports_do() -> None:
     loop, charged = Loop(), []
-    loop.shares.charge = lambda *given, **named: charged.append((*given, named))  # type: ignore[assignment, method-assign]
+    loop.shares.charge = lambda *given, **named: charged.append((*given, named))
     loop.turns.entered(FakeClient("new"))
     assert charged == [("new", 200e-6, {"setting_up": True})]
 

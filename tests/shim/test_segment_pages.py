@@ -138,7 +138,7 @@ def test_nothing_below_the_log_start_is_listed(lister: Lister) -> None:
 def test_a_denied_or_missing_topic_has_the_brokers_answer_alone(lister: Lister, code: ErrorCode) -> None:
     refusal = data(error_code=code, high_watermark=-1, last_stable_offset=-1, log_start_offset=-1)
     lister.ask = FakeAsk(lambda _: refusal)
-    lister.tier.find = lister.tier.segments = None  # type: ignore[assignment, method-assign]
+    lister.tier.find = lister.tier.segments = None
     assert lister.answers(TIP.partition) == {TIP.partition: refusal}
     assert lister.counters["locations_refused.broker-error"] == 1
 

@@ -43,13 +43,13 @@ def shown(value: object) -> str:
 
 @pytest.mark.parametrize("setting", SHIM_SETTINGS.values(), ids=lambda setting: setting.name)
 def test_declaration_is_complete(setting: object) -> None:
-    declared = shim_setting(setting.name)  # type: ignore[attr-defined]
+    declared = shim_setting(setting.name)
     assert declared.doc.endswith(".")
     assert declared.flag is None or declared.flag.startswith("--")
     assert isinstance(declared.default, declared.type) or (declared.default is None and declared.type is not bool)
     if declared.minimum is not None:
         assert declared.maximum is not None
-        assert declared.default is None or declared.minimum <= declared.default <= declared.maximum  # type: ignore[operator]
+        assert declared.default is None or declared.minimum <= declared.default <= declared.maximum
 
 
 def test_command_requires_brokers_an_address_and_a_store() -> None:

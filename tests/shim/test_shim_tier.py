@@ -127,7 +127,7 @@ def test_an_old_signing_key_lives_as_long_as_its_urls(tmp_path: Path, before: fl
         tier.start()
         assert tier._origin is not None
         rotated: list[tuple[bytes, float]] = []
-        tier._origin.rotate = lambda *given: rotated.append(given)  # type: ignore[method-assign]
+        tier._origin.rotate = lambda *given: rotated.append(given)
         tier.reload(attrs.evolve(tier._config, signing_key=b"n" * 16, topic_policies={"a.url_ttl": after}))
         assert rotated == [(b"n" * 16, 900)]
     finally:

@@ -375,7 +375,7 @@ class Engine:
     def _decoded(self, command: Decode, began: float) -> None:
         self._decoding.discard(command.read)
         corrupt = command.range.corrupt
-        blocks, error = decode_range(_NoFetcher(), command.grant, command.range, self.metrics, borrow=command.read.borrow)  # type: ignore[arg-type]
+        blocks, error = decode_range(_NoFetcher(), command.grant, command.range, self.metrics, borrow=command.read.borrow)
         self._world.tell(
             "%s: bytes %s gave %d records%s",
             command.read.name,

@@ -81,8 +81,8 @@ class SimulatedConsumer(DirectConsumer, InnerModel):
         consumer = cls.__new__(cls)
         consumer.engine = engine = ConsumerEngine(world, Client(world, principal))
         config, clock = world.scenario.config, world.clock
-        composed = consumer._direct_compose(engine, config, settings, dict(settings), clock, engine.metrics)  # type: ignore[arg-type]
-        consumer._direct_deliveries.queue._thread = _NoThread()  # type: ignore[assignment]
+        composed = consumer._direct_compose(engine, config, settings, dict(settings), clock, engine.metrics)
+        consumer._direct_deliveries.queue._thread = _NoThread()
         consumer.begin(world, coordinator, composed, name, principal)
         return consumer
 
@@ -118,7 +118,7 @@ class _Application:
 
     @property
     def direct(self) -> SimulatedConsumer:
-        direct: SimulatedConsumer = self.consumer.inner  # type: ignore[assignment]
+        direct: SimulatedConsumer = self.consumer.inner
         return direct
 
     def tick(self, now: float) -> None:

@@ -155,7 +155,7 @@ def watch_offsets(seed: int) -> None:
                 run.step("a request")
                 return {key: PartitionOffsets(0, key[1], 1, 2, 3) for key in partitions}
 
-        watch = OffsetsWatch(Source(), ManualClock(), 1.0)  # type: ignore[arg-type]
+        watch = OffsetsWatch(Source(), ManualClock(), 1.0)
         left = [2]
 
         def ask(number: int) -> None:

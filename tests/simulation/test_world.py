@@ -545,8 +545,8 @@ def test_an_unknown_occurrence_is_an_error() -> None:
 def test_a_world_in_which_no_client_goes_on_is_found() -> None:
     world = World(Scenario(1, steps=5_000, latency=2.0))
     for engine in world.engines:
-        engine.scheduler.next_command = lambda _now: None  # type: ignore[method-assign]
-        engine.scheduler.patience = lambda _now, _longest: None  # type: ignore[method-assign]
+        engine.scheduler.next_command = lambda _now: None
+        engine.scheduler.patience = lambda _now, _longest: None
     with pytest.raises(ViolationError, match="J9: nothing "):
         world.run()
 
@@ -579,7 +579,7 @@ def test_a_search_ends_in_the_middle_of_a_world(world: Callable[[object], None],
 def test_an_engine_that_looks_for_work_without_a_pause_is_found() -> None:
     world = World(Scenario(1, settled=True))
     for engine in world.engines:
-        engine.scheduler.patience = lambda _now, _longest: 0.0  # type: ignore[method-assign]
+        engine.scheduler.patience = lambda _now, _longest: 0.0
     with pytest.raises(ViolationError, match="J9: idle workers look for work 10000 times in a row"):
         world.run()
 

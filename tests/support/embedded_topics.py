@@ -166,9 +166,9 @@ def decide(consumer: Consumer) -> None:
     """Waits until the tier of every assigned partition is known, without delivering records."""
 
     def decided() -> bool:
-        with consumer._direct_gate:  # type: ignore[attr-defined]
-            consumer._direct_routing.decide(0.0)  # type: ignore[attr-defined]
-            return not consumer._direct_flows.routes.undecided  # type: ignore[attr-defined]
+        with consumer._direct_gate:
+            consumer._direct_routing.decide(0.0)
+            return not consumer._direct_flows.routes.undecided
 
     wait_until(decided, "all routes", seconds=PATIENCE_SECONDS)
 

@@ -19,7 +19,7 @@ class _Broker:
 @pytest.fixture
 def once(tmp_path: Path) -> Callable[..., None]:
     def run(write: Callable[[], object], **options: object) -> None:
-        once_per_run(_Broker(tmp_path / "broker"), "topic", write, **options)  # type: ignore[arg-type]
+        once_per_run(_Broker(tmp_path / "broker"), "topic", write, **options)
 
     return run
 

@@ -103,7 +103,7 @@ def test_other_load_ends_with_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     real = subprocess.Popen
 
     def popen(*arguments: object, **options: object) -> subprocess.Popen[bytes]:
-        started.append(real(*arguments, **options))  # type: ignore[call-overload]
+        started.append(real(*arguments, **options))
         return started[-1]
 
     monkeypatch.setattr(subprocess, "Popen", popen)

@@ -67,7 +67,7 @@ def test_a_faulty_layout_fails(layout: type[LocalTieredStorageLayout], name: str
 
 def test_the_suite_names_what_a_subclass_must_set() -> None:
     with pytest.raises(NotImplementedError, match="layout"):
-        ObjectLayoutTests.layout.__wrapped__(ObjectLayoutTests())  # type: ignore[attr-defined]
+        ObjectLayoutTests.layout.__wrapped__(ObjectLayoutTests())
 
 
 def test_the_store_cuts_ranges_and_has_no_other_objects() -> None:

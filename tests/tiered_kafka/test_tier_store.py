@@ -18,7 +18,7 @@ from tests.tiered_cluster.world import World
 OBJECTS = {kind: kind.value.encode() for kind in FileKind}
 
 
-def segment():  # type: ignore[no-untyped-def]
+def segment():
     world = World(filled(3))
     world.copy()
     return world.copied[0]

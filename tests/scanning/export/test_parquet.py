@@ -48,5 +48,5 @@ def test_an_encrypted_bucket_is_exported_without_a_broker(tmp_path: Path, visibl
     result = table.to_parquet(tmp_path)
     (end,) = result.ends.values()
     rows = [row for row in expected_rows("txn", 0, "read_committed", "aiven-zstd-aes") if row["offset"] < end]
-    assert visible(tmp_path) == rows  # type: ignore[operator]
+    assert visible(tmp_path) == rows
     assert 0 < len(rows) < end

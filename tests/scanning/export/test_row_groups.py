@@ -24,7 +24,7 @@ def test_partition_columns_are_validated() -> None:
     assert partition_by(()) == ()
     for wrong in ("minute", ["day", "hour"], [3]):
         with pytest.raises(ConfigurationError, match="partition_by"):
-            partition_by(wrong)  # type: ignore[arg-type]
+            partition_by(wrong)
 
 
 def test_partition_values_are_utc_also_before_1970() -> None:

@@ -42,7 +42,7 @@ def written(folder: Path, some: Iterator[pa.RecordBatch], filesystem: Any = None
         while True:
             assert next(steps) > 0
     except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
+        return done.value
 
 
 def test_row_groups_have_a_size_and_offset_statistics(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_records_of_another_schema_are_refused(tmp_path: Path) -> None:
 def test_invalid_write_settings_are_refused() -> None:
     for wrong in ({"compression": "brotlier"}, {"row_group_bytes": 0}, {"file_bytes": 5 << 30}, {"partition_by": "minute"}):
         with pytest.raises(ConfigurationError):
-            ParquetWriting(**wrong)  # type: ignore[arg-type]
+            ParquetWriting(**wrong)
     with pytest.raises(ConfigurationError, match="needs the column timestamp"):
         ParquetWriting(partition_by="day").check(["offset"])
     ParquetWriting(partition_by="day").check(["timestamp"])
