@@ -210,7 +210,7 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--selection", action="store_true")
     parser.add_argument("--lane", type=Path, help="be a lane, and write what it did to this file")
-    parser.add_argument("--budget", type=float, default=BUDGET, help="minutes of a lane where CI=true")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="minutes of everything where CI=true")
     parser.add_argument("--after", type=int, help="the process whose end a lane waits for")
     parser.add_argument("suites", nargs="*", choices=[[], *ALL], default=[])
     arguments = parser.parse_args()
@@ -218,7 +218,7 @@ def main() -> int:
         return _lane(arguments.lane, arguments.budget, arguments.after, arguments.suites)
 
     subprocess.run([sys.executable, str(ROOT / ".ci" / "parts.py")], check=True, stdin=subprocess.DEVNULL)
-    report = Report()
+    report = Report(arguments.budget)
     environment = dict(os.environ)
     ledger = environment.pop("KAFKA_REMOTE_LEDGER_FILE", "")  # of this run, not of what its tests do
     make = ["make", f"PYTHON={arguments.python}"]

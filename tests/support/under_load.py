@@ -5,7 +5,7 @@ A test that passes on an idle machine and fails on a busy one is a defect. The s
 Each run adds a line to the ledger: the load average at its end, and how many tests passed and failed. The names of failed tests
 are printed. The exit status is 1 if any test failed or any run exceeded its time limit.
 
-``SUITES=all`` is the whole of ``make test-all`` with its own time limits.
+``SUITES=all`` is the whole of ``make test-all``. It may take twice as long as in CI: a busy machine is no defect of a test.
 
 ``LOAD_COMMAND="make simulate SECONDS=200"``: each process runs this command again and again, so that the load is a campaign
 with a result of its own.
@@ -31,8 +31,10 @@ __all__ = ["ALL", "busy", "main", "outcome_of", "rotate", "run"]
 
 ALL = "all"
 """What stands for ``make test-all`` in place of a suite."""
-_ALL_CEILING = 90
-"""Minutes after which CI kills a run."""
+_ALL_BUDGET = 180
+"""Minutes of ``make test-all``: about twice what CI gives it on an idle machine."""
+_ALL_CEILING = 190
+"""Minutes after which it is killed. It has reported by then."""
 _LOAD_COMMAND = "while :; do :; done"
 """What a process of the load does: a command of the shell."""
 _SLOWER_BY = 8
@@ -75,7 +77,7 @@ def _first_failures(text: str) -> str:
 def command_of(name: str) -> tuple[list[str], float]:
     """What runs a suite, or all of them, and after how many seconds it has failed."""
     if name == ALL:
-        return [sys.executable, ".ci/suites.py"], 60 * _ALL_CEILING
+        return [sys.executable, ".ci/suites.py", "--budget", str(_ALL_BUDGET)], 60 * _ALL_CEILING
     suite = SUITES[name]
     command = [sys.executable, "-X", "dev", "-m", "pytest", "-q", "--suite", name, *suite.parallel]
     return command, 60 * suite.ceiling * _SLOWER_BY
