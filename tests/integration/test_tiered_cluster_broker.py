@@ -6,6 +6,7 @@ and reads every record from the tier.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -214,7 +215,7 @@ def test_real_broker_serves_the_tier_of_a_cluster(tmp_path: Path) -> None:
         assert copy_metadata(cluster, broker) > 50
         admins = [AdminClient({"bootstrap.servers": each.bootstrap_servers, "log_level": 0}) for each in (cluster, broker)]
         for one in partitions:
-            wait_until(lambda: serves(broker, one), f"the tier of {one.topic} to be known", seconds=PATIENCE_SECONDS)  # noqa: B023
+            wait_until(partial(serves, broker, one), f"the tier of {one.topic} to be known", seconds=PATIENCE_SECONDS)
             now = broker.offsets(one.topic)
             assert (now.log_start, now.earliest_local, now.high_watermark) == (one.start, one.end, one.end)
             for level, count in zip(LEVELS, RECORDS[one.topic], strict=True):
