@@ -10,26 +10,28 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import random
+import os
 import socket
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.artifacts import CACHE, file_lock
+from tests.support.artifacts import file_lock
 
 __all__ = ["HOST", "free_ports", "needs_ipv6_loopback", "servers_on_free_ports"]
 
 HOST = "127.0.0.1"
 _FIRST, _LAST = 15_000, 32_000
-_COUNTER = CACHE / "next-port"
+_COUNTER = Path(tempfile.gettempdir()) / f"kafka-remote-next-port-{os.getuid()}"
 
 
 def free_ports(count: int) -> list[int]:
     """Returns that many consecutive free ports, which no other call gets for thousands of calls."""
     with file_lock(_COUNTER.with_suffix(".lock")):
-        first = int(_COUNTER.read_text()) if _COUNTER.is_file() else random.randrange(_FIRST, _LAST)
+        first = int(_COUNTER.read_text()) if _COUNTER.is_file() else _FIRST
         while True:
             if not _FIRST <= first <= _LAST - count:
                 first = _FIRST

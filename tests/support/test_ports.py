@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +44,19 @@ def test_port_that_another_process_took_is_not_tried_twice(monkeypatch: pytest.M
 def test_address_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(OSError, match="assign"):
         socket.create_server(("192.0.2.1", 0))
+
+
+def test_copy_of_a_checkout_gets_ports_of_its_own(tmp_path: Path) -> None:
+    """The copy has the cache of the first one."""
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    shutil.copytree(Path(ports.__file__).parent, first / "tests" / "support", ignore=lambda *_: {"__pycache__"})
+    got = [*_free_ports_in(first)]
+    shutil.copytree(first, copy)
+    got += [*_free_ports_in(first), *_free_ports_in(copy)]
+    assert len({*got}) == 6
+
+
+def _free_ports_in(checkout: Path) -> list[str]:
+    command = [sys.executable, "-c", "from tests.support.ports import free_ports; print(*free_ports(2))"]
+    result = subprocess.run(command, cwd=checkout, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return result.stdout.split()
