@@ -93,9 +93,13 @@ class Step(NamedTuple):
 
 
 class Report:
-    """Minutes and CPU minutes per step, its ceiling, and what went wrong. ``budget``: minutes of everything where CI=true."""
+    """Minutes and CPU minutes per step, its ceiling, and what went wrong.
 
-    def __init__(self, budget: float = BUDGET) -> None:
+    ``slower_by``: how many times its ceiling a step may take. ``budget``: minutes of everything where CI=true.
+    """
+
+    def __init__(self, slower_by: float = 1, budget: float = BUDGET) -> None:
+        self.slower_by = slower_by
         self.steps: list[Step] = []
         self.failures: list[str] = []
         self.failed = False
@@ -136,6 +140,7 @@ class Report:
     def run(self, name: str, ceiling: float, commands: list[list[str]], environment: dict[str, str]) -> str:
         """Runs commands one after the other until one fails or the ceiling is reached; returns the text of the last."""
         started, cpu_before = time.monotonic(), _cpu_minutes()
+        ceiling *= self.slower_by
         if os.environ.get("CI") == "true":
             ceiling = min(ceiling, self.left)
         print(f"\n== {name} (ceiling {ceiling:.0f} minutes)", flush=True)
@@ -158,6 +163,7 @@ class Report:
     def wait(self, name: str, ceiling: float, process: subprocess.Popen[bytes]) -> None:
         """Waits for a process in the background to end. Whatever becomes of it does not fail the run."""
         started, cpu_before = time.monotonic(), _cpu_minutes()
+        ceiling *= self.slower_by
         print(f"\n== waiting for {name} (ceiling {ceiling:.0f} minutes)", flush=True)
         try:
             status = process.wait(ceiling * 60)
@@ -211,15 +217,18 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--selection", action="store_true")
     parser.add_argument("--lane", type=Path, help="be a lane, and write what it did to this file")
-    parser.add_argument("--budget", type=float, default=BUDGET, help="minutes of everything where CI=true")
+    parser.add_argument(
+        "--slower-by", type=float, default=1, help="times its time limit that each step, and all of it, may take"
+    )
+    parser.add_argument("--budget", type=float, help="minutes of a lane where CI=true")
     parser.add_argument("--after", type=int, help="the process whose end a lane waits for")
     parser.add_argument("suites", nargs="*", choices=[[], *ALL], default=[])
     arguments = parser.parse_args()
     if arguments.lane:
-        return _lane(arguments.lane, arguments.budget, arguments.after, arguments.suites)
+        return _lane(arguments.lane, Report(arguments.slower_by, arguments.budget), arguments.after, arguments.suites)
 
     subprocess.run([sys.executable, str(ROOT / ".ci" / "parts.py")], check=True, stdin=subprocess.DEVNULL)
-    report = Report(arguments.budget)
+    report = Report(arguments.slower_by, BUDGET * arguments.slower_by)
     environment = dict(os.environ)
     ledger = environment.pop("KAFKA_REMOTE_LEDGER_FILE", "")  # of this run, not of what its tests do
     make = ["make", f"PYTHON={arguments.python}"]
@@ -254,9 +263,8 @@ def _run_directory(environment: dict[str, str]) -> Iterator[Path]:
         shutil.rmtree(run, ignore_errors=True)
 
 
-def _lane(file: Path, budget: float, after: int | None, suites: list[str]) -> int:
+def _lane(file: Path, report: Report, after: int | None, suites: list[str]) -> int:
     """What the process of a lane does: these suites, or those tests of the selection that need parts."""
-    report = Report(budget)
     while after is not None and is_running(after):
         time.sleep(0.5)
     environment = dict(os.environ)
@@ -279,7 +287,8 @@ def _beside(report: Report, environment: dict[str, str], suites: list[str], afte
     with tempfile.TemporaryDirectory(prefix="kafka-remote-lane-") as directory:
         file = Path(directory) / "report.json"
         waiting = [] if after is None else ["--after", str(after)]
-        command = [sys.executable, __file__, "--lane", str(file), "--budget", str(report.left), *waiting, *suites]
+        limits = ["--slower-by", str(report.slower_by), "--budget", str(report.left)]
+        command = [sys.executable, __file__, "--lane", str(file), *limits, *waiting, *suites]
         with _background(command, "lane.log", environment) as lane:
             yield
             print(f"\n== waiting for {name}", flush=True)

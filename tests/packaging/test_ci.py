@@ -148,6 +148,11 @@ def test_a_suite_over_its_ceiling_is_ended_without_a_status() -> None:
     assert _status("import signal; signal.pause()", 1) == "= None"
 
 
+def test_the_time_limit_of_a_step_is_longer_on_a_busy_machine() -> None:
+    ran = "(r := s['Report'](3)).run('ends', 5, [[s['sys'].executable, '-c', '']], dict(os.environ))"
+    assert _suites(f"({ran}, r.steps[0].ceiling)[1]") == "= 15"
+
+
 def test_a_suite_that_fails_in_time_keeps_its_status() -> None:
     assert _status("raise SystemExit(3)", 60) == "= 3"
 
@@ -171,16 +176,17 @@ def test_the_report_has_the_cpu_minutes_of_a_step() -> None:
 
 _LANE = """
 import json, pathlib, sys
-file, suites = pathlib.Path(sys.argv[2]), sys.argv[5:]
+file, suites = pathlib.Path(sys.argv[2]), sys.argv[7:]
 pathlib.Path({started!r}).touch()
 if suites != ["dies"]:
-    file.write_text(json.dumps([[[suites[0], 2.0, 1.5, 9, "exit status 1"]], ["FAILED t.py::test_a"], True, 7]))
+    step = [suites[0], 2.0, 1.5, 9 * float(sys.argv[4]), "exit status 1"]
+    file.write_text(json.dumps([[step], ["FAILED t.py::test_a"], True, 7]))
 """
 _BESIDE = """
 import runpy, os, pathlib, sys, time
 s = runpy.run_path({suites!r})
 s["_beside"].__wrapped__.__globals__.update(__file__={lane!r}, ROOT=pathlib.Path({lane!r}).parent)
-report = s["Report"]()
+report = s["Report"](3)
 report.passed = 1
 with s["_beside"](report, dict(os.environ), [{suite!r}]):
     deadline = time.monotonic() + 100
@@ -194,7 +200,7 @@ print("=", report.passed, report.failed, [tuple(step) for step in report.steps],
 @pytest.mark.parametrize(
     ("suite", "said"),
     [
-        ("spark", "= 8 True [('spark', 2.0, 1.5, 9, 'exit status 1')] ['FAILED t.py::test_a']"),
+        ("spark", "= 8 True [('spark', 2.0, 1.5, 27.0, 'exit status 1')] ['FAILED t.py::test_a']"),
         ("dies", "= 1 True [] ['the lane dies ended without a report']"),
     ],
 )
@@ -224,7 +230,7 @@ s["_lane"].__globals__.update(
     time=types.SimpleNamespace(sleep=end, monotonic=s["time"].monotonic),
     _in_turn=lambda report, environment, names: print("=", names, parts.returncode),
 )
-s["_lane"](pathlib.Path({file!r}), 5, parts.pid, ["spark"])
+s["_lane"](pathlib.Path({file!r}), s["Report"](), parts.pid, ["spark"])
 """
 
 
