@@ -3,7 +3,8 @@
 They are below those that Linux chooses itself (32768 and up), so that no connection of another test takes one between the check
 and the use. A client that goes on trying to reach a stopped server does not reach a listener of another process either: one of
 Spark's for the rows of a query accepts a single connection, and the query fails if that is not its own. A counter behind a file
-lock separates the processes of a run; it begins at a random number, to avoid the ports of another checkout's run.
+lock separates the processes of a run, and the runs of all checkouts of a user, because it is in the directory for temporary
+files. It begins at a random number, to avoid the ports of another user's run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import random
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ _COUNTER = Path(tempfile.gettempdir()) / f"kafka-remote-next-port-{os.getuid()}"
 def free_ports(count: int) -> list[int]:
     """Returns that many consecutive free ports, which no other call gets for thousands of calls."""
     with file_lock(_COUNTER.with_suffix(".lock")):
-        first = int(_COUNTER.read_text()) if _COUNTER.is_file() else _FIRST
+        first = int(_COUNTER.read_text()) if _COUNTER.is_file() else random.randrange(_FIRST, _LAST)
         while True:
             if not _FIRST <= first <= _LAST - count:
                 first = _FIRST
