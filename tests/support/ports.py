@@ -33,7 +33,9 @@ _COUNTER = Path(tempfile.gettempdir()) / f"kafka-remote-next-port-{os.getuid()}"
 def free_ports(count: int) -> list[int]:
     """Returns that many consecutive free ports, which no other call gets for thousands of calls."""
     with file_lock(_COUNTER.with_suffix(".lock")):
-        first = int(_COUNTER.read_text()) if _COUNTER.is_file() else random.randrange(_FIRST, _LAST)
+        # A process that is killed while it writes leaves an empty file.
+        counter = _COUNTER.read_text() if _COUNTER.is_file() else ""
+        first = int(counter) if counter else random.randrange(_FIRST, _LAST)
         while True:
             if not _FIRST <= first <= _LAST - count:
                 first = _FIRST

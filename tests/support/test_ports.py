@@ -56,6 +56,15 @@ def test_copy_of_a_checkout_gets_ports_of_its_own(tmp_path: Path) -> None:
     assert len({*got}) == 6
 
 
+def test_empty_counter_is_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed while it writes leaves one."""
+    counter = tmp_path / "next-port"
+    counter.touch()
+    monkeypatch.setattr(ports, "_COUNTER", counter)
+    (first,), (second,) = free_ports(1), free_ports(1)
+    assert first != second
+
+
 def _free_ports_in(checkout: Path) -> list[str]:
     command = [sys.executable, "-c", "from tests.support.ports import free_ports; print(*free_ports(2))"]
     result = subprocess.run(command, cwd=checkout, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
