@@ -170,7 +170,12 @@ class _Group:
             direct = not any(member.reports_direct for member in self.members) or self._from_store() > before
             return direct and all(taken[member.name] >= _BETWEEN for member in self.members)
 
-        wait_until(all_read, "records for each member", seconds=_PATIENCE_SECONDS, pause=0)
+        try:
+            wait_until(all_read, "records for each member", seconds=_PATIENCE_SECONDS, pause=0)
+        except TimeoutError as error:
+            error.add_note(f"they took {dict(taken)}, and {self._from_store() - before} of these from the store")
+            error.add_note(f"the members in this process took {len(self.history.of(Polled))} in the whole run")
+            raise
         self.run.rebalances += 1
 
     def _from_store(self) -> int:
