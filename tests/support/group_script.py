@@ -154,12 +154,8 @@ class _Group:
             shares[:] = [count for count, _ in self._round(1)]
             return set(shares) == {fair}
 
-        try:
-            # Slow enough that records are left to read, however long the group takes.
-            wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.25)
-        except TimeoutError as error:
-            error.add_note(f"they have {shares}")
-            raise
+        # Slow enough that records are left to read, however long the group takes.
+        wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.25, state=lambda: f"they have {shares}")
         self.history.add(Outage, over=True)
         taken: Counter[str] = Counter()
         before = self._from_store()
@@ -170,12 +166,12 @@ class _Group:
             direct = not any(member.reports_direct for member in self.members) or self._from_store() > before
             return direct and all(taken[member.name] >= _BETWEEN for member in self.members)
 
-        try:
-            wait_until(all_read, "records for each member", seconds=_PATIENCE_SECONDS, pause=0)
-        except TimeoutError as error:
-            error.add_note(f"they took {dict(taken)}, and {self._from_store() - before} of these from the store")
-            error.add_note(f"the members in this process took {len(self.history.of(Polled))} in the whole run")
-            raise
+        def state() -> str:
+            in_all = len(self.history.of(Polled))
+            from_store = self._from_store() - before
+            return f"they took {dict(taken)}, {from_store} from the store; without the victim's, {in_all} in the whole run"
+
+        wait_until(all_read, "records for each member", seconds=_PATIENCE_SECONDS, pause=0, state=state)
         self.run.rebalances += 1
 
     def _from_store(self) -> int:
