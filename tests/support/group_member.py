@@ -43,8 +43,8 @@ class LocalMember:
         self.consumer.subscribe([topic])
 
     def round(self, limit: int) -> tuple[int, int]:
-        """Takes up to ``limit`` records. Returns the numbers of its partitions and of the records."""
-        messages = self.consumer.consume(limit, _POLL_SECONDS)
+        """Takes up to ``limit`` records; 0 does not poll. Returns the numbers of its partitions and of the records."""
+        messages = self.consumer.consume(limit, _POLL_SECONDS) if limit else []
         return len(self.consumer.assignment()), sum(map(_is_record, messages))
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,6 +36,10 @@ _DELETED_OF = (0, 1)
 DELETED_BEFORE = 350
 _BETWEEN = 10
 """Records that each member takes at least between two rebalances."""
+_AT_ONCE = 5
+"""Records that a member takes at most in a round."""
+_IDLE_ROUNDS = 10
+"""A member that has them takes one record in so many rounds while another has not: records must be left to read."""
 
 
 @attrs.define
@@ -141,9 +146,9 @@ class _Group:
 
     # -- reading -----------------------------------------------------------------------------------------------------------
 
-    def _round(self, limit: int) -> list[tuple[int, int]]:
-        """Every member polls once. Returns the numbers of its partitions and of its records."""
-        return list(self._pool.map(lambda member: member.round(limit), self.members))
+    def _round(self, limits: Iterable[int]) -> list[tuple[int, int]]:
+        """Every member polls once for up to its number of records. Returns the numbers of its partitions and of its records."""
+        return list(self._pool.map(lambda member, limit: member.round(limit), self.members, limits))
 
     def settle(self) -> None:
         """Waits until all partitions are distributed evenly; then each member reads more, and some read from the store."""
@@ -151,7 +156,7 @@ class _Group:
         shares: list[int] = []
 
         def shared() -> bool:
-            shares[:] = [count for count, _ in self._round(1)]
+            shares[:] = [partitions for partitions, _ in self._round(repeat(1))]
             return set(shares) == {fair}
 
         # Slow enough that records are left to read, however long the group takes.
@@ -159,12 +164,18 @@ class _Group:
         self.history.add(Outage, over=True)
         taken: Counter[str] = Counter()
         before = self._from_store()
+        rounds = count()
+
+        def enough() -> bool:
+            return all(taken[member.name] >= _BETWEEN for member in self.members)
 
         def all_read() -> bool:
-            for member, (_, records) in zip(self.members, self._round(5), strict=True):
+            idle = _AT_ONCE if enough() else int(next(rounds) % _IDLE_ROUNDS == 0)
+            limits = [idle if taken[member.name] >= _BETWEEN else _AT_ONCE for member in self.members]
+            for member, (_, records) in zip(self.members, self._round(limits), strict=True):
                 taken[member.name] += records
             direct = not any(member.reports_direct for member in self.members) or self._from_store() > before
-            return direct and all(taken[member.name] >= _BETWEEN for member in self.members)
+            return direct and enough()
 
         def state() -> str:
             in_all = len(self.history.of(Polled))
@@ -188,7 +199,7 @@ class _Group:
 
         def all_came() -> bool:
             nonlocal seen
-            self._round(100)
+            self._round(repeat(100))
             news, seen = self.history.events[seen:], len(self.history)
             left.difference_update(_places(news))
             return not left
@@ -197,7 +208,7 @@ class _Group:
         asked = [TopicPartition(*key) for key in oracle.ends]
 
         def all_committed() -> bool:
-            self._round(100)
+            self._round(repeat(100))
             committed = self.members[0].consumer.inner.committed(asked, _PATIENCE_SECONDS)
             return all(tp.offset == oracle.ends[tp.topic, tp.partition] for tp in committed)
 
@@ -269,4 +280,4 @@ def redelivered(history: History) -> int:
     times: Counter[tuple[Key, int]] = Counter()
     for event in history.of(Polled):
         times.update((record.place, record.offset) for record in event.records)
-    return sum(count > 1 for count in times.values())
+    return sum(number > 1 for number in times.values())
