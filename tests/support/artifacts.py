@@ -159,9 +159,12 @@ def class_path(version: str = "") -> str:
 
 
 def class_archive() -> Path:
-    """Where the archive of the classes on the default class path is, for the java on PATH; it may not exist yet."""
+    """Where the archive of the classes on the default class path is, for the java on PATH; it may not exist yet.
+
+    A copied checkout has another one: Java refuses an archive that was made with other paths.
+    """
     classes = our_classes()
-    digest = hashlib.sha256(classes.name.encode() + kafka_jars().name.encode() + _version_text(java()).encode())
+    digest = hashlib.sha256(f"{classes}:{kafka_jars()}:{_version_text(java())}".encode())
     return classes.with_name(f"{digest.hexdigest()[:12]}.jsa")
 
 

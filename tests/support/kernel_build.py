@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["ROOT", "SOURCES", "build", "put_in_place", "pytest_load_initial_conftests"]
+__all__ = ["ROOT", "SOURCES", "build", "build_directory", "put_in_place", "pytest_load_initial_conftests"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "kafka_remote_client" / "records"
@@ -38,9 +38,7 @@ def put_in_place() -> None:
 
 def build(flags: list[str], directory: Path) -> Path:
     """Builds the kernel with ``flags`` below ``directory``, once for the same sources and flags; returns the module's file."""
-    inputs = sorted(path for path in SOURCES.iterdir() if path.suffix in {".pyx", ".pxi", ".h"})
-    digest = hashlib.sha256(b"".join([repr(flags).encode(), *(path.read_bytes() for path in inputs)])).hexdigest()
-    place = directory / f"kernel-{digest[:16]}"
+    place = build_directory(flags, directory)
     place.mkdir(parents=True, exist_ok=True)
     target = place / f"_kernel{sysconfig.get_config_var('EXT_SUFFIX')}"
     with (place / "lock").open("w") as lock:
@@ -57,6 +55,17 @@ def build(flags: list[str], directory: Path) -> Path:
             subprocess.run(["gcc", *flags, "-shared", "_kernel.o", "-o", unfinished.name], check=True, cwd=place)
             unfinished.rename(target)
     return target
+
+
+def build_directory(flags: list[str], directory: Path) -> Path:
+    """Returns the place below ``directory`` of the build of these sources with ``flags``.
+
+    It depends on the path of the sources, which the compiler writes into the build.
+    """
+    inputs = sorted(path for path in SOURCES.iterdir() if path.suffix in {".pyx", ".pxi", ".h"})
+    settings = repr((flags, str(SOURCES))).encode()
+    digest = hashlib.sha256(b"".join([settings, *(path.read_bytes() for path in inputs)])).hexdigest()
+    return directory / f"kernel-{digest[:16]}"
 
 
 @pytest.hookimpl(tryfirst=True)
