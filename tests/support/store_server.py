@@ -22,6 +22,8 @@ from tests.support.waiting import wait_until
 __all__ = ["StoreServer"]
 
 _KEEPER = Path(__file__).with_name("keeper.py")
+_PATIENCE_SECONDS = 180.0
+"""A time-out for a start that takes an idle machine a few seconds."""
 
 
 class StoreServer(ABC):
@@ -70,9 +72,11 @@ class StoreServer(ABC):
         keeper = [sys.executable, str(_KEEPER), str(os.getpid()), str(self._directory), *self.command()]
         environment = {**os.environ, **self.variables()}
         with (self._directory / "server.log").open("ab") as log:
-            started = subprocess.run(keeper, env=environment, stdout=subprocess.PIPE, stderr=log, check=True, timeout=60)
+            started = subprocess.run(
+                keeper, env=environment, stdout=subprocess.PIPE, stderr=log, check=True, timeout=_PATIENCE_SECONDS
+            )
         self._pid = int(started.stdout)
-        wait_until(self._ready, f"{self.what} to be ready")
+        wait_until(self._ready, f"{self.what} to be ready", seconds=_PATIENCE_SECONDS)
 
     stop_signal = signal.SIGTERM
 
