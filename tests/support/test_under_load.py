@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ import pytest
 
 from tests.suites import SUITES
 from tests.support import under_load
-from tests.support.processes import is_running
+from tests.support.artifacts import ROOT
+from tests.support.processes import end_group, is_running
 from tests.support.under_load import ALL, busy, command_of, main, outcome_of, rotate, run
 from tests.support.waiting import wait_until
 
@@ -130,3 +132,30 @@ def test_failed_test_fails_the_command(
     output = capsys.readouterr().out
     assert f"passed=1 failed={len(failed)}" in output
     assert ("failed: tests/a.py::test_b" in output) == bool(failed)
+
+
+def test_a_terminated_campaign_leaves_no_process(tmp_path: Path) -> None:
+    """Neither its load nor the tests that run continue."""
+    pytest_stand_in = tmp_path / "python"
+    pytest_stand_in.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/tests.pid\nsleep 600\n")
+    pytest_stand_in.chmod(0o700)
+    program = (
+        "import runpy, sys\n"
+        f"sys.executable, sys.argv[1:] = {str(pytest_stand_in)!r}, ['unit', '--load', '1', '--load-command', sys.argv[1]]\n"
+        "runpy.run_module('tests.support.under_load', run_name='__main__')\n"
+    )
+    load = f"echo $$ > {tmp_path}/load.pid; sleep 600"
+    campaign = subprocess.Popen([sys.executable, "-c", program, load], cwd=ROOT)
+    pids = []
+    try:
+        for name in ("load", "tests"):
+            file = tmp_path / f"{name}.pid"
+            pids.append(int(wait_until(lambda file=file: file.exists() and file.read_text(), f"the pid of the {name}")))
+        campaign.terminate()
+        assert campaign.wait(60) == 128 + signal.SIGTERM
+        wait_until(lambda: not any(map(is_running, pids)), "all processes to end")
+    finally:
+        campaign.kill()
+        campaign.wait()
+        for pid in pids:
+            end_group(pid)

@@ -19,6 +19,7 @@ import argparse
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -136,4 +137,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # by which the load and the tests end first
     sys.exit(main())
