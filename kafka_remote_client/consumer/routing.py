@@ -272,9 +272,10 @@ class Routing:
         self._flows.reroute()
         recheck_at, flow.recheck_at, flow.moved = flow.recheck_at, 0.0, True  # for recheck(), if a signal's handler raises
         try:
-            # The first seek stops the resumed fetcher from one fetch at the old position, which may be a remote read. It
-            # is not to a logical offset: the resume would make librdkafka look that up again, half a second later.
-            if flow.next_offset >= 0:
+            # A seek before the resume stops the resumed fetcher from one fetch at the old position: a remote read, or out of
+            # range, after which librdkafka starts at the reset policy's offset, and may do so again after a later seek. To the
+            # end it comes last: the resume would make librdkafka look up a logical offset half a second later.
+            if flow.next_offset == OFFSET_BEGINNING or flow.next_offset >= 0:
                 self._inner.seek(flow.here)
             self._resume_inner(flow)
         except KafkaException as error:
@@ -299,7 +300,8 @@ class Routing:
         # Only if offset 1 has a record: at the log's end the fetch would wait, and below its start it is an error.
         if place.offset == flow.offsets.log_start == 0 and flow.offsets.high_watermark > 1:
             self._inner.seek(TopicPartition(flow.topic, flow.partition, 1))
-        self._inner.seek(place)
+        if place.offset != OFFSET_BEGINNING:  # a seek before has begun to look it up
+            self._inner.seek(place)
 
     def switched(self, take_back: Callable[[PartitionFlow], None]) -> None:
         """Direct fetch was turned off, or on: partitions move to the broker, or are checked again.

@@ -445,7 +445,7 @@ def test_warning_names_the_peer_without_bounds(rig: Rig, caplog: pytest.LogCaptu
 def test_the_beginning_without_bounds_is_looked_up_by_librdkafka(rig: Rig) -> None:
     rig.engine.answers["t", 0] = LocationError("nobody answers")
     rig.adopted(OFFSET_BEGINNING)
-    assert rig.calls == [("resume", OFFSET_BEGINNING), ("seek", OFFSET_BEGINNING)]
+    assert rig.calls == [("seek", OFFSET_BEGINNING), ("resume", OFFSET_BEGINNING)]
 
 
 def test_routing_does_not_wait_for_bounds_that_just_failed(rig: Rig) -> None:

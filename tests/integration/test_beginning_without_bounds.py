@@ -1,0 +1,82 @@
+"""A partition without known bounds, whose log does not start at 0, is read by the broker from its beginning, and once."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+from uuid import uuid4
+
+import attrs
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
+
+from kafka_remote_client import Consumer
+from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.reading import PATIENCE_SECONDS, settings
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+
+_LOG_START, _RECORDS = 100, 300
+_DELAYS_MS = range(106, 114)
+"""Around the moment when librdkafka looks up where to start after an offset was out of range: after 100 ms."""
+_LOOK_UP_SECONDS = 0.7
+"""Longer than it waits before it repeats a look-up."""
+
+
+@pytest.fixture
+def topic(kafka_broker: KafkaBroker) -> str:
+    name = f"deleted-{uuid4()}"
+    kafka_broker.create_topic(name)
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
+    for number in range(_RECORDS):
+        producer.produce(name, b"%d" % number)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    kafka_broker.delete_records(name, _LOG_START)
+    return name
+
+
+@pytest.fixture
+def slow_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each consumer's thread loses the processor after it has resumed the inner consumer, as on a loaded machine."""
+    behind, delays = InnerConsumer.behind, iter(_DELAYS_MS)
+
+    def slow(consumer: Any, overrides: type) -> InnerConsumer:
+        inner, delay = behind(consumer, overrides), next(delays)
+
+        def resume(partitions: list[TopicPartition]) -> None:
+            inner.resume(partitions)
+            Event().wait(delay / 1000)
+
+        return attrs.evolve(inner, resume=resume)
+
+    monkeypatch.setattr(InnerConsumer, "behind", slow)
+
+
+def _offsets_around_a_seek(broker: KafkaBroker, topic: str) -> tuple[list[int], list[int]]:
+    """Returns the offsets before and after a seek to the third record."""
+    way = {
+        "fetch.remote.enabled": True,
+        "remote.storage.fetcher.class": "presigned",
+        "remote.storage.fetcher.allowed.hosts": "nowhere.invalid",
+        "fetch.remote.location.timeout.ms": 1,
+    }
+    with Consumer(settings(broker.bootstrap_servers, "read_committed", **way)) as consumer:
+
+        def read(count: int) -> list[int]:
+            return [message.offset() for message in consumer.consume(count, PATIENCE_SECONDS)]
+
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        before = read(31)
+        consumer.seek(TopicPartition(topic, 0, _LOG_START + 2, leader_epoch=0))
+        after = read(5)
+        Event().wait(_LOOK_UP_SECONDS)
+        return before, after + read(5)
+
+
+@pytest.mark.usefixtures("slow_resumes")
+def test_a_seek_soon_after_the_beginning_is_not_undone(kafka_broker: KafkaBroker, topic: str) -> None:
+    """librdkafka went back to the beginning after it if the resumed partition had been fetched at 0, which is out of range."""
+    expected = list(range(_LOG_START, _LOG_START + 31)), list(range(_LOG_START + 2, _LOG_START + 12))
+    reads = [_offsets_around_a_seek(kafka_broker, topic) for _ in _DELAYS_MS]
+    assert reads == [expected] * len(_DELAYS_MS)
