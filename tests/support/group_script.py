@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tests.support.group_member import LocalMember, ProcessMember
 from tests.support.group_topic import note_group_topic
@@ -31,6 +31,9 @@ Deletes: TypeAlias = Callable[[str, int, int], object]
 """Deletes the records of a topic that lie before an offset of a partition."""
 
 _PATIENCE_SECONDS = 300.0
+_ASKING_SECONDS = 20.0
+"""For committed offsets. Members poll between two such requests: one that left the group can only join again by polling."""
+_UNANSWERED = {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE}
 _VICTIM = "victim"
 _DELETED_OF = (0, 1)
 DELETED_BEFORE = 350
@@ -209,7 +212,12 @@ class _Group:
 
         def all_committed() -> bool:
             self._round(repeat(100))
-            committed = self.members[0].consumer.inner.committed(asked, _PATIENCE_SECONDS)
+            try:
+                committed = self.members[0].consumer.inner.committed(asked, _ASKING_SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() not in _UNANSWERED:
+                    raise
+                return False
             return all(tp.offset == oracle.ends[tp.topic, tp.partition] for tp in committed)
 
         wait_until(all_committed, "all commits", seconds=_PATIENCE_SECONDS, pause=0.1)
