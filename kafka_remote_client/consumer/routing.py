@@ -2,8 +2,8 @@
 
 To the tier: the inner consumer's partition is paused and a reader starts at the exact next offset. To the broker: the reader is
 stopped, the inner consumer is resumed and then sought to the exact next offset with its leader epoch (seek before resume can
-cost a second in librdkafka). A partition goes to the tier only when it lies below the broker's local log and stays there until
-the tier has no more for it, so that it does not flap where both hold the data.
+cost a second in librdkafka; only the beginning needs it). A partition goes to the tier only when it lies below the broker's
+local log and stays there until the tier has no more for it, so that it does not flap where both hold the data.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _BETWEEN = 10
 _AT_ONCE = 5
 """Records that a member takes at most in a round."""
 _IDLE_ROUNDS = 10
-"""A member that has them takes one record in so many rounds while another has not: records must be left to read."""
+"""While a member has fewer than ``_BETWEEN``, those with enough take one record in so many rounds: some must be left."""
 
 
 @attrs.define

@@ -1,4 +1,4 @@
-"""A part that cannot be downloaded or built is reported as missing, and no process continues to build it."""
+"""A missing part is reported as such, and no process continues to build it. A copied checkout builds with its own paths."""
 
 from __future__ import annotations
 
