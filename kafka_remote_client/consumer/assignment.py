@@ -20,6 +20,7 @@ from kafka_remote_client.consumer.call_arguments import are_partitions, invalid,
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.deliveries import Deliveries
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.inner_start import assign_inner
 from kafka_remote_client.consumer.message_positions import epoch_of
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, topic_partition, with_metadata
 from kafka_remote_client.consumer.route_state import Route, RouteEvent
@@ -109,7 +110,7 @@ class Assignment:
             if not may_be_assigned(partitions):
                 self._inner.assign(partitions)  # raises
             flows = self._resolve(partitions)
-            self._routing.assign(self._inner.assign, flows)
+            assign_inner(self._inner, self._flows, self._inner.assign, flows)
         except KafkaException:
             # rd_kafka_cgrp_assign() gives up the old assignment before it checks the new one.
             self._deliveries.forget(flow.key for flow in self._flows.beside(self._inner.assignment()))
@@ -122,7 +123,7 @@ class Assignment:
         if not are_partitions(partitions) or self._flows.of(partitions) or not may_be_assigned(partitions):
             self._inner.incremental_assign(partitions)  # raises
         flows = self._resolve(partitions)
-        self._routing.assign(self._inner.incremental_assign, flows)
+        assign_inner(self._inner, self._flows, self._inner.incremental_assign, flows)
         self._adopt(flows)
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
@@ -202,6 +203,7 @@ class Assignment:
         # librdkafka looks up a logical offset. A resume or another seek during that makes it look up again, half a second
         # later, wherever the partition is then: the records from there to the logical offset would never be delivered.
         looked_up = target.next_offset < 0 and not target.held and not flow.paused
+        looked_up &= not (flow.route.awaits and target.is_sought_first)
         (self._inner.resume if looked_up else self._inner.pause)([partition])
         try:
             self._inner.seek(target.inner_start)

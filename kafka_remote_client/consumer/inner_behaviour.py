@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID
 
 from kafka_remote_client import arguments
 from kafka_remote_client.model import IsolationLevel
@@ -16,7 +17,9 @@ _TOPIC_SETTINGS = "default.topic.config"
 _RESET_POLICY = ("auto.offset.reset", "topic.auto.offset.reset")
 """librdkafka's names of this setting. The one that is set last counts."""
 
-_EARLIEST = frozenset({"smallest", "earliest", "beginning"})
+_RESETS_TO = {**dict.fromkeys(("smallest", "earliest", "beginning"), OFFSET_BEGINNING), "error": OFFSET_INVALID}
+"""The logical offsets of its values; of all others that librdkafka accepts, the end."""
+
 _READ_UNCOMMITTED = frozenset({"read_uncommitted"})
 
 
@@ -24,12 +27,13 @@ _READ_UNCOMMITTED = frozenset({"read_uncommitted"})
 class InnerBehaviour:
     """The settings of librdkafka that direct fetch must implement, with librdkafka's defaults.
 
-    ``stores_offsets``: ``enable.auto.offset.store``, ``None`` for a value that librdkafka will reject. ``incremental``: whether
-    rebalances come as increments. ``announces_ends``: ``enable.partition.eof``. ``commits``: ``enable.auto.commit``.
+    ``stores_offsets``: ``enable.auto.offset.store``, ``None`` for a value that librdkafka will reject. ``reset_offset``: where
+    ``auto.offset.reset`` leads; -1001 = to an error. ``incremental``: whether rebalances come as increments.
+    ``announces_ends``: ``enable.partition.eof``. ``commits``: ``enable.auto.commit``.
     """
 
     stores_offsets: bool | None
-    resets_to_earliest: bool
+    reset_offset: int
     incremental: bool
     announces_ends: bool
     commits: bool
@@ -47,11 +51,11 @@ class InnerBehaviour:
             value = merged.get(name)
             return default if value is None else str(value).lstrip().lower()
 
-        reset_policy = [name for name in merged if name in _RESET_POLICY][-1:]
+        reset_policy = [name for name in merged if name in _RESET_POLICY]
         uncommitted = text("isolation.level", "read_committed") in _READ_UNCOMMITTED
         return cls(
             stores_offsets=arguments.boolean(str(merged.get("enable.auto.offset.store", True)).lower()),
-            resets_to_earliest=any(text(name, "largest") in _EARLIEST for name in reset_policy),
+            reset_offset=_RESETS_TO.get(text(reset_policy[-1], "largest"), OFFSET_END) if reset_policy else OFFSET_END,
             incremental="cooperative" in text("partition.assignment.strategy", "")
             or text("group.protocol", "classic") == "consumer",
             announces_ends=arguments.boolean(text("enable.partition.eof", "false")) is True,

@@ -37,6 +37,7 @@ class InnerConsumer:
     store_offsets: Callable[..., None]
     consume: Callable[[int, float], list[Message]]
     list_topics: Callable[..., Any]
+    offsets_for_times: Callable[..., list[TopicPartition]]
 
     @classmethod
     def of(cls, method: Callable[[str], Callable[..., Any]]) -> InnerConsumer:

@@ -28,6 +28,7 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
+import attrs
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage, damage_of
@@ -159,6 +160,27 @@ class PartitionFlow:
             self.moved = True
             return TopicPartition(self.topic, self.partition, 0)
         return self.here
+
+    @property
+    def is_sought_first(self) -> bool:
+        """Whether the inner consumer is sought to the next offset before it is resumed, so that it fetches nowhere else.
+
+        Not to a logical offset if the log starts at 0, where the inner consumer stands: a resume delays a look-up by half a
+        second. Nor to an error (-1001), which it would drop.
+        """
+        return self.next_offset >= 0 or (self.next_offset != OFFSET_INVALID and self.offsets.log_start != 0)
+
+    def begins_at(self, committed: TopicPartition, reset_offset: int, end: int | None) -> None:
+        """The committed offset arrived. Without one, the partition begins at ``reset_offset``.
+
+        ``end``: the end of the log, if that was looked up. It is used as a number, or tells that the log starts at 0.
+        """
+        self.next_offset, self.leader_epoch = committed.offset, epoch_of(committed.leader_epoch)
+        if committed.offset < 0:
+            self.next_offset = end or reset_offset
+            self.nothing_committed = reset_offset == OFFSET_INVALID
+        if end == 0:
+            self.offsets = attrs.evolve(self.offsets, log_start=0)
 
     def learn(self, offsets: PartitionOffsets) -> None:
         """Takes the tiers' bounds; "the beginning" becomes the log's start."""

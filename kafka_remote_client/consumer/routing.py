@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar
 
 import attrs
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, KafkaError, KafkaException, Message, TopicPartition
 
 from kafka_remote_client.clock import Clock
 from kafka_remote_client.config import RemoteFetchConfig
@@ -25,6 +25,7 @@ from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.damage import Damage, damage_message, is_damage
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.inner_start import ends_of
 from kafka_remote_client.consumer.lost_start import LostStarts
 from kafka_remote_client.consumer.message_positions import epoch_of, key_of, nothing_committed, offset_of
 from kafka_remote_client.consumer.message_run import MessageRun, Piece
@@ -111,25 +112,22 @@ class Routing:
     def decide(self, seconds: float = 0.0) -> None:
         """Takes answers about the starts of partitions; waits for committed offsets, at most about ``seconds``."""
         asked = [flow.bare for flow in self._flows.routes.undecided if flow.route is Route.AWAITS_COMMITTED]
-        for key, start in (self._commits.starts(asked, seconds) if asked else {}).items():
+        starts = self._commits.starts(asked, seconds) if asked else {}
+        without = [key for key, start in starts.items() if start is not None and start.offset < 0]
+        ends = ends_of(self._inner, without) if without and self._behaviour.reset_offset == OFFSET_END else {}
+        for key, start in starts.items():
             flow = self._flows.get(*key)
             if flow is not None and start is None:
                 self._leave_start_to_inner(flow)
             elif flow is not None and start is not None:
                 self._commits.adopt(flow)
-                self._started_at(flow, start)
+                flow.begins_at(start, self._behaviour.reset_offset, ends.get(key))
+                self._started(flow, at_end=key in ends)
         self._take_bounds()
 
-    def _started_at(self, flow: PartitionFlow, start: TopicPartition) -> None:
-        """The committed offset of a partition arrived. Without one and with the policy "earliest", it begins at the beginning.
-
-        With any other policy the broker path applies it.
-        """
-        if start.offset < 0 and self._behaviour.resets_to_earliest:
-            start = TopicPartition(start.topic, start.partition, OFFSET_BEGINNING)
-        flow.next_offset, flow.leader_epoch = start.offset, epoch_of(start.leader_epoch)
-        flow.nothing_committed = start.offset == OFFSET_INVALID
-        if self.on and flow.may_be_tiered and self._awaits_bounds(flow, self._clock.monotonic()):
+    def _started(self, flow: PartitionFlow, *, at_end: bool) -> None:
+        """The next offset of a partition is known, after the committed one was requested."""
+        if self.on and not at_end and flow.may_be_tiered and self._awaits_bounds(flow, self._clock.monotonic()):
             self._engine.watch.ask([flow.key])
         if flow.route is Route.AWAITS_BOUNDS:
             self._flows.reroute()
@@ -177,34 +175,6 @@ class Routing:
             self.go_remote(flow)
         else:
             self._leave(flow)
-
-    def assign(self, inner_assign: Callable[[list[TopicPartition]], None], flows: list[PartitionFlow]) -> None:
-        """Assigns partitions in the inner consumer by ``inner_assign``, each at its start.
-
-        Partitions that it must not fetch are paused first. If they were paused later, librdkafka might already wait for a fetch
-        of one of them, up to ``fetch.wait.max.ms``, and other partitions of that broker wait with it.
-
-        One whose place is looked up is resumed before that: a resume meanwhile would make librdkafka look it up once more, and
-        the records between the two places would never come.
-        """
-        looked_up = [
-            flow.bare for flow in flows if not flow.held and flow.next_offset < 0 and self._flows.is_only_parked(flow.key)
-        ]
-        held = [flow.bare for flow in flows if flow.held and not self._flows.is_paused(flow.key)]
-        if looked_up:
-            self._inner.resume(looked_up)
-        if held:
-            self._inner.position(held)  # librdkafka pauses only partitions that it has heard of, and hears of them by this
-            self._inner.pause(held)
-        try:
-            inner_assign([flow.inner_start for flow in flows])
-        except KafkaException:
-            if looked_up:
-                self._inner.pause(looked_up)
-            if held:
-                self._inner.resume(held)
-            raise
-        self._flows.parked.difference_update((tp.topic, tp.partition) for tp in looked_up)
 
     def adopt(self, flow: PartitionFlow) -> None:
         """Starts a newly assigned partition: from the tier if it has the offset, otherwise from the inner consumer.
@@ -273,9 +243,8 @@ class Routing:
         recheck_at, flow.recheck_at, flow.moved = flow.recheck_at, 0.0, True  # for recheck(), if a signal's handler raises
         try:
             # A seek before the resume stops the resumed fetcher from one fetch at the old position: a remote read, or out of
-            # range, after which librdkafka starts at the reset policy's offset, and may do so again after a later seek. To the
-            # end it comes last: the resume would make librdkafka look up a logical offset half a second later.
-            if flow.next_offset == OFFSET_BEGINNING or flow.next_offset >= 0:
+            # range, after which librdkafka starts at the reset policy's offset, even if a seek came meanwhile.
+            if flow.is_sought_first:
                 self._inner.seek(flow.here)
             self._resume_inner(flow)
         except KafkaException as error:
@@ -300,7 +269,7 @@ class Routing:
         # Only if offset 1 has a record: at the log's end the fetch would wait, and below its start it is an error.
         if place.offset == flow.offsets.log_start == 0 and flow.offsets.high_watermark > 1:
             self._inner.seek(TopicPartition(flow.topic, flow.partition, 1))
-        if place.offset != OFFSET_BEGINNING:  # a seek before has begun to look it up
+        if place.offset >= 0 or not flow.is_sought_first:  # otherwise the look-up runs: the resume delays it by half a second
             self._inner.seek(place)
 
     def switched(self, take_back: Callable[[PartitionFlow], None]) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
+from kafka_remote_client.consumer.inner_start import assign_inner
 from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.routing import Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
@@ -97,6 +98,8 @@ class Rig:
         self.calls: list[tuple[str, int]] = []
         self.refuse: list[int] = []
         self.refuses_to_assign = False
+        self.end: int | None = 150
+        """Where the logs end, if their leaders answer."""
         self.inner_position = OFFSET_INVALID
         self.positions_asked: list[int] = []
         self.engine = FakeEngine()
@@ -104,7 +107,7 @@ class Rig:
         self.clock = ManualClock()
         self.metrics = FetchMetrics(self.clock)
         self.committed: TopicPartition | None = None
-        inner = InnerConsumer.of(lambda name: partial(self._call, name))
+        self.inner = inner = InnerConsumer.of(lambda name: partial(self._call, name))
         self.routing = Routing(
             inner,
             self.engine,
@@ -124,9 +127,17 @@ class Rig:
             return [] if self.committed is None else [self.committed]
         if name == "seek":
             return self._seek(partitions)
+        if name == "offsets_for_times":
+            return self._ends(partitions)
         if name.endswith("assign"):
             return self._assigns(name, partitions)
         return self.calls.append((name, (partitions or offsets)[0].offset))
+
+    def _ends(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        assert {tp.offset for tp in partitions} == {OFFSET_END}
+        if self.end is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return [TopicPartition(tp.topic, tp.partition, self.end) for tp in partitions]
 
     def _seek(self, partition: TopicPartition) -> None:
         if self.refuse:
@@ -140,6 +151,9 @@ class Rig:
         if call == "incremental_assign":
             self.refuse = []
 
+    def assign(self, inner_assign: Callable[[list[TopicPartition]], None], *flows: PartitionFlow) -> None:
+        assign_inner(self.inner, self.flows, inner_assign, list(flows))
+
     def adopted(self, offset: int) -> PartitionFlow:
         """Returns partition 0 of ``t``, assigned at ``offset``."""
         flow = PartitionFlow("t", 0, offset)
@@ -149,7 +163,7 @@ class Rig:
     def take_up(self, *flows: PartitionFlow, assigned: bool = False) -> None:
         """Assigns the partitions and lets their bounds arrive."""
         self.routing.begin(list(flows), assigned=assigned)
-        self.routing.assign(lambda starts: None, list(flows))
+        self.assign(lambda starts: None, *flows)
         for flow in flows:
             self.routing.adopt(flow)
         self.calls.clear()

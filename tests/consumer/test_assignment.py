@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.consumer.assignment import Assignment
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
@@ -146,3 +146,13 @@ def test_a_refused_seek_leaves_a_partition_running_or_paused(paused: bool, offse
         assigned.seek(TopicPartition("t", 0, offset))
     assert calls.made == calls_made
     assert flow.next_offset == 5
+
+
+def test_an_early_seek_to_the_end_comes_before_the_resume() -> None:
+    """The partition waits at offset 0, and a fetch there may be out of range."""
+    flow = PartitionFlow("t", 0, OFFSET_BEGINNING)
+    flow.route = Route.AWAITS_BOUNDS
+    calls = Calls()
+    with pytest.raises(KafkaException, match=f"offset {OFFSET_END}: refused"):
+        assignment(calls, flow).seek(TopicPartition("t", 0, OFFSET_END))
+    assert calls.made == [("pause", [0])]

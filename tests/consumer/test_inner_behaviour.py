@@ -4,6 +4,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID
 
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour, with_topic_settings
 from kafka_remote_client.model import IsolationLevel
@@ -12,7 +13,7 @@ from kafka_remote_client.model import IsolationLevel
 def test_the_defaults_are_those_of_librdkafka() -> None:
     assert InnerBehaviour.of({}) == InnerBehaviour(
         stores_offsets=True,
-        resets_to_earliest=False,
+        reset_offset=OFFSET_END,
         incremental=False,
         announces_ends=False,
         commits=True,
@@ -30,14 +31,21 @@ def test_offsets_are_stored_as_the_setting_says(value: object, stores: bool | No
 
 @pytest.mark.parametrize("policy", ["earliest", "smallest", "beginning", "EARLIEST"])
 def test_the_reset_policy_is_found_also_among_topic_settings(policy: str) -> None:
-    assert InnerBehaviour.of({"auto.offset.reset": policy}).resets_to_earliest
-    assert InnerBehaviour.of({"default.topic.config": {"auto.offset.reset": policy}}).resets_to_earliest
+    assert InnerBehaviour.of({"auto.offset.reset": policy}).reset_offset == OFFSET_BEGINNING
+    assert InnerBehaviour.of({"default.topic.config": {"auto.offset.reset": policy}}).reset_offset == OFFSET_BEGINNING
+
+
+@pytest.mark.parametrize(
+    ("policy", "offset"), [("largest", OFFSET_END), ("latest", OFFSET_END), ("end", OFFSET_END), ("error", OFFSET_INVALID)]
+)
+def test_the_reset_policy_leads_to_the_end_or_to_an_error(policy: str, offset: int) -> None:
+    assert InnerBehaviour.of({"auto.offset.reset": policy}).reset_offset == offset
 
 
 def test_topic_settings_replace_the_others_as_in_confluent_kafka() -> None:
     both: dict[str, Any] = {"auto.offset.reset": "no policy", "default.topic.config": {"auto.offset.reset": "earliest"}}
     confluent_kafka.Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **both}).close()
-    assert InnerBehaviour.of(both).resets_to_earliest
+    assert InnerBehaviour.of(both).reset_offset == OFFSET_BEGINNING
     assert with_topic_settings(both) == {"auto.offset.reset": "earliest"}
     assert with_topic_settings({"default.topic.config": 5}) == {"default.topic.config": 5}, "confluent_kafka rejects it"
 
@@ -57,15 +65,15 @@ def test_blanks_before_a_value_do_not_count_as_in_librdkafka() -> None:
     confluent_kafka.Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **blanks}).close()
     behaviour = InnerBehaviour.of(blanks)
     assert behaviour.isolation_level is IsolationLevel.READ_UNCOMMITTED
-    assert (behaviour.resets_to_earliest, behaviour.incremental) == (True, True)
+    assert (behaviour.reset_offset, behaviour.incremental) == (OFFSET_BEGINNING, True)
 
 
 def test_the_reset_policy_may_have_the_prefix_of_topic_settings() -> None:
     prefixed: dict[str, Any] = {"topic.auto.offset.reset": "earliest"}
     confluent_kafka.Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "log_level": 0, **prefixed}).close()
-    assert InnerBehaviour.of(prefixed).resets_to_earliest
-    assert not InnerBehaviour.of({**prefixed, "auto.offset.reset": "latest"}).resets_to_earliest, "the last one counts"
-    assert InnerBehaviour.of({"auto.offset.reset": "latest", **prefixed}).resets_to_earliest
+    assert InnerBehaviour.of(prefixed).reset_offset == OFFSET_BEGINNING
+    assert InnerBehaviour.of({**prefixed, "auto.offset.reset": "latest"}).reset_offset == OFFSET_END, "the last one counts"
+    assert InnerBehaviour.of({"auto.offset.reset": "latest", **prefixed}).reset_offset == OFFSET_BEGINNING
 
 
 def test_reads_isolation_level_and_announced_ends() -> None:

@@ -4,7 +4,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, OFFSET_STORED, TopicPartition
 
 from kafka_remote_client.breaker import StoreHealth
 from kafka_remote_client.consumer.damage import Damage
@@ -13,7 +13,7 @@ from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, R
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.fetch.read_end import ReadEnd
-from kafka_remote_client.model import PartitionOffsets
+from kafka_remote_client.model import UNKNOWN_OFFSET, PartitionOffsets
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.wire import ZERO_UUID
 from tests.support.batches import Rec, batch
@@ -282,3 +282,38 @@ def test_the_inner_consumer_at_the_position_moves_nothing() -> None:
     assert (flow.position, flow.position_epoch) == (9, 4)
     assert flow.inner_stands_at(topic_partition("t", 0, 10, 5))
     assert flow.position == 10
+
+
+@pytest.mark.parametrize(
+    ("offset", "log_start", "first"),
+    [
+        (20, UNKNOWN_OFFSET, True),
+        (OFFSET_BEGINNING, UNKNOWN_OFFSET, True),
+        (OFFSET_END, 5, True),
+        (OFFSET_END, 0, False),
+        (OFFSET_INVALID, UNKNOWN_OFFSET, False),
+    ],
+)
+def test_what_may_be_out_of_range_meanwhile_is_sought_before_the_resume(offset: int, log_start: int, first: bool) -> None:
+    flow = PartitionFlow("t", 0, offset)
+    flow.offsets = PartitionOffsets(log_start=log_start)
+    assert flow.is_sought_first is first
+
+
+@pytest.mark.parametrize(
+    ("committed", "reset", "end", "begins"),
+    [
+        (7, OFFSET_END, None, 7),
+        (0, OFFSET_BEGINNING, None, 0),
+        (OFFSET_INVALID, OFFSET_BEGINNING, None, OFFSET_BEGINNING),
+        (OFFSET_INVALID, OFFSET_END, None, OFFSET_END),
+        (OFFSET_INVALID, OFFSET_END, 0, OFFSET_END),
+        (OFFSET_INVALID, OFFSET_END, 9, 9),
+        (OFFSET_INVALID, OFFSET_INVALID, None, OFFSET_INVALID),
+    ],
+)
+def test_begins_at_its_committed_offset_or_by_the_policy(committed: int, reset: int, end: int | None, begins: int) -> None:
+    flow = PartitionFlow("t", 0, OFFSET_STORED)
+    flow.begins_at(TopicPartition("t", 0, committed), reset, end)
+    assert (flow.next_offset, flow.nothing_committed) == (begins, begins == OFFSET_INVALID)
+    assert flow.offsets.log_start == (0 if end == 0 else UNKNOWN_OFFSET)
