@@ -57,6 +57,11 @@ class LocalMember:
         """How many records it read directly."""
         return int(self.consumer.metrics()["remote-fetch-records-total"]) if self.reports_direct else 0
 
+    @property
+    def id(self) -> str:
+        """What the coordinator calls it, empty outside the group."""
+        return str(self.consumer.inner.memberid() or "")
+
     def close(self) -> None:
         self.consumer.close()
 
@@ -70,8 +75,11 @@ class ProcessMember:
         self.rounds = 0
         arguments = [name, kind, json.dumps(config), topic, str(journal)]
         command = [sys.executable, "-m", "tests.support.group_member", *arguments]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._errors = journal.with_suffix(".stderr")
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
 
+    id = ""  # not known here
     reports_direct = False
     from_store = 0  # it keeps its counters to itself
 
@@ -84,7 +92,7 @@ class ProcessMember:
         ready, _, _ = select.select([self._process.stdout], [], [], _PATIENCE_SECONDS)
         assert ready, f"{self.name} does not answer"
         answer = self._process.stdout.readline()
-        assert answer, f"{self.name} ended with {self._process.wait()}"
+        assert answer, f"{self.name} ended with {self._process.wait()}: {self._errors.read_text()}"
         partitions, records = map(int, answer.split())
         return partitions, records
 

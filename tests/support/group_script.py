@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import attrs
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.support.group_member import LocalMember, ProcessMember
 from tests.support.group_topic import note_group_topic
@@ -163,7 +164,7 @@ class _Group:
             return set(shares) == {fair}
 
         # Slow enough that records are left to read, however long the group takes.
-        wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.25, state=lambda: f"they have {shares}")
+        wait_until(shared, f"{fair} each", seconds=_PATIENCE_SECONDS, pause=0.25, state=lambda: self._found(shares))
         self.history.add(Outage, over=True)
         taken: Counter[str] = Counter()
         before = self._from_store()
@@ -187,6 +188,19 @@ class _Group:
 
         wait_until(all_read, "records for each member", seconds=_PATIENCE_SECONDS, pause=0, state=state)
         self.run.rebalances += 1
+
+    def _found(self, shares: Sequence[int]) -> str:
+        """Describes the group, as its members see it and as its coordinator does."""
+        members = [f"{member.name} ({member.kind}, {member.id or 'in a process'})" for member in self.members]
+        config = self._settings("plain")
+        group = config["group.id"]
+        asked = AdminClient({"bootstrap.servers": config["bootstrap.servers"], "log_level": 0})
+        try:
+            answer = asked.describe_consumer_groups([group], request_timeout=_ASKING_SECONDS)[group].result()
+        except KafkaException as error:
+            return f"{members} have {shares}; the coordinator says {error}"
+        known = {one.member_id: len(one.assignment.topic_partitions) for one in answer.members}
+        return f"{members} have {shares}; the coordinator's group is {answer.state.name} and has {known}"
 
     def _from_store(self) -> int:
         return sum(member.from_store for member in self.members)
