@@ -28,7 +28,6 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-import attrs
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 
 from kafka_remote_client.consumer.damage import Damage, damage_of
@@ -114,6 +113,8 @@ class PartitionFlow:
         """Whether it is damaged at the broker too, so that nothing is delivered."""
         self.nothing_committed = False
         """Whether ``auto.offset.reset`` decides the start, and no record has arrived yet."""
+        self.was_empty = False
+        """Whether the log was empty when its end was looked up for the start."""
         self.offsets = PartitionOffsets()
         self.recheck_at = 0.0
         self.failures = 0
@@ -165,22 +166,21 @@ class PartitionFlow:
     def is_sought_first(self) -> bool:
         """Whether the inner consumer is sought to the next offset before it is resumed, so that it fetches nowhere else.
 
-        Not to a logical offset if the log starts at 0, where the inner consumer stands: a resume delays a look-up by half a
+        Not to the end of an empty log, which starts at 0, where the inner consumer stands: a resume delays a look-up by half a
         second. Nor to an error (-1001), which it would drop.
         """
-        return self.next_offset >= 0 or (self.next_offset != OFFSET_INVALID and self.offsets.log_start != 0)
+        return self.next_offset >= 0 or not (self.next_offset == OFFSET_INVALID or self.was_empty)
 
     def begins_at(self, committed: TopicPartition, reset_offset: int, end: int | None) -> None:
         """The committed offset arrived. Without one, the partition begins at ``reset_offset``.
 
-        ``end``: the end of the log, if that was looked up. It is used as a number, or tells that the log starts at 0.
+        ``end``: the end of the log, if that was looked up. It is used as a number, except 0.
         """
         self.next_offset, self.leader_epoch = committed.offset, epoch_of(committed.leader_epoch)
         if committed.offset < 0:
             self.next_offset = end or reset_offset
             self.nothing_committed = reset_offset == OFFSET_INVALID
-        if end == 0:
-            self.offsets = attrs.evolve(self.offsets, log_start=0)
+        self.was_empty = end == 0
 
     def learn(self, offsets: PartitionOffsets) -> None:
         """Takes the tiers' bounds; "the beginning" becomes the log's start."""
@@ -245,7 +245,7 @@ class PartitionFlow:
             self.change_route(RouteEvent.BOUNDS_ASKED)
         self.decide_by, self.unknown_until = target.decide_by, target.unknown_until
         self.moved, self.halted, self.nothing_committed = target.moved, False, False
-        self.damage = None
+        self.damage, self.was_empty = None, False
         self.topic_id, self.doubted, self.looked_again = ZERO_UUID, False, False
 
     def detach(self) -> None:

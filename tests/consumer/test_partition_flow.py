@@ -13,7 +13,7 @@ from kafka_remote_client.consumer.route_state import IllegalRouteError, Route, R
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
 from kafka_remote_client.errors import CorruptRecordError
 from kafka_remote_client.fetch.read_end import ReadEnd
-from kafka_remote_client.model import UNKNOWN_OFFSET, PartitionOffsets
+from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.wire import ZERO_UUID
 from tests.support.batches import Rec, batch
@@ -285,18 +285,18 @@ def test_the_inner_consumer_at_the_position_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offset", "log_start", "first"),
+    ("offset", "was_empty", "first"),
     [
-        (20, UNKNOWN_OFFSET, True),
-        (OFFSET_BEGINNING, UNKNOWN_OFFSET, True),
-        (OFFSET_END, 5, True),
-        (OFFSET_END, 0, False),
-        (OFFSET_INVALID, UNKNOWN_OFFSET, False),
+        (20, False, True),
+        (OFFSET_BEGINNING, False, True),
+        (OFFSET_END, False, True),
+        (OFFSET_END, True, False),
+        (OFFSET_INVALID, False, False),
     ],
 )
-def test_what_may_be_out_of_range_meanwhile_is_sought_before_the_resume(offset: int, log_start: int, first: bool) -> None:
+def test_what_may_be_out_of_range_meanwhile_is_sought_before_the_resume(offset: int, was_empty: bool, first: bool) -> None:
     flow = PartitionFlow("t", 0, offset)
-    flow.offsets = PartitionOffsets(log_start=log_start)
+    flow.was_empty = was_empty
     assert flow.is_sought_first is first
 
 
@@ -316,4 +316,4 @@ def test_begins_at_its_committed_offset_or_by_the_policy(committed: int, reset: 
     flow = PartitionFlow("t", 0, OFFSET_STORED)
     flow.begins_at(TopicPartition("t", 0, committed), reset, end)
     assert (flow.next_offset, flow.nothing_committed) == (begins, begins == OFFSET_INVALID)
-    assert flow.offsets.log_start == (0 if end == 0 else UNKNOWN_OFFSET)
+    assert flow.was_empty == (end == 0)
