@@ -112,7 +112,7 @@ class PartitionFlow:
         self.halted = False
         """Whether it is damaged at the broker too, so that nothing is delivered."""
         self.nothing_committed = False
-        """Whether ``auto.offset.reset`` decides the start, and no record has arrived yet."""
+        """Whether nothing is committed, and ``auto.offset.reset`` makes an error of that, which has not arrived yet."""
         self.was_empty = False
         """Whether the log was empty when its end was looked up for the start."""
         self.offsets = PartitionOffsets()
@@ -245,7 +245,8 @@ class PartitionFlow:
             self.change_route(RouteEvent.BOUNDS_ASKED)
         self.decide_by, self.unknown_until = target.decide_by, target.unknown_until
         self.moved, self.halted, self.nothing_committed = target.moved, False, False
-        self.damage, self.was_empty = None, False
+        self.damage = None
+        self.was_empty = False
         self.topic_id, self.doubted, self.looked_again = ZERO_UUID, False, False
 
     def detach(self) -> None:
