@@ -201,9 +201,10 @@ class Assignment:
         self._routing.begin([target], assigned=False)
         self._deliveries.seal([flow])
         # librdkafka looks up a logical offset. A resume or another seek during that makes it look up again, half a second
-        # later, wherever the partition is then: the records from there to the logical offset would never be delivered.
-        looked_up = target.next_offset < 0 and not target.held and not flow.paused
-        looked_up &= not (flow.route.awaits and target.is_sought_first)
+        # later, wherever the partition is then: the records from there to the logical offset would never be delivered. But
+        # where the inner consumer waits at offset 0, a resume may make it fetch there (PartitionFlow.is_sought_first).
+        at_zero = flow.route.awaits and target.is_sought_first
+        looked_up = target.next_offset < 0 and not target.held and not flow.paused and not at_zero
         (self._inner.resume if looked_up else self._inner.pause)([partition])
         try:
             self._inner.seek(target.inner_start)

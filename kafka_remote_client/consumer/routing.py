@@ -1,9 +1,9 @@
 """The path that delivers each partition, and the hand-over between the two.
 
 To the tier: the inner consumer's partition is paused and a reader starts at the exact next offset. To the broker: the reader is
-stopped, the inner consumer is resumed and then sought to the exact next offset with its leader epoch (seek before resume can
-cost a second in librdkafka; only the beginning needs it). A partition goes to the tier only when it lies below the broker's
-local log and stays there until the tier has no more for it, so that it does not flap where both hold the data.
+stopped, and the inner consumer is sought to the exact next offset with its leader epoch, resumed, and sought again (README.md
+says why). A partition goes to the tier only when it lies below the broker's local log, and stays there until the tier has no
+more for it, so that it does not flap where both hold the data.
 """
 
 from __future__ import annotations
@@ -110,7 +110,10 @@ class Routing:
         return True
 
     def decide(self, seconds: float = 0.0) -> None:
-        """Takes answers about the starts of partitions; waits for committed offsets, at most about ``seconds``."""
+        """Takes answers about the starts of partitions; waits for committed offsets, at most about ``seconds``.
+
+        It also waits for the ends of logs (inner_start.py) where nothing is committed and the reset policy leads there.
+        """
         asked = [flow.bare for flow in self._flows.routes.undecided if flow.route is Route.AWAITS_COMMITTED]
         starts = self._commits.starts(asked, seconds) if asked else {}
         without = [key for key, start in starts.items() if start is not None and start.offset < 0]

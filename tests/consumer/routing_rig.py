@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.consumer.committed_offsets import CommittedOffsets
@@ -158,6 +158,13 @@ class Rig:
         """Returns partition 0 of ``t``, assigned at ``offset``."""
         flow = PartitionFlow("t", 0, offset)
         self.take_up(flow)
+        return flow
+
+    def from_committed(self, offset: int) -> PartitionFlow:
+        """Returns partition 0 of ``t``, assigned at its committed offset, which is known at once; -1001 = none."""
+        self.committed = TopicPartition("t", 0, offset)
+        flow = PartitionFlow("t", 0, OFFSET_STORED)
+        self.take_up(flow, assigned=True)
         return flow
 
     def take_up(self, *flows: PartitionFlow, assigned: bool = False) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_END, OFFSET_INVALID, OFFSET_STORED, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from kafka_remote_client.consumer.inner_start import ends_of
-from kafka_remote_client.consumer.partition_flow import PartitionFlow
 from kafka_remote_client.consumer.route_state import Route
 from tests.consumer.routing_rig import Rig
 
@@ -39,19 +38,11 @@ def test_without_an_answer_no_end_is_known(code: int) -> None:
     assert ends_of(inner(KafkaException(KafkaError(code))), [("t", 0), ("u", 5)]) == {}
 
 
-def nothing_committed(rig: Rig) -> PartitionFlow:
-    """Returns partition 0 of ``t``, assigned at its committed offset, after the answer that there is none."""
-    rig.committed = TopicPartition("t", 0, OFFSET_INVALID)
-    flow = PartitionFlow("t", 0, OFFSET_STORED)
-    rig.take_up(flow, assigned=True)
-    return flow
-
-
 def test_the_end_is_a_number_if_nothing_is_committed() -> None:
     """librdkafka looked up the end twice if a fetch at offset 0, where the partition waits, was out of range."""
     rig = Rig()
     rig.end = 120
-    flow = nothing_committed(rig)
+    flow = rig.from_committed(OFFSET_INVALID)
     assert rig.calls == [("seek", 120), ("resume", 120), ("seek", 120)]
     assert (flow.route, flow.moved, flow.nothing_committed, rig.engine.requested) == (Route.BROKER, False, False, [])
 
@@ -60,7 +51,7 @@ def test_an_end_that_is_not_known_in_time_is_looked_up_before_the_resume() -> No
     """A resume makes librdkafka ignore the answer and look up the end later, once."""
     rig = Rig()
     rig.end = None
-    assert nothing_committed(rig).route is Route.BROKER
+    assert rig.from_committed(OFFSET_INVALID).route is Route.BROKER
     assert rig.calls == [("seek", OFFSET_END), ("resume", OFFSET_END)]
 
 
@@ -68,11 +59,11 @@ def test_the_end_of_an_empty_log_is_looked_up_after_the_resume() -> None:
     """A fetch at 0 is not out of range there. A seek to 0 does not wake librdkafka."""
     rig = Rig()
     rig.end = 0
-    assert nothing_committed(rig).route is Route.BROKER
+    assert rig.from_committed(OFFSET_INVALID).route is Route.BROKER
     assert rig.calls == [("resume", OFFSET_END), ("seek", OFFSET_END)]
 
 
 def test_an_error_as_reset_policy_comes_from_librdkafka_after_the_resume() -> None:
     rig = Rig(**{"auto.offset.reset": "error"})
-    assert nothing_committed(rig).nothing_committed
+    assert rig.from_committed(OFFSET_INVALID).nothing_committed
     assert rig.calls == [("resume", OFFSET_INVALID), ("seek", OFFSET_INVALID)]

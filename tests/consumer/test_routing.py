@@ -523,26 +523,18 @@ def test_a_committed_offset_is_looked_for_in_the_tier_once_it_is_known(rig: Rig)
     assert (flow.route, rig.engine.read_requests[0].start_offset) == (Route.REMOTE, 20)
 
 
-def from_committed(rig: Rig, committed: TopicPartition) -> PartitionFlow:
-    """A partition that starts at its committed offset, which is known at once."""
-    flow = PartitionFlow("t", 0, OFFSET_STORED)
-    rig.committed = committed
-    rig.take_up(flow, assigned=True)
-    return flow
-
-
 @pytest.mark.parametrize(("committed", "start"), [(0, 0), (3, 3), (OFFSET_INVALID, OFFSET_BEGINNING)])
 def test_a_commit_at_offset_0_is_a_commit(committed: int, start: int) -> None:
     """The policy "earliest" applies only to partitions without a committed offset."""
     rig = Rig(**{"auto.offset.reset": "earliest"})
     rig.engine.answers["t", 0] = None
-    flow = from_committed(rig, TopicPartition("t", 0, committed))
+    flow = rig.from_committed(committed)
     assert (flow.route, flow.next_offset) == (Route.AWAITS_BOUNDS, start)
 
 
 def test_a_partition_without_a_committed_offset_is_the_brokers(rig: Rig) -> None:
-    flow = from_committed(rig, TopicPartition("t", 0, OFFSET_INVALID))
-    assert (flow.route, flow.next_offset, flow.nothing_committed) == (Route.BROKER, rig.end, False)
+    flow = rig.from_committed(OFFSET_INVALID)
+    assert (flow.route, rig.calls) == (Route.BROKER, [("seek", rig.end), ("resume", rig.end), ("seek", rig.end)])
 
 
 @pytest.mark.parametrize(("end", "wakes"), [(0, False), (1, False), (2, True)])

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from threading import Event
-from typing import Any
 from uuid import uuid4
 
-import attrs
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Producer, TopicPartition
 
 from kafka_remote_client import Consumer
-from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, settings
+from tests.support.slow_resumes import after_resumes
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
@@ -38,19 +36,7 @@ def topic(kafka_broker: KafkaBroker) -> str:
 
 @pytest.fixture
 def slow_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each consumer's thread loses the processor after it has resumed the inner consumer, as on a loaded machine."""
-    behind, delays = InnerConsumer.behind, iter(_DELAYS_MS)
-
-    def slow(consumer: Any, overrides: type) -> InnerConsumer:
-        inner, delay = behind(consumer, overrides), next(delays)
-
-        def resume(partitions: list[TopicPartition]) -> None:
-            inner.resume(partitions)
-            Event().wait(delay / 1000)
-
-        return attrs.evolve(inner, resume=resume)
-
-    monkeypatch.setattr(InnerConsumer, "behind", slow)
+    after_resumes(monkeypatch, lambda number: Event().wait(_DELAYS_MS[number] / 1000))
 
 
 def _offsets_around_a_seek(broker: KafkaBroker, topic: str) -> tuple[list[int], list[int]]:
