@@ -6,6 +6,7 @@ so both drop the records read ahead, and both continue afterwards. Their rows an
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -24,11 +25,13 @@ from kafka_remote_client.shim.server import Shim
 from kafka_remote_client.spark.offsets.admin_cluster import AdminCluster
 from kafka_remote_client.spark.options.source_options import parse_options
 from tests.faults.chaos import Chaos
+from tests.support import kafka_wire
 from tests.support.history import History, Moved, Outage, Produced
 from tests.support.invariants.checker import check
 from tests.support.invariants.oracle import Oracle
 from tests.support.kafka_broker import TierOffsets
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ports import HOST
 from tests.support.reading import PATIENCE_SECONDS, Row, direct, row, settings, total
 from tests.support.recorder import recorded
 from tests.support.waiting import wait_until
@@ -301,6 +304,19 @@ def test_f65_a_recreated_topic_is_never_read_from_the_old_ones_tier(cluster: Kaf
         rows, _ = pair.go_on()
         assert rows
         assert {(r[4] or b"")[:3] for r in rows} == {b"new"}
+
+
+def test_a_new_topic_is_known_to_every_node_before_a_test_reads_it(cluster: KafkaCluster, topic: str) -> None:
+    with ThreadPoolExecutor(1) as aside:
+        cluster.signal(2, signal.SIGSTOP)
+        try:
+            created = aside.submit(cluster.create_topic, topic, (1,))
+            with pytest.raises(TimeoutError):
+                created.result(3)
+        finally:
+            cluster.signal(2, signal.SIGCONT)
+        created.result()
+    assert {kafka_wire.leader(HOST, broker.port, topic, 0) for broker in cluster.nodes.values()} == {1}
 
 
 def test_the_driver_of_a_spark_query_waits_for_a_leader(cluster: KafkaCluster, topic: str) -> None:

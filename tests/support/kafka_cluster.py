@@ -20,6 +20,7 @@ from typing import Self
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
+from tests.support import kafka_wire
 from tests.support.artifacts import SHORT_LIVED
 from tests.support.kafka_broker import KafkaBroker, TierOffsets
 from tests.support.ports import HOST, free_ports
@@ -175,7 +176,10 @@ class KafkaCluster:
     # Topics
 
     def create_topic(self, name: str, replicas: Sequence[int] = (1, 2), *, segment_bytes: int = 20_000, **config: str) -> None:
-        """A tiered topic with one partition on ``replicas``, led by the first; ``_`` in a setting's name stands for ``.``."""
+        """A tiered topic with one partition on ``replicas``, led by the first; ``_`` in a setting's name stands for ``.``.
+
+        Every running node knows it afterwards: each learns it in its own time, and a new client asks any of them.
+        """
         settings = {
             "internal.segment.bytes": str(segment_bytes),
             "index.interval.bytes": "1024",
@@ -186,12 +190,25 @@ class KafkaCluster:
         } | {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, num_partitions=1, replica_assignment=[list(replicas)], config=settings)
         self.admin.create_topics([topic])[name].result(_PATIENCE_SECONDS)
-        wait_until(lambda: self.leader(name) == replicas[0], f"{name} to be led", seconds=_PATIENCE_SECONDS)
+        wait_until(lambda: self._known(name, replicas[0]), f"{name} to be known", seconds=_PATIENCE_SECONDS)
+
+    def _known(self, name: str, leader: int) -> bool:
+        """Whether the leader of partition 0 answers, and all running nodes know that it leads."""
+        try:
+            kafka_wire.list_offsets(HOST, self.nodes[leader].port, name, 0, kafka_wire.LATEST)
+            return self._leaders(name) == {leader}
+        except (RuntimeError, OSError):
+            return False
+
+    def _leaders(self, name: str) -> set[int]:
+        """The leaders of partition 0 that the running nodes know; -1 for one that knows none."""
+        running = [broker for broker in self.nodes.values() if broker.running()]
+        return {kafka_wire.leader(HOST, broker.port, name, 0) for broker in running}
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic and waits until no broker knows it."""
+        """Deletes a topic and waits until no running node knows it."""
         self.admin.delete_topics([name])[name].result(_PATIENCE_SECONDS)
-        wait_until(lambda: name not in self.admin.list_topics(timeout=10).topics, f"{name} to be gone")
+        wait_until(lambda: self._leaders(name) == {-1}, f"{name} to be gone", seconds=_PATIENCE_SECONDS)
 
     def set_topic(self, name: str, **config: str) -> None:
         """Changes settings of a topic at once; ``_`` in a setting's name stands for ``.``."""

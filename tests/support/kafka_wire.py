@@ -1,4 +1,4 @@
-"""Requests that confluent-kafka does not make, through kio: ListOffsets with special timestamps, and Produce of given batches.
+"""Requests that confluent-kafka does not make, through kio: to one broker, with special timestamps, with given batches.
 
 Tests use this instead of ``kafka_remote_client.protocol``, so that the check is independent of the product.
 
@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from kio.schema.list_offsets.v9 import request as rq
 from kio.schema.list_offsets.v9 import response as rs
+from kio.schema.metadata.v12 import request as metadata_rq
+from kio.schema.metadata.v12 import response as metadata_rs
 from kio.schema.produce.v9 import request as produce_rq
 from kio.schema.produce.v9 import response as produce_rs
 from kio.schema.request_header.v2.header import RequestHeader
@@ -22,7 +24,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
-__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "list_offsets", "produce_batch"]
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "leader", "list_offsets", "produce_batch"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -43,6 +45,16 @@ def list_offsets(host: str, port: int, topic: str, partition: int, timestamp: in
     if int(answer.error_code.value):
         raise RuntimeError(f"ListOffsets({timestamp}) of {topic}-{partition}: {answer.error_code!r}")
     return int(answer.offset)
+
+
+def leader(host: str, port: int, topic: str, partition: int) -> int:
+    """Returns the leader that this broker knows; -1 if it knows no topic, no partition or no leader."""
+    asked = metadata_rq.MetadataRequestTopic(name=TopicName(topic), topic_id=None)
+    body = metadata_rq.MetadataRequest(
+        topics=(asked,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+    (known,) = _answered(host, port, body, metadata_rs.MetadataResponse).topics
+    return next((int(one.leader_id) for one in known.partitions if one.partition_index == partition), -1)
 
 
 def produce_batch(host: str, port: int, topic: str, partition: int, batch: bytes) -> int:
