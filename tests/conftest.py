@@ -156,8 +156,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
     for line in summary(report for report in told if report.when == "call"):
         terminalreporter.write_line(line)
-    for retried in sorted(run_directory().glob("*.retried")):
-        terminalreporter.write_line(f"{retried.stem} was written again by another name, as this failed:\n{retried.read_text()}")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -338,14 +336,10 @@ def transactional_topic(running_broker: KafkaBroker) -> TransactionalTopic:
 
     facts, topic = run_directory() / "transactional-topic.json", "transactional"
 
-    def write(name: str) -> None:
-        write_transactional_topic(running_broker, name).save(facts)
+    def write() -> None:
+        write_transactional_topic(running_broker, topic).save(facts)
 
-    def write_another() -> None:
-        running_broker.remove_topic(topic)
-        write(f"{topic}-2")
-
-    once_per_run(running_broker, topic, lambda: write(topic), restarts=True, instead=write_another)
+    once_per_run(running_broker, topic, write, restarts=True)
     return TransactionalTopic.load(facts)
 
 

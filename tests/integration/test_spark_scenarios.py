@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.spark import SparkDriver
 from tests.support.spark_scenarios import scenario
+from tests.support.transactions import NEVER_ABORTED
 from tests.support.waiting import wait_until
 
 # The first test waits for the session and for all frames.
@@ -153,7 +154,7 @@ def both(running_broker: KafkaBroker, spark_beside: SparkDriver) -> Collected:
         for source in SOURCES
     }
     spark_beside("tests.support.spark_frames:kept", frames=frames)
-    transactional = {"transactional.id": TRANSACTIONS, "transaction.timeout.ms": 3_600_000, "log_level": 0}
+    transactional = {"transactional.id": TRANSACTIONS, "log_level": 0, **NEVER_ABORTED}
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **transactional})
     producer.init_transactions(_TRANSACTION)
 

@@ -22,6 +22,7 @@ from kafka_remote_client.spark.source import pyspark_api
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.micro_batches import Query
 from tests.support.spark_scenarios import scenario, starts_of_streams
+from tests.support.transactions import NEVER_ABORTED
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.broker
@@ -348,7 +349,7 @@ class Transactions:
 
     def __init__(self, broker: KafkaBroker, topic: str) -> None:
         self.broker, self.topic = broker, topic
-        transactional = {"transactional.id": topic, "transaction.timeout.ms": 3_600_000, "linger.ms": 1, "log_level": 0}
+        transactional = {"transactional.id": topic, "linger.ms": 1, "log_level": 0, **NEVER_ABORTED}
         self.producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **transactional})
         self.producer.init_transactions(_TRANSACTION)
 

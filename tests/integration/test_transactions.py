@@ -20,6 +20,7 @@ from kafka_remote_client.shim.server import Shim
 from tests.support.group_topic import COUNT, write_group_topic
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import PATIENCE_SECONDS, direct, plain, settings, total
+from tests.support.transactions import NEVER_ABORTED
 
 pytestmark = pytest.mark.broker
 
@@ -78,8 +79,9 @@ def transform(consumer: Consumer, producer: Producer, written: str) -> int:
 def consume_transform_produce(broker: KafkaBroker, shim: Shim, topic: str, protocol: str) -> None:
     written, group = f"{topic}-{protocol}", f"{topic}-{protocol}-group"
     broker.create_topic(written, segment_bytes=1 << 20)
-    patient = {"transaction.timeout.ms": 600_000}  # no transaction aborts except on purpose
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": written, "log_level": 0, **patient})
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": written, "log_level": 0, **NEVER_ABORTED}
+    )
     producer.init_transactions(PATIENCE_SECONDS)
     own = {"group.id": group, "enable.partition.eof": False, "fetch.wait.max.ms": 50, **PROTOCOLS[protocol]}
     with Consumer(direct(shim, "read_committed", **own)) as consumer:

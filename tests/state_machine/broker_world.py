@@ -31,6 +31,7 @@ from tests.state_machine.world import ABORTED, ISOLATION, KEYS, PATIENCE_SECONDS
 from tests.support.history import Key
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.reading import direct, settings, shim_before
+from tests.support.transactions import NEVER_ABORTED
 from tests.support.waiting import wait_until
 
 __all__ = ["BrokerWorld", "write_world"]
@@ -48,7 +49,7 @@ class _Writer:
         self._number = 0
         config = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "linger.ms": 2, "batch.num.messages": 7}
         self._plain = Producer({**config, "compression.type": codec})
-        own = {"transactional.id": f"{key[0]}-{key[1]}-{name}", "transaction.timeout.ms": 3_600_000, "compression.type": codec}
+        own = {"transactional.id": f"{key[0]}-{key[1]}-{name}", "compression.type": codec, **NEVER_ABORTED}
         self._transactional = Producer({**config, **own})
         self._transactional.init_transactions(PATIENCE_SECONDS)
 

@@ -349,14 +349,6 @@ class KafkaBroker:
     def delete_topic(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result(60)
 
-    def remove_topic(self, name: str) -> None:
-        """Starts the broker when it is stopped, and deletes the topic if there is one. Returns when the name is free again."""
-        self.start()
-        self._wait_for_leaders()
-        if name in self.admin.list_topics(timeout=60).topics:
-            self.delete_topic(name)
-            wait_until(lambda: name not in self.admin.list_topics(timeout=60).topics, f"{name} to be gone")
-
     def offsets(self, topic: str, partition: int = 0) -> TierOffsets:
         """The broker's answers to ListOffsets -2, -4, -5, -1 and -1 under read_committed."""
         ask = kafka_wire.list_offsets

@@ -18,6 +18,7 @@ import attrs
 from confluent_kafka import Producer
 
 from tests.support.kafka_broker import KafkaBroker, TierOffsets
+from tests.support.transactions import NEVER_ABORTED
 from tests.support.waiting import wait_until
 
 __all__ = ["TransactionalTopic", "write_transactional_topic", "write_wide_topic"]
@@ -84,7 +85,7 @@ class _Writer:
                 "stats_cb": lambda statistics: self._statistics.update({name: statistics}),
             }
             if name != "plain":
-                config |= {"transactional.id": f"{self.topic}-{name}", "transaction.timeout.ms": 3_600_000}
+                config |= {"transactional.id": f"{self.topic}-{name}", **NEVER_ABORTED}
             self._producers[name] = Producer(config)
             if name != "plain":
                 self._producers[name].init_transactions(_PATIENCE_SECONDS)
