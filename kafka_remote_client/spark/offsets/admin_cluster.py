@@ -36,6 +36,8 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call] # as 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _LEADER_PAUSE_SECONDS = 1.0
 _LATE_PAUSE_SECONDS = 0.1
+_LONGEST_REQUEST_SECONDS = 3600.0
+"""librdkafka's admin client accepts no longer time-out of one request."""
 _CONSUMERS_ALONE = (
     "allow.auto.create.topics",
     "check.crcs",
@@ -118,11 +120,12 @@ class AdminCluster:
         committed = self._isolation is IsolationLevel.READ_COMMITTED
         level = confluent_kafka.IsolationLevel.READ_COMMITTED if committed else confluent_kafka.IsolationLevel.READ_UNCOMMITTED
         found: dict[TopicPartition, int] = {}
+        seconds = min(self._seconds, _LONGEST_REQUEST_SECONDS)
 
         def ask() -> Mapping[TopicPartition, int]:
             left = {confluent_kafka.TopicPartition(*one): spec for one, spec in wanted.items() if one not in found}
             failures = []
-            for key, future in self._admin.list_offsets(left, isolation_level=level, request_timeout=self._seconds).items():
+            for key, future in self._admin.list_offsets(left, isolation_level=level, request_timeout=seconds).items():
                 try:
                     found[TopicPartition(key.topic, key.partition)] = future.result().offset
                 except KafkaException as error:

@@ -41,6 +41,8 @@ class FakeAdmin:
         )
 
     def list_offsets(self, wanted: Mapping[Any, Any], *, isolation_level: Any, request_timeout: float) -> Mapping[Any, Any]:
+        if request_timeout > 3600:  # as confluent_kafka does
+            raise ValueError('Invalid value type for "request_timeout": expecting integer in range 0..3600000')
         specs = {TopicPartition(key.topic, key.partition): spec._value for key, spec in wanted.items()}
         self.asked.append((specs, isolation_level))
         futures = {}
@@ -171,6 +173,11 @@ def test_a_failure_that_stays_is_not_hidden_by_one_that_passes() -> None:
     with pytest.raises(LocationError):
         found.at_times({A0: 5000, A1: 6000})
     assert clock.now == 1000.0
+
+
+def test_any_time_out_of_javas_is_accepted() -> None:
+    found, _, _ = cluster(kafka_default_api_timeout_ms=str(2**31 - 1))
+    assert found.ends([A0]) == {A0: 100}
 
 
 def test_a_deleted_topic_is_not_waited_for() -> None:
