@@ -35,8 +35,10 @@ _RECEIVE_LIMIT = 100_000_000
 _RECEIVE_OVERHEAD = 512
 _API_TIMEOUT = "default.api.timeout.ms"
 _DEFAULT_API_TIMEOUT_MS = 60_000
-_DAY_MS = 86_400_000
 _INT_MAX = 2**31 - 1
+_LONGEST_AGE_MS = _INT_MAX // 1000
+"""librdkafka multiplies the age of metadata by 1000 in 32 bits. Above this, metadata is out of date at once, and each client
+asks for it every second."""
 
 
 @attrs.frozen
@@ -87,7 +89,7 @@ TRANSLATED: Mapping[str, _Number | _Switch | _Text] = {
     "fetch.max.bytes": _Number("fetch.max.bytes", 1_000_000, _INT_MAX - _RECEIVE_OVERHEAD),
     "fetch.max.wait.ms": _Number("fetch.wait.max.ms", 0, 300_000),
     "max.partition.fetch.bytes": _Number("max.partition.fetch.bytes", 1, 1_000_000_000),
-    "metadata.max.age.ms": _Number("metadata.max.age.ms", 1, _DAY_MS),
+    "metadata.max.age.ms": _Number("metadata.max.age.ms", 1, _LONGEST_AGE_MS),
     "metadata.recovery.rebootstrap.trigger.ms": _Number("metadata.recovery.rebootstrap.trigger.ms", 0, _INT_MAX),
     "connections.max.idle.ms": _Number("connections.max.idle.ms", 0, _INT_MAX, unset=0),
     "reconnect.backoff.ms": _Number("reconnect.backoff.ms", 0, 3_600_000),

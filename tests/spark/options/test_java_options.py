@@ -41,6 +41,10 @@ def test_numbers_are_limited_to_librdkafkas_bounds() -> None:
     assert (found["fetch.max.bytes"], found["fetch.wait.max.ms"], found["retry.backoff.ms"]) == ("1000000", "300000", "1")
 
 
+def test_an_age_of_metadata_that_overflows_in_librdkafka_is_cut() -> None:
+    assert settings(metadata_max_age_ms="3600000")["metadata.max.age.ms"] == "2147483"
+
+
 def test_minus_one_becomes_librdkafkas_zero() -> None:
     found = settings(send_buffer_bytes="-1", connections_max_idle_ms="-1")
     assert (found["socket.send.buffer.bytes"], found["connections.max.idle.ms"]) == ("0", "0")
@@ -129,7 +133,12 @@ def test_librdkafka_accepts_every_resulting_number(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, kind in java_options.TRANSLATED.items() if isinstance(kind, java_options._Number)]
+    "name",
+    [
+        name
+        for name, kind in java_options.TRANSLATED.items()
+        if isinstance(kind, java_options._Number) and name != "metadata.max.age.ms"
+    ],
 )
 def test_only_numbers_that_librdkafka_rejects_are_changed(name: str) -> None:
     number = java_options.TRANSLATED[name]
