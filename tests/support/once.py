@@ -18,13 +18,7 @@ class SetUpFailedError(RuntimeError):
     """A set-up step failed earlier in this run, perhaps in another process. The message has the first failure's traceback."""
 
 
-def once_per_run(
-    broker: KafkaBroker,
-    name: str,
-    write: Callable[[], object],
-    *,
-    restarts: bool = False,
-) -> None:
+def once_per_run(broker: KafkaBroker, name: str, write: Callable[[], object], *, restarts: bool = False) -> None:
     """Calls ``write``, which writes to the broker, unless this run already did so under ``name``. Returns when it is done.
 
     The broker does not restart meanwhile, unless ``write`` ``restarts`` it: then no test uses the broker.
