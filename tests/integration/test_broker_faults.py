@@ -319,6 +319,18 @@ def test_a_new_topic_is_known_to_every_node_before_a_test_reads_it(cluster: Kafk
     assert {kafka_wire.leader(HOST, broker.port, topic, 0) for broker in cluster.nodes.values()} == {1}
 
 
+def test_a_healed_cluster_has_an_answer_of_every_node(cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    known, late = kafka_wire.brokers, [{2, 3}]
+
+    def brokers(host: str, port: int) -> set[int]:
+        return late.pop() if late and port == cluster.nodes[2].port else known(host, port)
+
+    monkeypatch.setattr(kafka_wire, "brokers", brokers)
+    cluster.heal()
+    assert not late  # node 2 was asked, and again, because it did not know node 1
+    assert all(known(HOST, broker.port) == {1, 2, 3} for broker in cluster.nodes.values())
+
+
 def test_the_driver_of_a_spark_query_waits_for_a_leader(cluster: KafkaCluster, topic: str) -> None:
     alone = model.TopicPartition(topic, 0)
     cluster.create_topic(topic, replicas=(1,))

@@ -123,17 +123,17 @@ class KafkaCluster:
             self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **quiet})
         return self._admin
 
-    def _brokers(self) -> dict[int, object]:
-        try:
-            return dict(self.admin.list_topics(timeout=5).brokers)
-        except KafkaException:
-            return {}
-
     # Nodes
 
     def wait_for_all(self) -> None:
-        """Waits until all nodes know each other."""
-        wait_until(lambda: len(self._brokers()) == len(self.nodes), "all brokers to be known", seconds=_PATIENCE_SECONDS)
+        """Waits until each node knows all others. A client may ask any of them, so each is asked here."""
+        wait_until(self._know_each_other, "all brokers to be known", seconds=_PATIENCE_SECONDS)
+
+    def _know_each_other(self) -> bool:
+        try:
+            return all(kafka_wire.brokers(HOST, broker.port) == self.nodes.keys() for broker in self.nodes.values())
+        except OSError:
+            return False
 
     def stop(self, node: int, *, kill: bool = True) -> None:
         """Ends a node by SIGKILL; ``kill=False`` shuts it down and moves its partitions first."""

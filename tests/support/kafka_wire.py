@@ -24,7 +24,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
-__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "leader", "list_offsets", "produce_batch"]
+__all__ = ["EARLIEST", "EARLIEST_LOCAL", "LATEST", "LATEST_TIERED", "brokers", "leader", "list_offsets", "produce_batch"]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -55,6 +55,12 @@ def leader(host: str, port: int, topic: str, partition: int) -> int:
     )
     (known,) = _answered(host, port, body, metadata_rs.MetadataResponse).topics
     return next((int(one.leader_id) for one in known.partitions if one.partition_index == partition), -1)
+
+
+def brokers(host: str, port: int) -> set[int]:
+    """Returns the ids of the brokers that this broker knows."""
+    body = metadata_rq.MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    return {int(one.node_id) for one in _answered(host, port, body, metadata_rs.MetadataResponse).brokers}
 
 
 def produce_batch(host: str, port: int, topic: str, partition: int, batch: bytes) -> int:
@@ -91,5 +97,8 @@ def _exchange(host: str, port: int, request: bytes) -> bytes:
         connection.sendall(struct.pack(">i", len(request)) + request)
         stream = connection.makefile("rb")
         with stream:
-            (size,) = struct.unpack(">i", stream.read(4))
-            return stream.read(size)
+            size = stream.read(4)
+            answer = stream.read(*struct.unpack(">i", size)) if len(size) == 4 else b""
+    if not answer:
+        raise ConnectionError(f"{host}:{port} closed the connection without an answer")
+    return answer
