@@ -30,10 +30,6 @@ __all__ = ["KINDS", "LocalMember", "ProcessMember"]
 KINDS = {"direct": Consumer, "off": Consumer, "plain": confluent_kafka.Consumer}
 """``off``: this project's consumer with fetch.remote.enabled=false."""
 _POLL_SECONDS = 0.05
-_PASSES = {KafkaError._PARTITION_EOF, KafkaError._TIMED_OUT_QUEUE}
-"""Errors after which an application polls on. If an answer of the coordinator is too late, librdkafka connects again. It
-reports a request that waited in its queue, for example for committed offsets, and makes it again once the assignment is known
-(rd_kafka_assignment_handle_OffsetFetch)."""
 _PATIENCE_SECONDS = 300.0
 
 
@@ -124,7 +120,7 @@ class ProcessMember:
 
 def _is_record(message: Message) -> bool:
     error = message.error()
-    assert error is None or error.code() in _PASSES, error
+    assert error is None or error.code() == KafkaError._PARTITION_EOF, error
     return error is None
 
 

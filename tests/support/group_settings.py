@@ -20,6 +20,10 @@ _CLASSIC_HEARTBEAT_MS = 300
 _HEARTBEAT_MS = 2_000
 """In the new protocol librdkafka drops an answer that takes longer than this, and the broker tells a member only once which
 partitions to revoke. A member that misses this keeps them until the rebalance time-out."""
+_CONNECTED = {"socket.max.fails": 0}
+"""Such a late answer must not end the connection to the coordinator. It would also end a request for committed offsets. If the
+assignment changed meanwhile, librdkafka (2.16) does not make that request again. The member has no records until a rebalance
+takes its partitions: rd_kafka_assignment_handle_OffsetFetch leaves them in ``assignment.queried``."""
 _REBALANCE_MS = 90_000
 _PATIENCE_SECONDS = 60.0
 
@@ -37,4 +41,4 @@ def in_group(broker: KafkaBroker, protocol: str, group: str, *, session_ms: int 
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
     for future in broker.admin.incremental_alter_configs([resource]).values():
         future.result(_PATIENCE_SECONDS)
-    return {**members, "max.poll.interval.ms": _REBALANCE_MS}
+    return {**members, **_CONNECTED, "max.poll.interval.ms": _REBALANCE_MS}
