@@ -11,6 +11,7 @@ A split has no URL: each task makes its own location requests, through the engin
     there, although the plan says   |                                               |
     tiered                          |                                               |
     something failed                | a WARNING, then the broker continues          | TierUnavailableError
+    offsets were deleted            | as failOnDataLoss says, then the tier continues at the log's start
     the driver found a failure      | the broker reads all; the driver warned       | no task starts
     more than the split's share of remote.maxBrokerBytes comes from the broker: BrokerBytesError
 
@@ -27,7 +28,7 @@ from contextlib import closing, contextmanager
 import pyarrow as pa
 from confluent_kafka import Message
 
-from kafka_remote_client.clock import Clock, SystemClock
+from kafka_remote_client.clock import Clock, Deadline, SystemClock
 from kafka_remote_client.errors import (
     DirectFetchError,
     LocationError,
@@ -86,6 +87,7 @@ class SplitReader:
         self._health = health
         self._fallbacks = fallbacks
         self._fails = options.on_fallback is OnFallback.FAIL
+        self._loss = DataLoss(options.fail_on_data_loss)
         self._broker_bytes: Counter[str] = Counter()
         self._names = column_names(options.columns)
         self._timeout = options.poll_timeout_ms / 1000
@@ -155,39 +157,66 @@ class SplitReader:
 
     def _from_tier(self, engine: FetchEngine, split: Split) -> Iterator[RecordBlock]:
         before = engine.metrics.snapshot()
+        try:
+            continues = True
+            while continues:
+                continues = yield from self._until_end(engine, split)
+        finally:
+            self._engine_counters = added([self._engine_counters, counted(before, engine.metrics.snapshot())])
+
+    def _until_end(self, engine: FetchEngine, split: Split) -> Generator[RecordBlock, None, bool]:
+        """Yields what one reader finds. Returns whether the tier continues, after deleted offsets."""
+        continues = False
         reader = engine.reader(
             ReadRequest(
                 *split.topic_partition,
-                split.start,
+                self._next,
                 end_offset=split.end,
                 isolation_level=self._options.client.isolation_level,
                 window=split_window(self._options.remote),
                 borrow=True,  # a block is turned into a batch or into messages, which copy, before the next one is taken
             )
         )
-        try:
-            with closing(reader.blocks(self._timeout)) as items:
-                for item in items:
-                    if isinstance(item, ReadEnd):
-                        self._next = item.next_offset
-                        self._tier_ended(split, item)
-                    else:
-                        self._metrics.add("remote-fetch-records-total", len(item))
-                        self._metrics.add("remote-fetch-record-bytes-total", item.nbytes)
-                        yield item
-                        self._next = item.next_offset
-        finally:
-            self._engine_counters = added([self._engine_counters, counted(before, engine.metrics.snapshot())])
+        with closing(reader.blocks(self._timeout)) as items:
+            for item in items:
+                if isinstance(item, ReadEnd):
+                    self._next = item.next_offset
+                    continues = self._tier_ended(engine, split, item)
+                else:
+                    self._metrics.add("remote-fetch-records-total", len(item))
+                    self._metrics.add("remote-fetch-record-bytes-total", item.nbytes)
+                    yield item
+                    self._next = item.next_offset
+        return continues
 
-    def _tier_ended(self, split: Split, end: ReadEnd) -> None:
+    def _tier_ended(self, engine: FetchEngine, split: Split, end: ReadEnd) -> bool:
+        """Returns whether the tier continues, after deleted offsets. Otherwise the broker does."""
         if end.reason == _NO_ANSWER:
             self._health.failed(self._options, str(end.error or end.reason))
         else:
             self._health.worked(self._options)
+        if end.out_of_range:
+            return self._skips_deleted(engine, split)
         if end.reason not in _EXPECTED or _is_missing(split, end):
             self._fell_back(end.fallback(*split.topic_partition))
         elif self._next < split.end:
             self._metrics.add("remote-fetch-handovers-total")
+        return False
+
+    def _skips_deleted(self, engine: FetchEngine, split: Split) -> bool:
+        """Continues at the log's start, as failOnDataLoss says. The broker judges an offset beyond the log's end.
+
+        Brokers do not name the log's start where they refuse an offset, so it is asked for.
+        """
+        try:
+            log_start = engine.source.offsets(*split.topic_partition, Deadline(self._clock, self._timeout)).log_start
+        except LocationError as error:
+            self._taken_over(split, error)
+            return False
+        if log_start <= self._next:
+            return False
+        self._next = self._loss.resumed(split.topic_partition, self._next, split.end, log_start)
+        return self._next < split.end
 
     def _taken_over(self, split: Split, error: DirectFetchError, *, warned: bool = False) -> None:
         self._fell_back(Fallback(error.cause, error, *split.topic_partition, self._next), warned=warned)
@@ -210,7 +239,7 @@ class SplitReader:
             split.topic_partition,
             self._next,
             split.end,
-            loss=DataLoss(self._options.fail_on_data_loss),
+            loss=self._loss,
             timeout=self._timeout,
             clock=self._clock,
         )

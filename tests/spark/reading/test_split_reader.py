@@ -9,6 +9,7 @@ import attrs
 import pytest
 from confluent_kafka import Message
 
+from kafka_remote_client.clock import Deadline
 from kafka_remote_client.config import RemoteFetchConfig
 from kafka_remote_client.errors import LocationError, NoSegmentsError, RemoteStorageTimeoutError, RemoteStorageUnavailableError
 from kafka_remote_client.fallback import FallbackLog, TierUnavailableError
@@ -16,10 +17,11 @@ from kafka_remote_client.fetch.assemble import DirectFetchOffError
 from kafka_remote_client.fetch.read_end import ReadEnd
 from kafka_remote_client.fetch.read_request import ReadRequest
 from kafka_remote_client.metrics import FetchMetrics
-from kafka_remote_client.model import IsolationLevel, TopicPartition
+from kafka_remote_client.model import IsolationLevel, PartitionOffsets, TopicPartition
 from kafka_remote_client.records import RecordBlock, read_batches
 from kafka_remote_client.scanning.split_window import split_window
 from kafka_remote_client.scanning.splits import Split
+from kafka_remote_client.spark.offsets.data_loss import DataLossError
 from kafka_remote_client.spark.options.source_options import parse_options
 from kafka_remote_client.spark.reading import split_reader
 from kafka_remote_client.spark.reading.broker_limit import BrokerBytesError
@@ -317,6 +319,65 @@ def test_a_task_fails_where_it_would_fall_back(
         worker.read()
     assert from_broker == []
     assert worker.read() == [5, 6, 7, 8, 9]  # another attempt asks again
+
+
+class Shortened(FakeEngine):
+    """An engine of a log that starts at ``log_start``. Its first reader finds no offset, the next one finds ``items``."""
+
+    def __init__(self, log_start: int | LocationError, *items: RecordBlock | ReadEnd) -> None:
+        super().__init__([ReadEnd("out-of-range", 5, out_of_range=True)])
+        self._later = items
+        self._log_start = log_start
+        self.source = self
+
+    def reader(self, request: ReadRequest) -> FakeEngine:
+        if self.requests:
+            self._items = self._later
+        return super().reader(request)
+
+    def offsets(self, topic: str, partition: int, deadline: Deadline) -> PartitionOffsets:
+        assert (topic, partition, deadline.remaining()) == (*TP, 120.0)
+        if isinstance(self._log_start, LocationError):
+            raise self._log_start
+        return PartitionOffsets(log_start=self._log_start)
+
+
+@pytest.mark.parametrize("on_fallback", ["broker", "fail"])
+def test_after_deleted_offsets_the_tier_continues_at_the_logs_start(
+    from_broker: list[tuple[int, int]], caplog: pytest.LogCaptureFixture, on_fallback: str
+) -> None:
+    engine = Shortened(7, block(7, 9), ReadEnd("end", 10))
+    assert offsets(engine, **{"remote.onFallback": on_fallback, "failOnDataLoss": "false"}) == [7, 9]
+    assert [request.start_offset for request in engine.requests] == [5, 7]
+    assert from_broker == []
+    (told,) = caplog.messages
+    assert told.startswith("t-3: the offsets 5 to 6 were deleted; the log starts at 7")
+
+
+@pytest.mark.parametrize("on_fallback", ["broker", "fail"])
+def test_deleted_offsets_fail_a_query_that_may_not_lose_data(from_broker: list[tuple[int, int]], on_fallback: str) -> None:
+    with pytest.raises(DataLossError, match="t-3: the offsets 5 to 9 were deleted; the log starts at 12"):
+        offsets(Shortened(12), **{"remote.onFallback": on_fallback})
+    assert from_broker == []
+
+
+def test_a_split_whose_offsets_were_all_deleted_has_no_record(from_broker: list[tuple[int, int]]) -> None:
+    assert offsets(Shortened(12), failOnDataLoss="false") == []
+    assert from_broker == []
+
+
+@pytest.mark.parametrize("log_start", [-1, 0, 5])
+def test_the_broker_tells_what_else_is_out_of_range(from_broker: list[tuple[int, int]], log_start: int) -> None:
+    assert offsets(Shortened(log_start), **{"remote.onFallback": "fail"}) == [5, 6, 7, 8, 9]
+    assert from_broker == [(5, 10)]
+
+
+def test_a_query_that_may_not_fall_back_fails_if_the_logs_start_is_unknown(from_broker: list[tuple[int, int]]) -> None:
+    unknown = LocationError("shim:9192 timed out")
+    with pytest.raises(TierUnavailableError, match=r"t-3 at offset 5 .*shim:9192 timed out"):
+        offsets(Shortened(unknown), **{"remote.onFallback": "fail"})
+    assert from_broker == []
+    assert offsets(Shortened(unknown)) == [5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("reason", ["local", "not-granted", "nothing-tiered"])

@@ -222,6 +222,25 @@ def test_rows_are_the_same_without_the_store(tmp_path: Path, fault: str) -> None
 
 
 @pytest.mark.embedded
+def test_records_that_are_deleted_after_the_plan_are_lost_and_no_fallback(tmp_path: Path) -> None:
+    with small_cluster(tmp_path) as own:
+        fill_topic(own, "filled", 400, partitions=(0, 1))
+        planned = []
+        for loss in ("true", "false"):
+            given = options(own, assign='{"filled":[0]}', failOnDataLoss=loss, **{"remote.onFallback": "fail"})
+            reader = KafkaRemoteDataSource(given).reader(None)
+            planned.append((reader, reader.partitions()))
+        own.kafka.delete_records("filled", 0, 50)
+        (strict, its_parts), (lenient, parts) = planned
+        with pytest.raises(DataLossError, match="filled-0: the offsets 0 to 49 were deleted; the log starts at 50"):
+            pa.Table.from_batches([records for one in its_parts for records in strict.read(one)])
+        before = own.metrics()["origin_requests"]
+        found = pa.Table.from_batches([records for one in parts for records in lenient.read(one)])
+        assert found.column("offset").to_pylist() == list(range(50, 400))
+        assert own.metrics()["origin_requests"] > before
+
+
+@pytest.mark.embedded
 def test_ignored_options_are_said_once(cluster: EmbeddedCluster, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         KafkaRemoteDataSource(options(cluster, maxOffsetsPerTrigger="5")).reader(None).partitions()
