@@ -390,6 +390,9 @@ class ClientConnection(asyncio.Protocol):
         if self.upstream is None:
             self.drop("upstream")
             return
+        if self.upstream not in context.listeners.upstream(self.node_id):
+            self.close()  # the node's address became known, or changed, meanwhile
+            return
         if tls is not None and tls.verify_mode is ssl.CERT_NONE:
             context.counters.add("broker_connections_unverified")
         self._release(Hold.CONNECTING)

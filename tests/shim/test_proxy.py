@@ -22,10 +22,12 @@ from kafka_remote_client.protocol import api_versions
 from kafka_remote_client.protocol.api_keys import ApiKey
 from kafka_remote_client.protocol.headers import encode_response_header
 from kafka_remote_client.protocol.metadata import MetadataBroker, MetadataResponse, decode_response, encode_response
+from kafka_remote_client.shim import client_connection
 from kafka_remote_client.shim.broker_strategy import PassThrough
 from kafka_remote_client.shim.client_connection import ClientConnection
-from kafka_remote_client.shim.config import ShimConfig
+from kafka_remote_client.shim.config import Address, ShimConfig
 from kafka_remote_client.shim.counters import Counters
+from kafka_remote_client.shim.dialing import dial
 from kafka_remote_client.shim.proxy import Proxy
 from kafka_remote_client.shim.server import Shim
 from tests.shim.test_client_connection import echo, heartbeat
@@ -92,6 +94,30 @@ def test_a_client_of_another_broker_under_a_nodes_name_must_reconnect() -> None:
             assert second.closed()
             first.send(heartbeat(2, b"still here"))
             assert first.read().endswith(b"still here")
+
+
+def test_a_client_must_reconnect_if_its_node_moves_while_it_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected, moved = threading.Event(), threading.Event()
+
+    async def slow(protocol: asyncio.Protocol, node_id: int, *others: Any) -> Address | None:
+        reached = await dial(protocol, node_id, *others)
+        if node_id == 2:
+            connected.set()
+            await asyncio.to_thread(moved.wait, 20)
+        return reached
+
+    monkeypatch.setattr(client_connection, "dial", slow)
+    with two_brokers() as (cluster, one, two, _, client):
+        cluster.brokers = [(1, one.port), (2, one.port)]
+        told = told_brokers(client)
+        with RawClient(told[2]) as direct:
+            direct.send(heartbeat(1, b"to the wrong one"))
+            assert connected.wait(20)
+            cluster.brokers = [(1, one.port), (2, two.port)]
+            assert told_brokers(client) == told
+            moved.set()
+            assert direct.closed()
+        assert not any(request.body.endswith(b"to the wrong one") for request in one.requests)
 
 
 def test_connections_are_limited_per_address_and_in_all() -> None:
