@@ -13,6 +13,9 @@ from kafka_remote_client.shim.peer_log import PeerLog
 
 __all__ = ["dial"]
 
+_NEXT_ADDRESS_SECONDS = 0.25
+"""How long an address of a name may not answer before the next one is tried as well (RFC 8305, Connection Attempt Delay)."""
+
 
 async def dial(
     protocol: asyncio.Protocol,
@@ -27,7 +30,7 @@ async def dial(
     for (host, port), seconds in with_patience(listeners.upstream(node_id), config):
         try:
             async with asyncio.timeout(seconds):
-                await loop.create_connection(lambda: protocol, host, port, ssl=tls)
+                await loop.create_connection(lambda: protocol, host, port, ssl=tls, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS)
         except (OSError, UnicodeError, OverflowError) as error:  # also TimeoutError; a name or port that cannot exist
             # A TLS error does not go away by itself, and no client causes it.
             level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
