@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import attrs
 
@@ -29,20 +29,28 @@ __all__ = ["Decisions"]
 _T = TypeVar("_T")
 
 
+class _Bounds(NamedTuple):
+    """What a decision keeps of the broker's answer, whose records may be a large frame."""
+
+    log_start: int
+    high_watermark: int
+    last_stable: int
+
+
 @attrs.define(eq=False)
 class _Decision(Generic[_T]):
     question: object
-    bounds: PartitionData
+    bounds: _Bounds
     task: asyncio.Task[_T]
     expiry: asyncio.TimerHandle | None = None
 
-    def serves(self, question: object, bounds: PartitionData) -> bool:
+    def serves(self, question: object, bounds: _Bounds) -> bool:
         """Whether its result answers ``question`` in a log with these bounds."""
         return (
             self.question == question
-            and self.bounds.log_start_offset == bounds.log_start_offset
+            and self.bounds.log_start == bounds.log_start
             and self.bounds.high_watermark <= bounds.high_watermark
-            and self.bounds.last_stable_offset <= bounds.last_stable_offset
+            and self.bounds.last_stable <= bounds.last_stable
         )
 
 
@@ -64,8 +72,11 @@ class Decisions(Generic[_T]):
         ``key``: the client's connection and the partition. Cancelling this leaves the decision running.
         """
         decision = self._begun.get(key)
-        if decision is None or not decision.serves(question, bounds):
-            decision = self._begin(key, _Decision(question, bounds, asyncio.create_task(decide())))
+        log = _Bounds(bounds.log_start_offset, bounds.high_watermark, bounds.last_stable_offset)
+        if decision is None or not decision.serves(question, log):
+            if decision is not None:
+                self._drop(key, decision)
+            decision = self._begin(key, _Decision(question, log, asyncio.create_task(decide())))
         try:
             result = await asyncio.shield(decision.task)
         except Exception:  # not after a cancellation, which delivers no result, even if it exists
@@ -76,7 +87,8 @@ class Decisions(Generic[_T]):
 
     def _begin(self, key: Hashable, decision: _Decision[_T]) -> _Decision[_T]:
         def ended(_: asyncio.Task[_T]) -> None:
-            decision.expiry = asyncio.get_running_loop().call_later(self._kept, self._drop, key, decision)
+            if self._begun.get(key) is decision:
+                decision.expiry = asyncio.get_running_loop().call_later(self._kept, self._drop, key, decision)
 
         self._begun[key] = decision
         decision.task.add_done_callback(ended)

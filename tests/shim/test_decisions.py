@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -146,6 +147,50 @@ def test_a_replaced_decision_does_not_drop_its_successor() -> None:
         assert len(made.decisions) == 0
 
     run(body)
+
+
+class Result:
+    pass
+
+
+@pytest.mark.parametrize("first", ["replaced", "ended"])
+def test_a_replaced_decision_holds_neither_result_nor_records(first: str) -> None:
+    decisions: Decisions[Result] = Decisions(KEPT)
+    released = asyncio.Event()
+    results: list[weakref.ref[Result]] = []
+
+    async def decide() -> Result:
+        await released.wait()
+        result = Result()
+        results.append(weakref.ref(result))
+        return result
+
+    async def pending(offset: int, bounds: PartitionData) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(decisions.of("client", offset, bounds, decide), 0.001)
+
+    async def settled() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    async def body() -> None:
+        bounds = data(records=b"a batch")
+        answered = weakref.ref(bounds)
+        await pending(0, bounds)
+        del bounds
+        assert answered() is None
+        if first == "ended":
+            released.set()
+            await settled()
+            released.clear()
+        await pending(1, data())
+        released.set()
+        await settled()
+        replaced, current = results
+        assert replaced() is None
+        assert await decisions.of("client", 1, data(), decide) is current()
+
+    asyncio.run(body())
 
 
 def test_an_error_is_raised_once_and_then_decided_again() -> None:
