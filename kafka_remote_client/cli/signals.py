@@ -30,8 +30,8 @@ class ArrivedSignals:
 def stop_signals() -> Iterator[ArrivedSignals]:
     """Handles SIGINT, SIGTERM and SIGHUP from now on, and gives those that arrive. Enter it in the main thread.
 
-    The same signal to stop ends the process if it comes again. The other one does not: a terminal and a parent process may send one
-    each for the same purpose.
+    The same signal to stop ends the process if it comes again. The other one does not: a terminal and a parent process may send
+    one each for the same purpose.
 
     A Python handler runs in the main thread once that goes on. So it cannot end a wait there if the system gives the signal to
     another thread, or just before the main thread begins to wait. The wake-up file descriptor gets the number at once.

@@ -1,7 +1,8 @@
 """A file system that counts its operations, so that a test can fail, or end its process, at any of them.
 
 ``CountedFiles`` wraps a local folder. With ``kind`` "local", files are renamed, and written bytes are visible at once. With
-"objects", a file becomes visible as a whole when it is closed, as in an object store, and is copied to its visible name.
+"objects", a file becomes visible as a whole when it is closed, as in an object store, and is copied to its visible name. With
+"hdfs" it is as with "local", but no file is renamed to the name of another one (FileSystem.rename of Hadoop returns false).
 """
 
 from __future__ import annotations
@@ -109,8 +110,10 @@ class CountedFiles(FileSystemHandler):
         self._inner.delete_file(path)
 
     def move(self, source: str, target: str) -> None:
-        assert self.kind == "local", "an object store cannot rename"
+        assert self.kind in {"local", "hdfs"}, "an object store cannot rename"
         self.before("move", target)
+        if self.kind == "hdfs" and Path(target).exists():
+            raise OSError(f"rename '{source}' to '{target}' failed")
         self._inner.move(source, target)
 
     def copy_file(self, source: str, target: str) -> None:

@@ -56,7 +56,12 @@ class ExportTarget:
     @property
     def renames(self) -> bool:
         """Whether a file gets another name in one step, whatever its size."""
-        return self.filesystem.type_name.removeprefix("py::") in _RENAMING
+        return self._type in _RENAMING
+
+    @property
+    def _type(self) -> str:
+        name: str = self.filesystem.type_name
+        return name.removeprefix("py::")
 
     @contextmanager
     def create(self, path: str) -> Iterator[pa.NativeFile]:
@@ -81,7 +86,8 @@ class ExportTarget:
     def write_json(self, path: str, value: object, *, staging: str | None = None) -> None:
         """A whole file, or the one that was there before. ``staging``: the folder where it is written, by default its own.
 
-        A run that is killed may leave the file there under another name.
+        A run that is killed may leave the file there under another name. HDFS renames no file to the name of another one. There
+        the earlier one is deleted first, and for a moment there is none.
         """
         if not self.renames:
             self._write_whole(path, value)
@@ -91,6 +97,8 @@ class ExportTarget:
         self._write_whole(whole, value)
         with self.failing("write", path):
             self._make_room(path)
+            if self._type == "hdfs":
+                self.delete_file(path)
             self.filesystem.move(self._at(whole), self._at(path))
 
     def create_json(self, path: str, value: object) -> bool:

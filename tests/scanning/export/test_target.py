@@ -16,7 +16,7 @@ from kafka_remote_client.errors import ConfigurationError, ExportError
 from kafka_remote_client.scanning.export.target import ExportTarget, target_of
 from tests.support.counted_files import CountedFiles, counted_files
 
-KINDS = ("local", "objects")
+KINDS = ("local", "hdfs", "objects")
 
 
 def nothing(operation: str, path: str) -> None:
