@@ -19,6 +19,8 @@ from tests.support.reading import settings_of, shim_before
 
 PARTITIONS = 4
 SESSION_MS = 10_000
+HEARTBEAT_MS = 2_000
+"""Hundreds of rebalances wait for it. Few members run at the same time, so few answers are late."""
 """A member that leaves while it joins stays in the group for this long, because it does not know its member id yet."""
 
 
@@ -45,7 +47,7 @@ def group_world(running_broker: KafkaBroker) -> Iterator[GroupWorld]:
     with shim_before(running_broker) as shim:
 
         def members(protocol: str, group: str) -> dict[str, Any]:
-            config = in_group(running_broker, protocol, group, session_ms=SESSION_MS)
+            config = in_group(running_broker, protocol, group, session_ms=SESSION_MS, heartbeat_ms=HEARTBEAT_MS)
             return {**config, **({"session.timeout.ms": SESSION_MS} if "session.timeout.ms" in config else {})}
 
         yield GroupWorld(topic, oracle, partial(settings_of, brokers=running_broker, shim=shim), members)

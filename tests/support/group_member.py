@@ -71,6 +71,7 @@ class ProcessMember:
 
     def __init__(self, name: str, kind: str, config: Mapping[str, Any], topic: str, journal: Path) -> None:
         self.name = name
+        self.kind = kind
         self.journal = journal
         self.rounds = 0
         arguments = [name, kind, json.dumps(config), topic, str(journal)]

@@ -17,9 +17,9 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 _SESSION_MS = 45_000
 _CLASSIC_HEARTBEAT_MS = 300
-_HEARTBEAT_MS = 2_000
-"""In the new protocol librdkafka drops an answer that takes longer than this, and the broker tells a member only once which
-partitions to revoke. A member that misses this keeps them until the rebalance time-out."""
+_HEARTBEAT_MS = 5_000
+"""Kafka's default. In the new protocol librdkafka drops an answer that takes longer than this, and the broker tells a member
+only once which partitions to revoke. A member that misses this keeps them until the rebalance time-out."""
 _CONNECTED = {"socket.max.fails": 0}
 """Such a late answer must not end the connection to the coordinator. It would also end a request for committed offsets. If the
 assignment changed meanwhile, librdkafka (2.16) does not make that request again. The member has no records until a rebalance
@@ -28,15 +28,17 @@ _REBALANCE_MS = 90_000
 _PATIENCE_SECONDS = 60.0
 
 
-def in_group(broker: KafkaBroker, protocol: str, group: str, *, session_ms: int = _SESSION_MS) -> dict[str, Any]:
+def in_group(
+    broker: KafkaBroker, protocol: str, group: str, *, session_ms: int = _SESSION_MS, heartbeat_ms: int = _HEARTBEAT_MS
+) -> dict[str, Any]:
     """The settings of a member of ``group``.
 
-    ``session_ms``: the session time-out in the new protocol, which the broker sets for the whole group.
+    ``session_ms``, ``heartbeat_ms``: of the new protocol, where the broker sets them for the whole group.
     """
     members = {"group.id": group, "enable.auto.commit": True, **PROTOCOLS[protocol]}
     if protocol != "consumer":
         return {**members, "session.timeout.ms": _SESSION_MS, "heartbeat.interval.ms": _CLASSIC_HEARTBEAT_MS}
-    wanted = {"consumer.session.timeout.ms": session_ms, "consumer.heartbeat.interval.ms": _HEARTBEAT_MS}
+    wanted = {"consumer.session.timeout.ms": session_ms, "consumer.heartbeat.interval.ms": heartbeat_ms}
     entries = [ConfigEntry(name, str(ms), incremental_operation=AlterConfigOpType.SET) for name, ms in wanted.items()]
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
     for future in broker.admin.incremental_alter_configs([resource]).values():
