@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 
 from kafka_remote_client.shim.bootstrap_servers import with_patience
@@ -12,9 +13,6 @@ from kafka_remote_client.shim.listeners import Listeners
 from kafka_remote_client.shim.peer_log import PeerLog
 
 __all__ = ["dial"]
-
-_NEXT_ADDRESS_SECONDS = 0.25
-"""How long an address of a name may not answer before the next one is tried as well (RFC 8305, Connection Attempt Delay)."""
 
 
 async def dial(
@@ -26,11 +24,10 @@ async def dial(
     peer_log: PeerLog,
 ) -> Address | None:
     """Connects ``protocol`` and returns the address. ``None`` if no address of the listener answers; the log says why."""
-    loop = asyncio.get_running_loop()
     for (host, port), seconds in with_patience(listeners.upstream(node_id), config):
         try:
             async with asyncio.timeout(seconds):
-                await loop.create_connection(lambda: protocol, host, port, ssl=tls, happy_eyeballs_delay=_NEXT_ADDRESS_SECONDS)
+                await _connect(protocol, host, port, tls, seconds)
         except (OSError, UnicodeError, OverflowError) as error:  # also TimeoutError; a name or port that cannot exist
             # A TLS error does not go away by itself, and no client causes it.
             level = logging.WARNING if isinstance(error, ssl.SSLError) else logging.INFO
@@ -40,3 +37,22 @@ async def dial(
         else:
             return host, port
     return None
+
+
+async def _connect(protocol: asyncio.Protocol, host: str, port: int, tls: ssl.SSLContext | None, seconds: float) -> None:
+    """Tries the addresses of a name one after the other. All but the last share half of ``seconds``. Raises OSError.
+
+    Not by asyncio's Happy Eyeballs, which leave a connected socket open if they are cancelled at that moment.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    name = host if tls is not None else None
+    for number, (*_, address) in enumerate(found, 1):
+        try:
+            async with asyncio.timeout(seconds / (2 * len(found)) if number < len(found) else None):
+                await loop.create_connection(lambda: protocol, *address[:2], ssl=tls, server_hostname=name)
+        except OSError:
+            if number == len(found):
+                raise
+        else:
+            return
