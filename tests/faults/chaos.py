@@ -22,7 +22,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -273,7 +273,7 @@ class Chaos:
     def run(self, seconds: float, first: Sequence[str] = ()) -> None:
         """Runs load and faults for ``seconds``; each fault ends before the next one begins.
 
-        ``first``: kinds that come before others, however long they take.
+        ``first``: kinds that come before others, again until they are observed, however long that takes.
         """
         group = f"chaos-{uuid4().hex[:8]}"
         servers = {node.port for node in self._cluster.nodes.values()} | {self._store.target[1]}
@@ -312,7 +312,8 @@ class Chaos:
         due = [next(fault for fault in self._faults() if fault[0] == kind) for kind in reversed(first)]
         while (due or not deadline.expired()) and not self._stopping.is_set():
             turns = turns or self._dice.sample(self._faults(), len(self._faults()))
-            kind, begin, end, looks = (due or turns).pop()
+            fault = (due or turns).pop()
+            kind, begin, end, looks = fault
             seen = looks()
             begin()
             self.struck[kind] += 1
@@ -323,22 +324,26 @@ class Chaos:
                 if came:
                     self.fired[kind] += 1
                     self.history.add(Fired, fault=kind)
+                elif kind in first:
+                    due.append(fault)
                 self._stopping.wait(self._dice.uniform(1.0, _LONGEST_SECONDS))
             finally:
                 end()
             self._stopping.wait(_REST_SECONDS)
 
     def _calm_down(self) -> None:
-        """Lets each member with partitions read to their ends. A member that does not reach them violates I9."""
+        """Waits until the group has all partitions and each member has read its own to their ends."""
         before = Counter(self._rounds)
 
         def read() -> bool:
-            return self._stopping.is_set() or all(
-                self._rounds[name] > before[name] for name, count in self._assigned.items() if count
-            )
+            assigned = {name: count for name, count in self._assigned.items() if count}
+            ended = sum(assigned.values()) == len(TOPICS) and all(self._rounds[name] > before[name] for name in assigned)
+            return ended or self._stopping.is_set()
 
-        with suppress(TimeoutError):
-            wait_until(read, "the members to read to their ends", seconds=2 * _STUCK_SECONDS)
+        def state() -> str:
+            return f"they have {dict(self._assigned)} partitions and read {dict(self._rounds - before)} times to the end"
+
+        wait_until(read, "the members to read to their ends", seconds=_PATIENCE_SECONDS, state=state)
 
     # -- result ----------------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -138,7 +139,7 @@ def test_no_log_line_of_either_side_has_a_data_key_or_a_url(
     expected: list[Row],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with caplog.at_level("DEBUG", "kafka_remote_client"):
+    with caplog.at_level(logging.DEBUG):
         read = read_through_shim(kafka_broker, wide_topic, aiven_tier("zstd-aes"), allow_plaintext_data_keys=True)
     assert read.rows == expected
     assert read.metrics["remote-fetch-fallbacks-total"] == {}

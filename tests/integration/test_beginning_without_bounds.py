@@ -35,8 +35,8 @@ def topic(kafka_broker: KafkaBroker) -> str:
 
 
 @pytest.fixture
-def slow_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    after_resumes(monkeypatch, lambda number: Event().wait(_DELAYS_MS[number] / 1000))
+def slow_resumes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    return after_resumes(monkeypatch, lambda number: Event().wait(_DELAYS_MS[number] / 1000))
 
 
 def _offsets_around_a_seek(broker: KafkaBroker, topic: str) -> tuple[list[int], list[int]]:
@@ -60,9 +60,9 @@ def _offsets_around_a_seek(broker: KafkaBroker, topic: str) -> tuple[list[int], 
         return before, after + read(5)
 
 
-@pytest.mark.usefixtures("slow_resumes")
-def test_a_seek_soon_after_the_beginning_is_not_undone(kafka_broker: KafkaBroker, topic: str) -> None:
+def test_a_seek_soon_after_the_beginning_is_not_undone(kafka_broker: KafkaBroker, topic: str, slow_resumes: list[int]) -> None:
     """librdkafka went back to the beginning after it if the resumed partition had been fetched at 0, which is out of range."""
     expected = list(range(_LOG_START, _LOG_START + 31)), list(range(_LOG_START + 2, _LOG_START + 12))
     reads = [_offsets_around_a_seek(kafka_broker, topic) for _ in _DELAYS_MS]
     assert reads == [expected] * len(_DELAYS_MS)
+    assert set(slow_resumes) == set(range(len(_DELAYS_MS)))

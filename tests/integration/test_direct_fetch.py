@@ -67,8 +67,12 @@ def test_any_start_offset_gives_the_brokers_suffix(
     start, end = transactional_topic.deleted_before, transactional_topic.offsets.latest_tiered
     with Consumer(direct(shim, isolation)) as consumer:
         for offset in range(start, end, max(1, (end - start) // 12)):
+            before = total(consumer.metrics(), "remote-fetch-records-total")
             consumer.assign([TopicPartition(topic, 0, offset)])
             assert read_to_end(consumer, by_consume) == [r for r in expected if r[0] >= offset]
+            tiered = sum(1 for r in expected if offset <= r[0] <= end)
+            assert total(consumer.metrics(), "remote-fetch-records-total") - before >= tiered
+        assert consumer.metrics()["remote-fetch-fallbacks-total"] == {}
 
 
 @pytest.mark.fault("S10")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import wait
 from pathlib import Path
 
 import attrs
@@ -71,7 +72,7 @@ def test_look_ups_run_in_parallel_as_configured(tmp_path: Path) -> None:
         running = [tier._workers.submit(look_up) for _ in range(3)]
         together.wait(20)
         waiting = tier._workers.submit(lambda: True)
-        assert not waiting.running()
+        assert not wait([waiting], 0.2).done
         release.set()
         assert all(one.result(20) for one in (*running, waiting))
     finally:

@@ -15,7 +15,9 @@ SEEDS = range(15)
 @pytest.mark.parametrize("number", SEEDS)
 def test_results_and_records_equal_the_plain_consumers(world: World, number: int) -> None:
     machine = type("Machine", (ConsumerMachine,), {"world": world})
+    before = ConsumerMachine.from_store
     run(machine, examples=EXAMPLES, number=number)
+    assert ConsumerMachine.from_store > before
 
 
 def test_the_suite_runs_the_documented_number_of_programs() -> None:

@@ -32,4 +32,6 @@ def broker_world(kafka_broker: KafkaBroker) -> Iterator[BrokerWorld]:
 @pytest.mark.parametrize("number", SEEDS)
 def test_positions_commits_and_lag_equal_the_plain_consumers(broker_world: BrokerWorld, number: int) -> None:
     machine = type("Machine", (ConsumerMachine,), {"world": broker_world})
+    before = ConsumerMachine.from_store
     run(machine, examples=EXAMPLES, number=number)
+    assert ConsumerMachine.from_store > before

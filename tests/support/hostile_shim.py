@@ -29,7 +29,7 @@ def _unchanged(grant: SegmentGrant, data: fetch.PartitionData) -> tuple[SegmentG
 
 
 class HostileShim(FakeBroker):
-    """A shim for partition 0 of topic "t" of the cluster of ``truth``. ``changed_answers`` counts the answers.
+    """A shim for partition 0 of topic "t" of the cluster of ``truth``. ``changed_answers`` counts the false answers.
 
     Tests set ``change_grant``, which changes a grant and the answer around it, and ``change_body``, which changes its bytes.
     """
@@ -61,7 +61,7 @@ class HostileShim(FakeBroker):
         topic = request.topics[0]
         location = self.located(topic.partitions[0].fetch_offset)
         metadata = location.metadata
-        grant: SegmentGrant | None = SegmentGrant(
+        grant = SegmentGrant(
             metadata.remote_log_segment_id.id,
             location.format,
             location.ranges,
@@ -80,10 +80,12 @@ class HostileShim(FakeBroker):
             location.log_start_offset,
             aborted_transactions=location.aborted_transactions,
         )
-        assert grant is not None
-        grant, data = self.change_grant(grant, data)
-        tags = _grant_fields(grant) if grant is not None else {}
-        answer = fetch.FetchTopicResponse((attrs.evolve(data, tags=tags),), topic.topic, topic.topic_id)
-        body = self.change_body(fetch.encode_response(fetch.FetchResponse((answer,)), version))
-        self.changed_answers += 1
-        return body
+
+        def encoded(grant: SegmentGrant | None, data: fetch.PartitionData) -> bytes:
+            tags = _grant_fields(grant) if grant is not None else {}
+            answer = fetch.FetchTopicResponse((attrs.evolve(data, tags=tags),), topic.topic, topic.topic_id)
+            return fetch.encode_response(fetch.FetchResponse((answer,)), version)
+
+        answered = self.change_body(encoded(*self.change_grant(grant, data)))
+        self.changed_answers += answered != encoded(grant, data)
+        return answered

@@ -15,9 +15,12 @@ from kafka_remote_client.consumer.inner_consumer import InnerConsumer
 __all__ = ["after_resumes"]
 
 
-def after_resumes(monkeypatch: pytest.MonkeyPatch, then: Callable[[int], object]) -> None:
-    """Calls ``then`` with the number of the consumer, from 0 on, after each resume of its inner consumer."""
-    behind, numbers = InnerConsumer.behind, count()
+def after_resumes(monkeypatch: pytest.MonkeyPatch, then: Callable[[int], object]) -> list[int]:
+    """Calls ``then`` with the number of the consumer, from 0 on, after each resume of its inner consumer.
+
+    Returns the list of these numbers, which grows. A test asserts that its delays happened.
+    """
+    behind, numbers, resumed = InnerConsumer.behind, count(), list[int]()
 
     def slow(consumer: Any, overrides: type) -> InnerConsumer:
         inner, number = behind(consumer, overrides), next(numbers)
@@ -25,7 +28,9 @@ def after_resumes(monkeypatch: pytest.MonkeyPatch, then: Callable[[int], object]
         def resume(partitions: list[TopicPartition]) -> None:
             inner.resume(partitions)
             then(number)
+            resumed.append(number)
 
         return attrs.evolve(inner, resume=resume)
 
     monkeypatch.setattr(InnerConsumer, "behind", slow)
+    return resumed
