@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_remote_client import arguments
 from tests.faults.bug_scenarios import SCENARIOS
 from tests.faults.bugs import BUGS, Bug
 from tests.faults.stage import PATIENCE_SECONDS, Stage
 from tests.support.history import History, Outage
 from tests.support.invariants.checker import INVARIANTS, violations
-from tests.support.planting import NoSuchPlaceError, planted
+from tests.support.planting import MisfitError, NoSuchPlaceError, planted
 from tests.support.run_summary import RecordProperty
 
 pytestmark = pytest.mark.embedded
@@ -66,6 +67,15 @@ def test_an_outage_excuses_only_its_own_duration(stage: Stage) -> None:
     assert [event.over for event in outages] == [False, True]
     unexcused = History.merged(History(event for event in evidence.history if event not in outages))
     assert {breach.invariant for breach in violations(unexcused, evidence.oracle)} == {"I9"}
+
+
+def test_a_bug_that_does_not_take_its_arguments_is_refused() -> None:
+    there = "kafka_remote_client.arguments:duration"
+    misfit = pytest.raises(MisfitError, match="too many positional arguments")
+    with misfit, planted(there, lambda _: lambda: None), pytest.raises(TypeError):
+        arguments.duration(1.0, "seconds")
+    with planted(there, lambda _: lambda seconds, name: -seconds):
+        assert arguments.duration(1.0, "seconds") == -1.0
 
 
 @pytest.mark.parametrize(

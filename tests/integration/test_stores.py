@@ -11,14 +11,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from kafka_remote_fetchers.presigned import PresignedFetcher
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.shim.config import ShimConfig
@@ -32,6 +35,7 @@ from tests.support.scenario import TransactionalTopic
 
 pytestmark = pytest.mark.stores
 
+_LATE_SECONDS = 3.0
 ISOLATION = ("read_committed", "read_uncommitted")
 """Nothing falls back to the broker because the machine is busy."""
 
@@ -56,8 +60,11 @@ class Stored:
             if path.is_file() and f"{self.topic}-0-" in path.as_posix():
                 yield f"tier/{path.relative_to(root).as_posix()}", path.read_bytes()
 
-    def read(self, isolation: str, fetcher: str, **more: object) -> None:
-        """All records below the local log come from the store, and all records equal the plain consumer's."""
+    def read(self, isolation: str, fetcher: str, **more: object) -> Mapping[str, Any]:
+        """All records below the local log come from the store, and all records equal the plain consumer's.
+
+        Returns the consumer's metrics.
+        """
         expected = plain(self.broker, self.topic, isolation)
         local = self.broker.offsets(self.topic).earliest_local
         below = sum(1 for offset, *_ in expected if offset < local)
@@ -74,6 +81,7 @@ class Stored:
         assert rows == expected
         assert metrics["remote-fetch-fallbacks-total"] == {}
         assert total(metrics, "remote-fetch-records-total") >= below
+        return metrics
 
     def _consumer(self, shim: Shim, isolation: str, fetcher: str) -> dict[str, Any]:
         reach = {
@@ -130,8 +138,19 @@ def test_gcs_gives_the_plain_consumers_records(
     stored("gs", gcs_server, **{"gcs.service.account.file": str(account)}).read(isolation, fetcher)
 
 
-def test_expired_urls_of_the_store_are_requested_again(stored: Callable[..., Stored], s3_environment: S3Server) -> None:
-    """URLs live for a second: some expire before a range is read, and every record still comes from the store."""
-    stored("s3", s3_environment).read(
+def test_expired_urls_of_the_store_are_requested_again(
+    stored: Callable[..., Stored], s3_environment: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """URLs live for a second, and the first range is requested later: the store refuses it, and delivers every record."""
+    fetch, begun = PresignedFetcher.fetch_log_segment, count()
+
+    def first_is_late(self: PresignedFetcher, *of_range: Any) -> Any:
+        if not next(begun):
+            Event().wait(_LATE_SECONDS)
+        return fetch(self, *of_range)
+
+    monkeypatch.setattr(PresignedFetcher, "fetch_log_segment", first_is_late)
+    metrics = stored("s3", s3_environment).read(
         "read_committed", "presigned", url_ttl=1.0, range_bytes=64 << 10, max_grant_bytes=64 << 10
     )
+    assert metrics["remote-fetch-errors-total"].get("expired", 0) > 0, metrics["remote-fetch-errors-total"]

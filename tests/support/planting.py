@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import attrs
 
-__all__ = ["NoSuchPlaceError", "Plant", "planted"]
+__all__ = ["MisfitError", "NoSuchPlaceError", "Plant", "planted"]
 
 Make = Callable[[Any], Callable[..., Any]]
 
@@ -29,17 +30,25 @@ class NoSuchPlaceError(LookupError):
     """The product no longer has this name: plant the bug in another place."""
 
 
+class MisfitError(Exception):
+    """The wrong function does not take the arguments of the right one. A crash by that would count as a found bug."""
+
+
 @attrs.define
 class Plant:
-    """``ran`` counts the calls of the wrong function."""
+    """``ran`` counts the calls of the wrong function. ``misfit``: the arguments that it does not take."""
 
     place: str
     ran: int = 0
+    misfit: str | None = None
 
 
 @contextmanager
 def planted(place: str, make: Make) -> Iterator[Plant]:
-    """``make`` gets the original (the getter of a property, the bound classmethod) and returns the replacement."""
+    """``make`` gets the original (the getter of a property, the bound classmethod) and returns the replacement.
+
+    Raises MisfitError at the end if a call did not fit the replacement.
+    """
     owner, name = _owner(place)
     there = vars(owner)[name]
     plant = Plant(place)
@@ -48,6 +57,8 @@ def planted(place: str, make: Make) -> Iterator[Plant]:
         yield plant
     finally:
         setattr(owner, name, there)
+    if plant.misfit is not None:
+        raise MisfitError(f"{place}: {plant.misfit}")
 
 
 def _owner(place: str) -> tuple[Any, str]:
@@ -67,9 +78,14 @@ def _owner(place: str) -> tuple[Any, str]:
 def _wrong(there: Any, make: Make, plant: Plant, owner: Any, name: str) -> Any:
     bound = there.fget if isinstance(there, property) else getattr(owner, name)
     replacement = make(bound)
+    fits = _signature(replacement)
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         plant.ran += 1
+        try:
+            fits.bind(*args, **kwargs)
+        except TypeError as error:
+            plant.misfit = str(error)
         return replacement(*args, **kwargs)
 
     if isinstance(there, property):
@@ -77,3 +93,10 @@ def _wrong(there: Any, make: Make, plant: Plant, owner: Any, name: str) -> Any:
     if isinstance(there, staticmethod | classmethod):
         return staticmethod(counted)
     return counted if isinstance(there, type) else functools.wraps(there)(counted)
+
+
+def _signature(replacement: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(replacement)
+    except ValueError:  # of a function in C, which checks its arguments itself
+        return inspect.signature(lambda *_, **__: None)
