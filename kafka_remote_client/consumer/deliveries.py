@@ -30,12 +30,12 @@ from kafka_remote_client.consumer.gathered import Gathered
 from kafka_remote_client.consumer.held_exceptions import HeldExceptions
 from kafka_remote_client.consumer.inner_behaviour import InnerBehaviour
 from kafka_remote_client.consumer.inner_consumer import InnerConsumer
-from kafka_remote_client.consumer.message_positions import key_of, offset_of
+from kafka_remote_client.consumer.message_positions import end_of, key_of, offset_of
 from kafka_remote_client.consumer.message_run import Piece
 from kafka_remote_client.consumer.partition_flow import PartitionFlow, with_metadata
 from kafka_remote_client.consumer.passed_markers import PassedMarkers
 from kafka_remote_client.consumer.read_progress import ProgressCallback, ProgressReports
-from kafka_remote_client.consumer.route_state import Route
+from kafka_remote_client.consumer.route_state import Route, RouteEvent
 from kafka_remote_client.consumer.routing import Routing
 from kafka_remote_client.consumer.subscription_state import SubscriptionState
 from kafka_remote_client.consumer.tier_log import Tier, TierLogs
@@ -168,12 +168,20 @@ class Deliveries:
             self._switched = False
             self._routing.switched(self.take_back)
         if self._routing.recheck(self.gathered.pieces):
+            self._seek_what_went_back()
             self.markers.look(self.gathered.pieces)
             callback: ProgressCallback | None = self._remote.progress_cb
             for progress in () if callback is None else self._progress.due(self._clock.monotonic(), self._flows):
                 if callback is not None and self._flows.get(progress.topic, progress.partition) is not None:
                     callback(progress)  # an earlier call may have revoked partitions
                     self._rejoin()
+
+    def _seek_what_went_back(self) -> None:
+        """Corrects the inner consumer's own positions, to which a pause or a rebalance would return."""
+        for flow in [flow for flow in self._flows if flow.went_back and flow.delivered_by_broker and not flow.paused]:
+            self.take_back(flow)
+            flow.is_behind_inner()
+            self._routing.go_broker(flow, RouteEvent.RESUMED)
 
     def _ends(self, deadline: Deadline | None) -> bool:
         """Whether a waiting call returns with its records. Raises if it has no time-out and another thread closes."""
@@ -324,10 +332,18 @@ class Deliveries:
     def _reached(self, batch: list[Piece]) -> list[TopicPartition]:
         """Moves positions past all gathered records, ``batch``. Returns the offsets to store."""
         flows, self._flows.advanced = self._flows.advanced, set()
+        self._notice_backward(batch)
         for flow in flows:
             flow.handed_out()
         flows.update(self.markers.delivered(batch))
         return [flow.stores(flow.handed) for flow in flows] if self._stores else []
+
+    def _notice_backward(self, batch: list[Piece]) -> None:
+        """Notices records below the position. It examines only the ends of the batch, where each partition comes in turn."""
+        for piece in (batch[0], batch[-1]):
+            flow = self._flows.get(*key_of(piece))
+            if flow is not None and piece.error() is None:
+                flow.went_back |= end_of(piece)[0] < flow.position
 
     def _reached_in(self, batch: list[Piece]) -> list[TopicPartition]:
         """Moves positions past the last record of each partition in ``batch``. Returns the offsets to store."""

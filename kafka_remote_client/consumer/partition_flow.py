@@ -92,6 +92,9 @@ class PartitionFlow:
         """Where the inner consumer stood when it was last asked."""
         self.inner_has_read = False
         """Whether the inner consumer is known to have had a position since it was started or sought."""
+        self.went_back = False
+        """Whether the inner consumer delivered records below the position. Its own position then stays at the higher one until
+        a seek, because ``rd_kafka_q_serve_rkmessages`` never lowers it."""
         self.floor_epoch = UNKNOWN_EPOCH
         self.route = Route.STARTING
         self.decide_by = math.inf
@@ -239,6 +242,7 @@ class PartitionFlow:
         self.recheck_at = target.recheck_at
         self.reached = self.position = OFFSET_INVALID
         self.reached_epoch = self.position_epoch = UNKNOWN_EPOCH
+        self.went_back = False
         self.tiers.leave(self.key)
         self.change_route(RouteEvent.SOUGHT)
         if target.route.awaits:
@@ -373,7 +377,15 @@ class PartitionFlow:
 
     def handed_out_to(self, last: Piece) -> None:
         """Records up to ``last`` were delivered to the application."""
-        self.position, self.position_epoch = end_of(last)
+        end, epoch = end_of(last)
+        self.went_back |= end < self.position
+        self.position, self.position_epoch = end, epoch
+
+    def is_behind_inner(self) -> None:
+        """The inner consumer's own position is too high: a seek has to bring it to the next record."""
+        if not self.moved:
+            self.gathered_to(self.position, self.position_epoch)
+            self.moved = True
 
     def stores(self, place: TopicPartition) -> TopicPartition:
         """Sets the stored offset to ``place``. Returns what the inner consumer must store: this, or "nothing is stored"."""

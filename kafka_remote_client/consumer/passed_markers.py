@@ -104,9 +104,14 @@ class PassedMarkers:
         """All gathered records, ``batch``, are delivered: the inner consumer's partitions stand at their ends."""
         flows = []
         for flow, place in self._places(self._flows.delivered_in(batch)):
-            if place.offset >= 0:
+            if place.offset < 0:
+                continue
+            if not flow.went_back:
                 flow.stands_at(place)
-                flows.append(flow)
+            for piece in batch if flow.went_back else ():
+                if key_of(piece) == flow.key and piece.error() is None:
+                    flow.handed_out_to(piece)
+            flows.append(flow)
         return flows
 
     def _places(self, asked: list[TopicPartition]) -> Iterator[tuple[PartitionFlow, TopicPartition]]:
@@ -125,7 +130,7 @@ class PassedMarkers:
         advanced = self._flows.advanced.intersection(idle.values())
         self._flows.advanced -= advanced
         moved = {flow for flow in advanced if flow.handed_out()}
-        asked = [flow.bare for flow in idle.values() if flow.delivered_by_broker]
+        asked = [flow.bare for flow in idle.values() if flow.delivered_by_broker and not flow.went_back]
         moved.update(flow for flow, place in self._places([] if self.frozen else asked) if flow.inner_stands_at(place))
         if moved and self._store is not None:
             self._store(list(moved))

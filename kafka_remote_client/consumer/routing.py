@@ -260,6 +260,7 @@ class Routing:
         else:
             self._flows.parked.discard(flow.key)
             flow.moved, flow.recheck_at, flow.refused_at = False, recheck_at, None
+            flow.went_back = False
 
     def _resume_inner(self, flow: PartitionFlow) -> None:
         """Makes the inner consumer fetch from the flow's next offset now.
@@ -393,7 +394,7 @@ class Routing:
             flow.detach()
             self.go_remote(flow, RouteEvent.RESUMED)
         due = [flow for flow in self._flows if flow.route is Route.BROKER and not flow.paused and flow.recheck_at <= now]
-        unmoved = [flow for flow in due if not flow.moved]
+        unmoved = [flow for flow in due if not flow.moved and not flow.went_back]
         for flow in [flow for flow in due if flow.moved]:
             self.go_broker(flow, RouteEvent.RESUMED)
         if unmoved:

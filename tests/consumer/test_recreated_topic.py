@@ -11,7 +11,7 @@ from functools import partial
 
 import confluent_kafka
 import pytest
-from confluent_kafka import OFFSET_INVALID, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Message, TopicPartition
 
 from kafka_remote_client import Consumer
 from kafka_remote_client.clock import Deadline, SystemClock
@@ -32,6 +32,7 @@ pytestmark = pytest.mark.embedded
 
 COUNT, NEW, TOPIC = 400, 20, "orders"
 OLD_TAKEN = 50
+_RECHECK_MS = 100
 LIMIT = 10
 """Of one call, so that an application lags behind what its consumer has gathered."""
 
@@ -45,7 +46,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 def ours(cluster: EmbeddedCluster, **settings: object) -> Consumer:
     return Consumer(
-        direct_settings(cluster, enable_partition_eof=False, **{"fetch_remote_recheck_interval_ms": 100, **settings})
+        direct_settings(
+            cluster,
+            enable_partition_eof=False,
+            **{"fetch_remote_recheck_interval_ms": _RECHECK_MS, **settings},
+        )
     )
 
 
@@ -157,3 +162,49 @@ def test_a_place_in_a_log_that_was_cut_is_the_plain_consumers(cluster: EmbeddedC
         cluster.kafka.tier_now(TOPIC, roll=True)
         assert new_records(consumer) == new_records(plain) == [*range(end + 20, end + 20 + NEW)]
         assert [one.position([TopicPartition(TOPIC, 0)])[0].offset for one in (consumer, plain)] == [end + 20 + NEW] * 2
+
+
+def by_poll(consumer: confluent_kafka.Consumer) -> list[Message]:
+    message = consumer.poll(0.1)
+    return [] if message is None else [message]
+
+
+def by_consume(consumer: confluent_kafka.Consumer) -> list[Message]:
+    return consumer.consume(LIMIT, 0.1)
+
+
+def offsets_of(consumer: confluent_kafka.Consumer, count: int, call: Callable[..., list[Message]]) -> list[int | None]:
+    deadline = Deadline(SystemClock(), PATIENCE_SECONDS)
+    offsets: list[int | None] = []
+    while len(offsets) < count:
+        assert not deadline.expired(), f"of {count} records only these came: {offsets}"
+        for message in call(consumer):
+            assert message.error() is None, message.error()
+            offsets.append(message.offset())
+    return offsets
+
+
+@pytest.mark.parametrize("call", [by_poll, by_consume])
+@pytest.mark.parametrize("then", ["pause", "recheck", "recheck, then pause"])
+def test_no_record_is_skipped_after_the_reset(cluster: EmbeddedCluster, then: str, call: Callable[..., list[Message]]) -> None:
+    """librdkafka's position stays at the old, higher one (``rd_kafka_q_serve_rkmessages``), and a pause returns there."""
+    place = TopicPartition(TOPIC, 0, 0)
+    with ours(cluster, enable_auto_commit=False) as consumer:
+        consumer.assign([place])
+        assert offsets_of(consumer, COUNT, call) == [*range(COUNT)]
+        cluster.kafka.delete_topic(TOPIC)
+        begin_again(cluster)
+        assert offsets_of(consumer, NEW, call) == [*range(NEW)]
+        if "recheck" in then:
+            deadline = Deadline(SystemClock(), _RECHECK_MS / 100)
+            while not deadline.expired():
+                assert call(consumer) == []
+            assert consumer.position([place])[0].offset == NEW
+            assert [tp.offset for tp in consumer.commit(asynchronous=False)] == [NEW]
+        if "pause" in then:
+            consumer.pause([place])
+        cluster.produce(TOPIC, [(b"key", b"new-%d" % n) for n in range(NEW, 2 * COUNT)])
+        if "pause" in then:
+            assert call(consumer) == []
+            consumer.resume([place])
+        assert offsets_of(consumer, 2 * COUNT - NEW, call) == [*range(NEW, 2 * COUNT)]
