@@ -83,6 +83,7 @@ class Assignment:
         partitions: list[TopicPartition],
     ) -> None:
         # Gathered records are dropped. The flows stay until the callback returns, because it may ask for positions.
+        self._assigned_by_user = False
         named = [(tp.topic, tp.partition) for tp in partitions]  # the callback may change its list
         revoked = self._flows.of(partitions)
         self._deliveries.seal(revoked)
@@ -96,6 +97,11 @@ class Assignment:
         finally:
             self._commits.give_up([] if lost else revoked)
             self._deliveries.forget(named)
+            if not self._incremental and not self._assigned_by_user:
+                # confluent_kafka then gives up all partitions, also those that the application added.
+                self._deliveries.seal(self._flows)
+                self._commits.give_up([] if lost else self._flows)
+                self._deliveries.forget(flow.key for flow in self._flows)
 
     # -- assignments -------------------------------------------------------------------------------------------------------
 

@@ -249,3 +249,29 @@ def union(*members: Member) -> dict[int, dict[int, Row]]:
         for r in member.rows:
             assert seen[r[1]].setdefault(r[2], r) == r
     return seen
+
+
+@pytest.mark.parametrize("make", [plain_consumer, direct_consumer])
+def test_a_revocation_takes_what_a_callback_added(
+    cluster: EmbeddedCluster, make: Callable[[EmbeddedCluster], confluent_kafka.Consumer]
+) -> None:
+    """Without an assignment by the callback, confluent_kafka gives up all partitions, not only those that librdkafka names."""
+    cluster.produce("subscribed", [(b"key", b"value")])
+    added = TopicPartition(TOPIC, 0, 0)
+    revoked: list[int] = []
+
+    def on_assign(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.assign([*partitions, added])
+
+    def on_revoke(consumer: confluent_kafka.Consumer, partitions: list[TopicPartition]) -> None:
+        revoked.append(len(partitions))
+
+    consumer = make(cluster)
+    consumer.subscribe(["subscribed"], on_assign=on_assign, on_revoke=on_revoke)
+    read: list[Any] = []
+    wait_until(lambda: read.extend(consumer.consume(1, 0.1)) or any(m.topic() == TOPIC for m in read), "a record of the added")
+    consumer.unsubscribe()
+    wait_until(lambda: consumer.consume(1, 0.1) is not None and revoked, "the revocation")
+    later = [message.topic() for _ in range(5) for message in consumer.consume(10, 0.2)]
+    assert (later, consumer.assignment()) == ([], [])
+    consumer.close()
