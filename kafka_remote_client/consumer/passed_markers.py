@@ -104,13 +104,14 @@ class PassedMarkers:
         """All gathered records, ``batch``, are delivered: the inner consumer's partitions stand at their ends."""
         flows = []
         for flow, place in self._places(self._flows.delivered_in(batch)):
-            if place.offset < 0:
-                continue
-            if not flow.went_back:
+            if flow.went_back:  # the inner consumer's position is the old one, or none
+                for piece in batch:
+                    if key_of(piece) == flow.key and piece.error() is None:
+                        flow.handed_out_to(piece)
+            elif place.offset >= 0:
                 flow.stands_at(place)
-            for piece in batch if flow.went_back else ():
-                if key_of(piece) == flow.key and piece.error() is None:
-                    flow.handed_out_to(piece)
+            else:
+                continue
             flows.append(flow)
         return flows
 

@@ -90,7 +90,7 @@ def test_silent_server_leaves_time_for_the_others(caplog: pytest.LogCaptureFixtu
         assert f"broker {silent.address} cannot be reached: no answer within 1 s" in caplog.text
 
 
-def test_an_address_of_a_name_that_does_not_answer_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_address_of_a_name_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection to a full queue is neither accepted nor refused, as if the host were switched off."""
 
     def wait_for_the_end(peer: PeerConnection) -> None:

@@ -311,7 +311,7 @@ def loses_a_block(original: Callable[..., None]) -> Callable[..., None]:
 def always_on_the_lineage(_original: Callable[..., object]) -> Callable[..., object]:
     """A bug: the shim does not ask whether a segment is of the leader's log."""
 
-    def wrong(*_: object) -> Iterator[object]:
+    def wrong(*_: object, **__: object) -> Iterator[object]:
         yield from ()
 
     return wrong
@@ -364,7 +364,7 @@ def reads_on_locally(original: Callable[..., Any]) -> Callable[..., Any]:
 def finds_damage(_original: Callable[..., object]) -> Callable[..., object]:
     """A bug: all bytes look damaged."""
 
-    def wrong(*_: object) -> None:
+    def wrong(*_: object, **__: object) -> None:
         raise CorruptRecordError("planted")
 
     return wrong
@@ -373,7 +373,7 @@ def finds_damage(_original: Callable[..., object]) -> Callable[..., object]:
 def fails(_original: Callable[..., None]) -> Callable[..., None]:
     """A bug: an unexpected exception."""
 
-    def wrong(*_: object) -> None:
+    def wrong(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
 
     return wrong
