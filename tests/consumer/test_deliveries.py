@@ -199,5 +199,6 @@ def test_progress_of_revoked_partitions_is_not_reported() -> None:
     state._remote = SimpleNamespace(progress_cb=callback)
     state._progress = SimpleNamespace(due=lambda *_: due)
     state._rejoin = lambda: None
+    state._seek_what_went_back = lambda: None
     Deliveries._look(state, 0.0)
     assert told == [0]
