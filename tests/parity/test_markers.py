@@ -163,7 +163,15 @@ def test_no_record_is_lost_if_retention_deletes_the_records_read(
         consumer.close()
         return offsets
 
+    def known() -> bool:
+        with Consumer(direct(shim, "read_committed")) as consumer:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            assert len(consumer.consume(10, PATIENCE_SECONDS)) == 10
+            return consumer.metrics()["remote-fetch-records-total"] == 10
+
     with shim_before(kafka_broker) as shim:
+        if tiered:
+            wait_until(known, "the shim to know the tier")
         assert read(0) == list(range(10))
         kafka_broker.delete_records(topic, 11)
         write(producer_of(kafka_broker), topic, 5)
