@@ -237,9 +237,6 @@ class Assignment:
             if flow is not None:
                 flow.detach()
                 self._deliveries.take_back(flow)
-                if flow.went_back and flow.delivered_by_broker:
-                    flow.is_behind_inner()
-                    self._flows.reroute()
 
     def _is_known(self, unassigned: TopicPartition) -> bool:
         """Whether librdkafka knows the partition, so that it has paused it. Other calls than an assignment make one known.

@@ -180,7 +180,6 @@ class Deliveries:
         """Corrects the inner consumer's own positions, to which a pause or a rebalance would return."""
         for flow in [flow for flow in self._flows if flow.went_back and flow.delivered_by_broker and not flow.paused]:
             self.take_back(flow)
-            flow.is_behind_inner()
             self._routing.go_broker(flow, RouteEvent.RESUMED)
 
     def _ends(self, deadline: Deadline | None) -> bool:
@@ -387,13 +386,20 @@ class Deliveries:
             self._tiers.seal(flow.key, flow.position)
 
     def take_back(self, flow: PartitionFlow) -> None:
-        """Removes a partition's gathered records from the list. Reading must continue at the first of them."""
+        """Removes a partition's gathered records from the list. Reading must continue at the first of them.
+
+        If there are none, it continues at the position, which is not the inner consumer's own if that went back.
+        """
         self.settle()
         first = self.gathered.take_back(flow.key)
         if first is not None:
             flow.take_back(first)
             self._flows.advanced.discard(flow)
-            self._flows.reroute()
+        elif flow.went_back and flow.delivered_by_broker:
+            flow.continue_at_position()
+        else:
+            return
+        self._flows.reroute()
 
     def forget(self, keys: Iterable[tuple[str, int]]) -> None:
         """Partitions are not assigned any more."""

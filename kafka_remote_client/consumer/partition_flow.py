@@ -381,11 +381,10 @@ class PartitionFlow:
         self.went_back |= end < self.position
         self.position, self.position_epoch = end, epoch
 
-    def is_behind_inner(self) -> None:
+    def continue_at_position(self) -> None:
         """The inner consumer's own position is too high: a seek has to bring it to the next record."""
-        if not self.moved:
-            self.gathered_to(self.position, self.position_epoch)
-            self.moved = True
+        self.gathered_to(self.position, self.position_epoch)
+        self.moved = True
 
     def stores(self, place: TopicPartition) -> TopicPartition:
         """Sets the stored offset to ``place``. Returns what the inner consumer must store: this, or "nothing is stored"."""
