@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
+from kafka_remote_client.model import PartitionOffsets
 from kafka_remote_client.protocol.fetch import PartitionData
 
 __all__ = ["Decisions"]
@@ -29,22 +30,14 @@ __all__ = ["Decisions"]
 _T = TypeVar("_T")
 
 
-class _Bounds(NamedTuple):
-    """What a decision keeps of the broker's answer, whose records may be a large frame."""
-
-    log_start: int
-    high_watermark: int
-    last_stable: int
-
-
 @attrs.define(eq=False)
 class _Decision(Generic[_T]):
     question: object
-    bounds: _Bounds
+    bounds: PartitionOffsets
     task: asyncio.Task[_T]
     expiry: asyncio.TimerHandle | None = None
 
-    def serves(self, question: object, bounds: _Bounds) -> bool:
+    def serves(self, question: object, bounds: PartitionOffsets) -> bool:
         """Whether its result answers ``question`` in a log with these bounds."""
         return (
             self.question == question
@@ -72,7 +65,10 @@ class Decisions(Generic[_T]):
         ``key``: the client's connection and the partition. Cancelling this leaves the decision running.
         """
         decision = self._begun.get(key)
-        log = _Bounds(bounds.log_start_offset, bounds.high_watermark, bounds.last_stable_offset)
+        # Not the answer itself, whose records may be a large frame.
+        log = PartitionOffsets(
+            log_start=bounds.log_start_offset, high_watermark=bounds.high_watermark, last_stable=bounds.last_stable_offset
+        )
         if decision is None or not decision.serves(question, log):
             if decision is not None:
                 self._drop(key, decision)
