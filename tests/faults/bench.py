@@ -43,6 +43,7 @@ from kafka_remote_client.testing import Answer, Ending, Exchange
 from tests.faults.observed import Observation, Observed, WatchedOrigin, WatchedProxy
 from tests.faults.streams import Segment, Stream, mixed_segments, write_stream
 from tests.support.embedded_topics import by_consume, plain_settings, read_to_ends
+from tests.support.full_backlog import full_port
 from tests.support.history import History, Served, Source
 from tests.support.invariants.oracle import Oracle
 from tests.support.recorder import recorded
@@ -270,13 +271,8 @@ class Rig:
         return port
 
     def full_port(self) -> int:
-        """A port whose backlog is full: the kernel drops further SYNs, as a black hole does."""
-        full = self.stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        port: int = full.getsockname()[1]
-        for _ in range(2):
-            filler = self.stack.enter_context(socket.socket())
-            filler.setblocking(False)
-            filler.connect_ex(("127.0.0.1", port))
+        """A port that neither accepts nor refuses connections."""
+        port = self.stack.enter_context(full_port())
         self.stack.enter_context(self.observed.connects(port))
         return port
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import resource
+import os
 import struct
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import attrs
 import pytest
@@ -30,6 +29,7 @@ from tests.support.batches import Rec, batch
 from tests.support.locations import location, segment
 from tests.support.one_by_one import OneByOne
 from tests.support.reading import PATIENT_ENGINE
+from tests.support.resident_memory import memory_of
 
 _BATCH = batch(0, [Rec(0, b"key", b"v" * (1 << 20))])
 _COUNT = 1 + (1 << 30) // len(_BATCH)
@@ -99,22 +99,17 @@ class LargeSegment(OneByOne):
         """Does nothing."""
 
 
-def resident_bytes() -> int:
-    """The resident memory of this process (proc(5), statm)."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
 @pytest.mark.fault("F72")
 def test_a_segment_of_one_gib_is_read_in_bounded_memory() -> None:
     clock = SystemClock()
     config = attrs.evolve(PATIENT_ENGINE, buffer_memory=_BUFFER)
     engine = FetchEngine(LargeSegment(), EndlessFetcher(), config, clock=clock, metrics=FetchMetrics(clock))
     size = most = count = grown = 0
-    before = resident_bytes()
+    before = memory_of(os.getpid(), "VmRSS")
     try:
         for item in engine.reader(ReadRequest("orders", 0, 0, end_offset=_COUNT)).blocks(timeout=60):
             most = max(most, engine.memory.held)
-            grown = max(grown, resident_bytes() - before)
+            grown = max(grown, memory_of(os.getpid(), "VmRSS") - before)
             if isinstance(item, ReadEnd):
                 assert (item.reason, item.next_offset) == ("end", _COUNT)
                 break

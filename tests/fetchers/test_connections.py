@@ -23,6 +23,7 @@ from kafka_remote_client.errors import (
 from kafka_remote_client.plugin import LocationMetadata
 from kafka_remote_client.shim.http_server import ConnectionListener
 from kafka_remote_client.testing import Answer, Ending, ScriptedOrigin, read_all, segment_metadata, texts_of
+from tests.support.full_backlog import full_port
 from tests.support.ports import needs_ipv6_loopback
 from tests.support.store_client import CERTIFICATES, DATA, KEY, fetch, presigned_fetcher
 
@@ -136,12 +137,7 @@ def test_f19_a_slow_resolver_takes_no_longer_than_the_connect_timeout() -> None:
 
 
 def test_f18_a_store_that_accepts_no_connection_times_out() -> None:
-    """A listener with a full backlog drops further SYNs, like a black hole."""
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.socket() as first, socket.socket() as second:
-        port = full.getsockname()[1]
-        for filler in (first, second):
-            filler.setblocking(False)
-            filler.connect_ex(("127.0.0.1", port))
+    with full_port() as port:
         fetcher = presigned_fetcher(f"127.0.0.1:{port}", **{"fetch.remote.connect.timeout.ms": 200})
         with pytest.raises(RemoteStorageTimeoutError):
             read_by_name(fetcher, port, host="127.0.0.1")

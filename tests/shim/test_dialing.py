@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import selectors
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
 import attrs
 import pytest
@@ -18,26 +15,10 @@ from kafka_remote_client.shim.dialing import dial
 from kafka_remote_client.shim.listeners import BOOTSTRAP, Listeners
 from kafka_remote_client.shim.peer_log import PeerLog
 from kafka_remote_client.shim.tls import broker_context
+from tests.support.full_backlog import full_port
 from tests.support.ports import HOST, free_ports
 from tests.support.scripted_peer import CERTIFICATE, PeerConnection, ScriptedPeer
 from tests.support.silent_peer import SilentPeer
-
-_MORE_THAN_QUEUED = 8
-
-
-@contextmanager
-def full_queue() -> Iterator[int]:
-    """The port of a listener whose queue is full."""
-    with ExitStack() as closing:
-        listener = closing.enter_context(socket.create_server((HOST, 0), backlog=0))
-        waiting = closing.enter_context(selectors.DefaultSelector())
-        for _ in range(_MORE_THAN_QUEUED):
-            one = closing.enter_context(socket.socket())
-            one.setblocking(False)
-            one.connect_ex(listener.getsockname())
-            waiting.register(one, selectors.EVENT_WRITE)
-        assert len(waiting.select(1)) < _MORE_THAN_QUEUED
-        yield listener.getsockname()[1]
 
 
 class Kept(asyncio.Protocol):
@@ -91,12 +72,10 @@ def test_silent_server_leaves_time_for_the_others(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_silent_address_of_a_name_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection to a full queue is neither accepted nor refused, as if the host were switched off."""
-
     def wait_for_the_end(peer: PeerConnection) -> None:
         peer.read(1)
 
-    with full_queue() as off, ScriptedPeer(wait_for_the_end) as peer:
+    with full_port() as off, ScriptedPeer(wait_for_the_end) as peer:
         addresses = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (HOST, port)) for port in (off, peer.port)]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
         assert dialled(ShimConfig("brokers.example:9092", connect_timeout=5)) == [("brokers.example", 9092)]

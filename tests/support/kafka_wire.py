@@ -50,17 +50,21 @@ def list_offsets(host: str, port: int, topic: str, partition: int, timestamp: in
 def leader(host: str, port: int, topic: str, partition: int) -> int:
     """Returns the leader that this broker knows; -1 if it knows no topic, no partition or no leader."""
     asked = metadata_rq.MetadataRequestTopic(name=TopicName(topic), topic_id=None)
-    body = metadata_rq.MetadataRequest(
-        topics=(asked,), allow_auto_topic_creation=False, include_topic_authorized_operations=False
-    )
-    (known,) = _answered(host, port, body, metadata_rs.MetadataResponse).topics
+    (known,) = _metadata(host, port, asked).topics
     return next((int(one.leader_id) for one in known.partitions if one.partition_index == partition), -1)
 
 
 def brokers(host: str, port: int) -> set[int]:
     """Returns the ids of the brokers that this broker knows."""
-    body = metadata_rq.MetadataRequest(topics=(), allow_auto_topic_creation=False, include_topic_authorized_operations=False)
-    return {int(one.node_id) for one in _answered(host, port, body, metadata_rs.MetadataResponse).brokers}
+    return {int(one.node_id) for one in _metadata(host, port).brokers}
+
+
+def _metadata(host: str, port: int, *topics: metadata_rq.MetadataRequestTopic) -> metadata_rs.MetadataResponse:
+    body = metadata_rq.MetadataRequest(
+        topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+    answer: metadata_rs.MetadataResponse = _answered(host, port, body, metadata_rs.MetadataResponse)
+    return answer
 
 
 def produce_batch(host: str, port: int, topic: str, partition: int, batch: bytes) -> int:

@@ -120,9 +120,9 @@ def _flooding_broker(backlog: int) -> Iterator[str]:
         loop.close()
 
 
-def _status(shim: ShimProcess, field: str) -> int:
+def memory_of(pid: int, field: str) -> int:
     """Bytes: ``VmRSS`` is the memory of the process now, ``VmHWM`` the most that it has had."""
-    lines = Path(f"/proc/{shim.pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:"))
 
 
@@ -150,7 +150,7 @@ def measured(kind: str, peers: int, seed: int) -> Figures:
         shim = opened.enter_context(
             ShimProcess(bootstrap_servers=broker, admission_timeout=600, handshake_timeout=600, **limits)
         )
-        before = _status(shim, "VmRSS")
+        before = memory_of(shim.pid, "VmRSS")
         answered = opened.enter_context(selectors.DefaultSelector())
         for _ in range(peers):
             peer = opened.enter_context(socket.create_connection(parse_address(shim.bootstrap_servers), timeout=60))
@@ -164,7 +164,7 @@ def measured(kind: str, peers: int, seed: int) -> Figures:
         # Nothing tells when the bytes of the last peers have been read, or the last buffers are full. The shim has a few
         # descriptors of its own, which come and go, so a few peers may not be accepted yet.
         threading.Event().wait(peers / _PEERS_PER_SECOND)
-        return Figures(peers, before, _status(shim, "VmHWM"), _BUFFERED + (64 << 20) + peers * (64 << 10))
+        return Figures(peers, before, memory_of(shim.pid, "VmHWM"), _BUFFERED + (64 << 20) + peers * (64 << 10))
 
 
 def _most_peers(kind: str) -> int:
